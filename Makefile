@@ -1,0 +1,37 @@
+# Everything a person does here. `make help` lists it.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | column -t -s '	'
+
+demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 minutes)
+	$(BIN)/overtrick train jobs/leduc_meta.yaml
+
+test: $(READY)  ## all tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## every bench side by side with its peer; ONLY=name runs one
+	$(BIN)/python -m tests.bench $(ONLY)
+
+dashboard: $(READY)  ## MLflow's dashboard on http://127.0.0.1:5000
+	$(BIN)/overtrick dashboard
+
+clean:  ## remove the environment and what was built
+	rm -rf .venv build
+
+# torch first and by itself: the pinned release is then what every other package finds
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+.PHONY: help demo test check bench dashboard clean
+.DEFAULT_GOAL := help

@@ -1,0 +1,217 @@
+"""The command line: read what is asked for, call one room, print what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from overtrick import environment
+
+environment.prepare()  # before numpy and Ray are imported
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.exceptions import TyperException
+
+from overtrick.core import Refused
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
+)
+people = Console(stderr=True)  # progress and tables; results for scripts go to standard output
+Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last output line.")]
+GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")]
+
+
+def main() -> None:
+    """Run a command; bad input is one line on standard error and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except KeyboardInterrupt:
+        people.print("stopped; `overtrick train --resume RUN` goes on from the last checkpoint")
+        sys.exit(130)
+    except Refused as error:
+        line = " ".join(str(error).split())
+    except TyperException as error:
+        line = error.format_message()
+    print(f"error: {line}", file=sys.stderr)
+    if "--json" in sys.argv:
+        print(json.dumps({"error": line}))
+    sys.exit(2)
+
+
+@app.command()
+def train(
+    job: Annotated[
+        Path | None, typer.Argument(help="A job file, such as jobs/leduc_meta.yaml.")
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run instead.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a job as one Tune trial, tracked in MLflow. `overtrick keys TRAINER` lists its keys."""
+    from overtrick import run
+    from overtrick.config import load
+    from overtrick.progress import Bar
+    from overtrick.trainers import JOBS
+
+    if (job is None) == (resume is None):
+        raise Refused("train needs a job file, or --resume RUN")
+    if resume is not None:
+        folder = run.find(resume)
+        plan = run.read_job(folder)
+    else:
+        plan = load(job, overrides or [], JOBS)  # type: ignore[arg-type]
+        run.check(plan)
+        folder = run.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    with Bar(people, folder.name, plan.stop.iterations) as bar:
+        done = run.go(folder, bar.show)
+    _show_rows(done.rows, done.unit)
+    people.print(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model")
+    if done.undelivered:
+        people.print(
+            f"MLflow did not answer: {done.undelivered} events wait in {folder}; "
+            f"`overtrick train --resume {folder.name}` delivers them"
+        )
+    people.print(f"look at it: overtrick dashboard --uri {plan.track.uri}")
+    _result(
+        as_json,
+        run=folder.name,
+        model=str(folder / "model"),
+        seconds=done.seconds,
+        metrics=done.metrics,
+    )
+
+
+@app.command()
+def evaluate(
+    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Judge a stored model again: payoff against strangers, beside the exact best response."""
+    from overtrick import run
+
+    rows, game, unit = run.judge(what, workers)
+    _show_rows(rows, unit)
+    _result(as_json, game=game, unit=unit, rows=rows)
+
+
+@app.command()
+def solve(
+    game: GameName,
+    plan: Annotated[str, typer.Option(help="cfr or cfr+.")] = "cfr+",
+    iterations: Annotated[
+        int, typer.Option(min=1, help="Iterations, every seat once each.")
+    ] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Approach an equilibrium by counterfactual regret minimisation; say how close it is."""
+    from overtrick.trainers.solve import solve_game
+
+    answer = solve_game(game, plan, iterations)
+    people.print(
+        f"{answer['game']}: exploitability {answer['exploitability']:.3g} after {iterations} "
+        f"iterations of {plan} in {answer['seconds']:.2f} s; values {answer['values']}"
+    )
+    _result(as_json, **answer)
+
+
+@app.command("best-response")
+def best_response(
+    game: GameName,
+    against: Annotated[str, typer.Option(help="A stranger, or the folder of a model.")],
+    as_json: Json = False,
+) -> None:
+    """The most that anyone can win against an opponent, exactly, in each seat."""
+    from overtrick.trainers.solve import best_response_to
+
+    answer = best_response_to(game, against)
+    values = ", ".join(f"{v:.4f}" for v in answer["values"])
+    people.print(
+        f"{game} against {against}: {values} by seat, {answer['mean']:.4f} {answer['unit']}"
+    )
+    _result(as_json, **answer)
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """The games, their opponents, the trainers, and the runs on this machine."""
+    from overtrick import games, run
+    from overtrick.trainers import TRAINERS
+    from overtrick.trainers.strangers import names
+
+    table = Table("game", "seats", "actions", "information sets", "unit", "opponents")
+    known = []
+    for name in games.names():
+        game = games.make(name)
+        opponents = names(game)
+        known.append({"name": name, "unit": game.unit, "opponents": opponents})
+        actions = " ".join(game.action_names)
+        table.add_row(
+            name, str(game.seats), actions, str(game.infosets), game.unit, " ".join(opponents)
+        )
+    people.print(table)
+    runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))
+    people.print(f"trainers: {' '.join(TRAINERS)}")
+    people.print(f"runs in {run.home()}: {' '.join(runs) or 'none'}")
+    _result(as_json, games=known, trainers=list(TRAINERS), runs=runs)
+
+
+@app.command("keys")
+def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None:
+    """Every key of a trainer's job file, with its default and meaning."""
+    from overtrick.config import keys, nearest
+    from overtrick.trainers import JOBS
+
+    if trainer not in JOBS:
+        raise Refused(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
+    table = Table("key", "default", "meaning")
+    for name, default, meaning in keys(JOBS[trainer]):
+        table.add_row(name, default, meaning)
+    people.print(table)
+
+
+@app.command()
+def dashboard(
+    uri: Annotated[str, typer.Option(help="The tracking store.")] = "sqlite:///mlflow.db",
+    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+) -> None:
+    """Open MLflow's dashboard on http://127.0.0.1:PORT until Ctrl-C."""
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    people.print(f"starting http://127.0.0.1:{port} (a moment)")
+    raise typer.Exit(subprocess.run(command, env=environment, check=False).returncode)
+
+
+def _show_rows(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
+    """The table of an evaluation: payoffs before and after each step, beside the best response."""
+    if not rows:
+        return
+    steps = len(rows[0]["steps"])
+    after = [f"after {k}" for k in range(1, steps)]
+    table = Table("stranger", "before", *after, "best response", "share", title=f"{unit} a game")
+    for row in rows:
+        payoffs = [
+            f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
+            for p, e in zip(row["steps"], row["standard_error"], strict=True)
+        ]
+        share = "" if row["share"] is None else f"{row['share']:.0%}"
+        table.add_row(row["stranger"], *payoffs, f"{row['best_response']:.3f}", share)
+    people.print(table)
+
+
+def _result(as_json: bool, **values: Any) -> None:
+    if as_json:
+        print(json.dumps(values), flush=True)

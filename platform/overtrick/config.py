@@ -1,0 +1,168 @@
+"""A job file becomes one validated, frozen, typed job; an unknown key names the nearest one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from overtrick import games
+from overtrick.core import Refused
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A frozen part of a job; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GameChoice(Section):
+    name: str = Field(description="a game of the registry (`overtrick list`)")
+    options: dict[str, Any] = Field(default={}, description="options of the game")
+
+
+class Stop(Section):
+    iterations: Count = Field(default=100, description="training iterations in all")
+
+
+class Resources(Section):
+    cpus: Positive = Field(default=1, description="CPUs of the learner")
+    gpus: float = Field(default=0, ge=0, description="GPUs of the learner")
+
+
+class Checkpoints(Section):
+    every: Count = Field(default=10, description="iterations between checkpoints")
+    keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
+    retries: int = Field(default=3, ge=0, description="times a failed trial starts again")
+
+
+class Track(Section):
+    experiment: str = Field(default="overtrick", description="MLflow experiment")
+    uri: str = Field(
+        default="sqlite:///mlflow.db", description="MLflow tracking store: sqlite or http address"
+    )
+
+
+class Job(Section):
+    """What every job has; a trainer adds its own sections."""
+
+    trainer: str = Field(description="a page of trainers/")
+    game: GameChoice = Field(description="a name, or {name: ..., options: {...}}")
+    seed: int = Field(default=0, ge=0, description="same seed, same numbers")
+    workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
+    stop: Stop = Stop()
+    resources: Resources = Resources()
+    checkpoints: Checkpoints = Checkpoints()
+    track: Track = Track()
+
+    @field_validator("game", mode="before")
+    @classmethod
+    def _game_by_name(cls, value: Any) -> Any:
+        choice: Any = {"name": value} if isinstance(value, str) else value
+        if isinstance(choice, Mapping) and isinstance(choice.get("name"), str):
+            games.make(choice["name"], **choice.get("options", {}))  # refuses an unknown game
+        return choice
+
+
+def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job]]) -> Job:
+    """Read a job file, apply `key=value` overrides by dotted path, and check everything.
+
+    jobs maps the name of a trainer to its job class. Raises Refused.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Refused(f"cannot read job file {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise Refused(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
+    for override in overrides:
+        _override(content, override)
+    return parse(content, jobs, str(path))
+
+
+def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str) -> Job:
+    """A job from plain data; source is named in errors. Raises Refused."""
+    trainer = content.get("trainer")
+    if trainer not in jobs:
+        near = nearest(str(trainer), jobs)
+        raise Refused(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
+    job = jobs[str(trainer)]
+    _refuse_unknown_keys(content, job, source, "")
+    try:
+        return job.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        given = "" if isinstance(first["input"], dict) else f", not {first['input']!r}"
+        raise Refused(f"'{key}' in {source}: {message}{given}") from None
+
+
+def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every dotted key of a section with its default and description, for help and docs."""
+    for name, field in section.model_fields.items():
+        inner = _section(field.annotation)
+        if inner is not None and name != "game":
+            yield from keys(inner, f"{prefix}{name}.")
+        else:
+            default = "required" if field.is_required() else str(field.get_default())
+            yield f"{prefix}{name}", default, field.description or ""
+
+
+def nearest(word: str, words: Sequence[str] | Mapping[str, Any]) -> str:
+    """The most similar of some words."""
+    return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    path, equals, value = override.partition("=")
+    if not equals:
+        raise Refused(f"override '{override}' must be key=value, such as stop.iterations=4")
+    *parents, leaf = path.split(".")
+    place = content
+    for parent in parents:
+        inner = place.setdefault(parent, {})
+        if parent == "game" and isinstance(inner, str):
+            inner = place[parent] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise Refused(f"override '{override}': '{parent}' holds a value, not keys")
+        place = inner
+    try:
+        place[leaf] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
+
+
+def _refuse_unknown_keys(
+    content: Mapping[str, Any], section: type[Section], source: str, prefix: str
+) -> None:
+    for key, value in content.items():
+        if key not in section.model_fields:
+            near = nearest(str(key), section.model_fields)
+            raise Refused(
+                f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
+            )
+        inner = _section(section.model_fields[key].annotation)
+        if inner is not None and isinstance(value, Mapping):
+            _refuse_unknown_keys(value, inner, source, f"{prefix}{key}.")
+
+
+def _section(annotation: Any) -> type[Section] | None:
+    """The section class behind an annotation, if it is one."""
+    if get_origin(annotation) is Literal:
+        return None
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, Section):
+            return kind
+    return None

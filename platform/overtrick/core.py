@@ -1,0 +1,187 @@
+"""The nouns that flow between the rooms, and the letters that their shapes are written in.
+
+G games side by side, S seats, R rows that must act now, K facts, A actions, D decisions,
+N information sets, C chance outcomes of one game, M members of a population, F features.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+
+Array = np.ndarray
+Deals = np.ndarray  # (G, C) int: all chance of a game, in the order in which play reveals it
+
+
+class Refused(ValueError):
+    """Bad input: one line that names the place and the remedy. The command line exits with 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The rows that must act now; at most one row for each (game, seat)."""
+
+    game: Array  # (R,) which of the G games
+    seat: Array  # (R,) which seat acts
+    seen: Array  # (R, K) integer facts that this seat knows; names in Game.facts
+    legal: Array | None  # (R, A) bool; None when actions are real vectors
+    infoset: Array | None  # (R,) number of the information set; None when too many to number
+
+    def __len__(self) -> int:
+        return len(self.game)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a player does with each row of a turn."""
+
+    action: Array  # (R,)
+    logp: Array  # (R,) natural logarithm of the probability that this action had
+    note: dict[str, Array] = field(default_factory=dict)  # (R,) each: what a learner wants back
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """D decisions of whole games, ordered by (game, seat, time)."""
+
+    game: Array  # (D,)
+    seat: Array  # (D,)
+    seen: Array  # (D, K)
+    legal: Array | None  # (D, A)
+    infoset: Array | None  # (D,)
+    action: Array  # (D,)
+    logp: Array  # (D,)
+    reward: Array  # (D,) points gained by this seat from this decision to its next one
+    last: Array  # (D,) bool: this seat decides no more in this game
+    note: dict[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.game)
+
+    def turn(self) -> Turn:
+        """The decisions as rows of one turn, so that a policy or a game can look at them again."""
+        return Turn(self.game, self.seat, self.seen, self.legal, self.infoset)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of G games."""
+
+    batch: Batch
+    payoff: Array  # (G, S) points won by each seat, also by one that never had to act
+
+
+class State(Protocol):
+    """G games in progress: a dataclass in which every field is an array with G first.
+
+    The only record that is edited in place: `Game.step` advances it.
+    """
+
+    __dataclass_fields__: Any
+
+
+@runtime_checkable
+class Game(Protocol):
+    """The rules of a game: immutable, picklable, cheap to rebuild on a worker."""
+
+    name: str
+    seats: int  # S
+    unit: str  # unit of one point of payoff
+    actions: int | None  # A; None when actions are real vectors
+    action_names: tuple[str, ...]
+    facts: tuple[str, ...]  # names of the K columns of Turn.seen
+    infosets: int | None  # N; None when too many to number
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        """All chance of the games, drawn before play."""
+
+    def start(self, deals: Deals) -> Any:
+        """The games before the first decision. No randomness from here on."""
+
+    def turn(self, state: Any) -> Turn:
+        """Who must act now and what they know; empty when every game is over."""
+
+    def step(self, state: Any, turn: Turn, action: Array) -> Array:
+        """Play one action a row: (G, S) points gained. The state advances in place."""
+
+    def features(self, turn: Turn) -> Array:
+        """(R, F) float32: the rows' facts as numbers for a network."""
+
+    def hand(self, turn: Turn) -> Array:
+        """(R,) str: what a person would call each row's private part; figures group by it."""
+
+    def describe(self, seen: Array) -> str:
+        """One row of facts (K,) in words."""
+
+
+@runtime_checkable
+class Enumerable(Game, Protocol):
+    """A game small enough for the exact solvers."""
+
+    def every_deal(self) -> tuple[Deals, Array]:
+        """All distinct deals (G, C) and their probabilities (G,)."""
+
+    def shown(self, state: Any) -> Array:
+        """(G,) how many columns of the deal play has revealed to anybody so far."""
+
+
+class Player(Protocol):
+    """A policy during one sitting: it holds tonight's memory and generator."""
+
+    def act(self, turn: Turn) -> Choice: ...
+
+
+class Policy(Protocol):
+    """What a player knows."""
+
+    def sit(self, games: int, rng: Generator) -> Player: ...
+
+
+@runtime_checkable
+class Mixed(Policy, Protocol):
+    """A policy without memory, known by its probabilities: it can be valued exactly."""
+
+    def probs(self, turn: Turn) -> Array:
+        """(R, A) float64, 0 where illegal, each row summing to 1."""
+
+
+class Learner(Protocol):
+    """An algorithm: batches in, numbers out."""
+
+    def policy(self, explore: bool = True) -> Policy: ...
+    def learn(self, batch: Batch, rng: Generator) -> dict[str, float]: ...
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: dict[str, Array]) -> None: ...
+
+
+class Trainer(Protocol):
+    """Who plays whom and who learns; one step is one training iteration."""
+
+    def step(self) -> dict[str, float]: ...
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: dict[str, Array]) -> None: ...
+    def close(self) -> None: ...
+
+
+StateT = TypeVar("StateT")
+
+
+def take(state: StateT, rows: Array) -> StateT:
+    """Some of the games of a state, in the given order and as often as given; a copy."""
+    fields = dataclasses.fields(state)  # type: ignore[arg-type]
+    return type(state)(**{f.name: getattr(state, f.name)[rows] for f in fields})
+
+
+def take_turn(turn: Turn, rows: Array) -> Turn:
+    """Some of the rows of a turn."""
+    return Turn(
+        turn.game[rows],
+        turn.seat[rows],
+        turn.seen[rows],
+        None if turn.legal is None else turn.legal[rows],
+        None if turn.infoset is None else turn.infoset[rows],
+    )

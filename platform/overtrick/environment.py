@@ -1,0 +1,23 @@
+"""What must stand in the environment before numpy, torch and Ray are imported."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def prepare() -> None:
+    """Set what is not set: one thread a library, a quiet Ray that only this run can join.
+
+    Learner and workers share the cores, and sums come out the same only if as many threads
+    share them every time. A local Ray listens on all interfaces, so it asks for a token.
+    """
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if "RAY_ADDRESS" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -1,0 +1,77 @@
+"""Every picture a run keeps; colours and labels in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from overtrick.core import Array
+
+mpl.use("Agg")
+
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
+"""Paul Tol's bright palette: told apart by colour-blind readers too."""
+
+
+def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+    """Adapted payoff against every stranger by iteration, from a run's metrics."""
+    figure, (axis,) = _panels(1)
+    suffix = unit.replace(" ", "_")
+    last: dict[str, str] = {}
+    for _, metrics in history:
+        for name in metrics:
+            stranger, _, rest = name.rpartition("/after_")
+            if stranger and stranger != "payoff" and rest.endswith(suffix):
+                last[stranger] = max(last.get(stranger, ""), name)
+    for colour, (stranger, name) in zip(COLOURS, last.items(), strict=False):
+        points = [(i, m[name]) for i, m in history if name in m]
+        axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
+    axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
+    axis.legend()
+    return figure
+
+
+def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
+    """Payoff before and after each step against each stranger; the best response as a line."""
+    figure, axes = _panels(len(rows))
+    for axis, colour, row in zip(axes, COLOURS * 3, rows, strict=False):
+        steps = np.arange(len(row["steps"]))
+        axis.bar(steps, row["steps"], yerr=row["standard_error"], color=colour, capsize=3)
+        axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
+        axis.axhline(0, color="black", lw=0.5)
+        axis.set(title=row["stranger"], xlabel="gradient steps", xticks=steps)
+        axis.legend(fontsize=7)
+    axes[0].set_ylabel(f"payoff, {unit} a game")
+    return figure
+
+
+def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
+    """Action probabilities by hand (members, hands, A), a panel a member (Wu et al., Fig. 4)."""
+    figure, axes = _panels(len(probabilities))
+    for member, (axis, table) in enumerate(zip(axes, probabilities, strict=True)):
+        below = np.zeros(len(hands))
+        for a, action in enumerate(actions):
+            axis.bar(hands, table[:, a], bottom=below, color=COLOURS[a % 7], label=action)
+            below += table[:, a]
+        axis.set(title=f"opponent {member + 1}", xlabel="hand", ylim=(0, 1))
+    axes[0].set_ylabel("probability")
+    axes[-1].legend(fontsize=7)
+    return figure
+
+
+def save(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Write each figure as NAME.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", dpi=120)
+
+
+def _panels(count: int) -> tuple[Figure, list[Any]]:
+    figure = Figure(figsize=(max(6.4, 2.6 * count), 4.0), layout="constrained")
+    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    return figure, list(axes)

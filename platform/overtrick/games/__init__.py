@@ -1,0 +1,42 @@
+"""The registry: a name to a game, and to the scripted players that know it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from overtrick.core import Enumerable, Mixed, Refused
+from overtrick.games.matrix import BIASED_RPS, Matrix
+from overtrick.games.poker import rules, scripted
+from overtrick.games.poker.game import Poker
+
+_GAMES: dict[str, Callable[..., Any]] = {
+    "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
+    **{each.name: partial(Poker, each) for each in rules.ALL},
+}
+
+
+def names() -> tuple[str, ...]:
+    """The games that `make` knows."""
+    return tuple(_GAMES)
+
+
+def make(name: str, **options: Any) -> Enumerable:
+    """A game by its name; options are those of its class, such as fold=False for poker.
+
+    Raises Refused with the nearest name if there is none such, or if an option is unknown.
+    """
+    if name not in _GAMES:
+        near = difflib.get_close_matches(name, _GAMES, n=1, cutoff=0.0)
+        raise Refused(f"unknown game '{name}': did you mean '{near[0]}'?")
+    try:
+        return _GAMES[name](**options)
+    except TypeError as error:
+        raise Refused(f"game '{name}' does not take these options: {error}") from None
+
+
+def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:
+    """The scripted players of a game, by name."""
+    return dict(scripted.STRANGERS) if isinstance(game, Poker) else {}

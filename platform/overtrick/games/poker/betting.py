@@ -1,0 +1,106 @@
+"""Rules compiled to a table: every public betting sequence is a node, a step is one gather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from overtrick.core import Array
+from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, Rules
+
+
+@dataclass(frozen=True)
+class Betting:
+    """The betting of one game; B nodes, node 0 is the start. Inner nodes come in preorder."""
+
+    after: Array  # (B, A) int32 next node, -1 where illegal
+    legal: Array  # (B, A) bool
+    seat: Array  # (B,) int8 seat to act, -1 at an end
+    round: Array  # (B,) int8 betting round, the last one at an end
+    chips: Array  # (B, S) int16 chips that each seat has in the pot
+    live: Array  # (B, S) bool: this seat has not folded
+    history: tuple[tuple[int, ...], ...]  # the actions that lead to each node
+
+
+@dataclass(frozen=True)
+class _Node:
+    """One public situation while the table is being built."""
+
+    round: int
+    seat: int
+    pending: int  # live seats that must still act before the round closes
+    raised: int  # raises made this round
+    chips: tuple[int, ...]
+    live: tuple[bool, ...]
+    history: tuple[int, ...] = ()
+
+
+def compile_rules(rules: Rules) -> Betting:
+    """The betting table of a game: every sequence of legal actions from the posts to an end."""
+    seats = len(rules.posts)
+    everyone = (True,) * seats
+    first = _Node(0, rules.openers[0], seats, 0, rules.posts, everyone)
+    nodes: list[_Node] = []
+    after: list[list[int]] = []
+
+    def visit(node: _Node) -> int:
+        index = len(nodes)
+        nodes.append(node)
+        row = [-1] * len(rules.actions)
+        after.append(row)
+        if node.seat >= 0:
+            allowed = _verbs(rules, node)
+            for action, (_, meanings) in enumerate(rules.actions):
+                for verb in allowed & set(meanings):
+                    child = _apply(rules, node, verb)
+                    row[action] = visit(replace(child, history=(*node.history, action)))
+        return index
+
+    visit(first)
+    table = np.array(after, np.int32)
+    return Betting(
+        after=table,
+        legal=table >= 0,
+        seat=np.array([n.seat for n in nodes], np.int8),
+        round=np.array([n.round for n in nodes], np.int8),
+        chips=np.array([n.chips for n in nodes], np.int16),
+        live=np.array([n.live for n in nodes], bool),
+        history=tuple(n.history for n in nodes),
+    )
+
+
+def _verbs(rules: Rules, node: _Node) -> set[str]:
+    facing = max(node.chips) > node.chips[node.seat]
+    verbs = {CALL} if facing else {CHECK}
+    if facing or rules.fold_when_free:
+        verbs.add(FOLD)
+    if node.raised < rules.caps[node.round]:
+        verbs.add(RAISE)
+    return verbs
+
+
+def _apply(rules: Rules, node: _Node, verb: str) -> _Node:
+    chips, live = list(node.chips), list(node.live)
+    pending, raised = node.pending - 1, node.raised
+    if verb == FOLD:
+        live[node.seat] = False
+    elif verb == CALL:
+        chips[node.seat] = max(chips)
+    elif verb == RAISE:
+        chips[node.seat] = max(chips) + rules.raises[node.round]
+        pending, raised = sum(live) - 1, raised + 1
+    last_round = node.round == len(rules.caps) - 1
+    if sum(live) == 1 or (pending == 0 and last_round):
+        return _Node(node.round, -1, 0, raised, tuple(chips), tuple(live))
+    if pending == 0:
+        opener = rules.openers[node.round + 1]
+        seat = _live_from(live, node.seat + 1 if opener == CLOSER_LEFT else opener)
+        return _Node(node.round + 1, seat, sum(live), 0, tuple(chips), tuple(live))
+    seat = _live_from(live, node.seat + 1)
+    return _Node(node.round, seat, pending, raised, tuple(chips), tuple(live))
+
+
+def _live_from(live: list[bool], seat: int) -> int:
+    """The first seat at or after this one that has not folded."""
+    return next(s % len(live) for s in range(seat, seat + len(live)) if live[s % len(live)])

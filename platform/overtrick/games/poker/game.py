@@ -1,0 +1,163 @@
+"""Poker with one hole card a seat, played from a betting table over many games at once."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Turn
+from overtrick.games.poker import features
+from overtrick.games.poker.betting import Betting, compile_rules
+from overtrick.games.poker.hands import strength
+from overtrick.games.poker.rules import Rules
+
+FACTS = ("hole", "board", "own_chips", "other_chips", "round", "betting")
+
+
+@dataclass(slots=True)
+class Hands:
+    """G games in progress."""
+
+    cards: Array  # (G, C) one hole card a seat, then the board
+    node: Array  # (G,) node of the betting table
+    strength: Array  # (G, S) at a showdown
+
+
+class Poker:
+    """A limit poker game with one hole card a seat and at most one board card.
+
+    A deal has C = S + board columns, the seats' hole cards first. With `fold` (suit symmetry
+    folded) a card is its rank; without, card c has rank c // suits and seats see c itself.
+
+    Facts: hole card; board card, -1 before it is turned; chips that the seat and the other
+    seats together have in the pot; betting round; node of the betting table.
+    """
+
+    facts = FACTS
+
+    def __init__(self, rules: Rules, fold: bool = True) -> None:
+        self.rules = rules
+        self.fold = fold
+        self.name = rules.name
+        self.unit = rules.unit
+        self.seats = len(rules.posts)
+        self.actions = len(rules.actions)
+        self.action_names = tuple(name for name, _ in rules.actions)
+        self.betting: Betting = compile_rules(rules)
+        self.board_from = np.cumsum(rules.board)[self.betting.round] > 0  # (B,) board turned up
+        self.infosets = int(self._infoset_base[-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Poker, (self.rules, self.fold)
+
+    @property
+    def ranks(self) -> int:
+        return self.rules.ranks
+
+    def every_deal(self) -> tuple[Deals, Array]:
+        """All distinct deals (G, C) in lexicographic order and their probabilities (G,)."""
+        deals, counts = np.unique(self._equal_deals, axis=0, return_counts=True)
+        return deals, counts / counts.sum()
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
+
+    def start(self, deals: Deals) -> Hands:
+        ranks = deals if self.fold else deals // self.rules.suits
+        hole, board = ranks[:, : self.seats], ranks[:, self.seats :]
+        node = np.zeros(len(deals), np.int32)
+        return Hands(deals, node, strength(hole, board, self.rules.ranks))
+
+    def shown(self, state: Hands) -> Array:
+        return self.seats + np.cumsum(self.rules.board)[self.betting.round[state.node]]
+
+    def turn(self, state: Hands) -> Turn:
+        game = np.flatnonzero(self.betting.seat[state.node] >= 0)
+        node = state.node[game]
+        seat = self.betting.seat[node].astype(np.int64)
+        seen = np.empty((len(game), len(FACTS)), np.int16)
+        seen[:, 0] = state.cards[game, seat]
+        seen[:, 1] = np.where(self.board_from[node], state.cards[game, -1], -1)
+        seen[:, 2:] = self._public[node]
+        infoset = self._infoset_base[node] + self._holding[seen[:, 0], seen[:, 1]]
+        return Turn(game, seat, seen, self.betting.legal[node], infoset)
+
+    def step(self, state: Hands, turn: Turn, action: Array) -> Array:
+        node = self.betting.after[state.node[turn.game], action]
+        illegal = (node < 0) | (action < 0)
+        if illegal.any():
+            row = int(np.argmax(illegal))
+            raise ValueError(f"illegal action {int(action[row])} in game {int(turn.game[row])}")
+        state.node[turn.game] = node
+        gain = np.zeros((len(state.node), self.seats))
+        over = self.betting.seat[node] < 0
+        game, end = turn.game[over], node[over]
+        strengths = np.where(self.betting.live[end], state.strength[game], -1)
+        won = strengths == strengths.max(axis=1, keepdims=True)
+        pot = self.betting.chips[end].sum(axis=1, keepdims=True)
+        share = pot * won / won.sum(axis=1, keepdims=True)
+        gain[game] = (share - self.betting.chips[end]) / self.rules.chips_a_unit
+        return gain
+
+    def features(self, turn: Turn) -> Array:
+        return features.encode(self, turn.seen)
+
+    @cached_property
+    def _equal_deals(self) -> Array:
+        """(_, C) deals that are equally likely, in lexicographic order; some repeat if folded."""
+        size = self.seats + sum(self.rules.board)
+        deck = range(self.rules.ranks * self.rules.suits)
+        deals = np.array(list(itertools.permutations(deck, size)))
+        return deals // self.rules.suits if self.fold else deals
+
+    @cached_property
+    def _public(self) -> Array:
+        """(B, 4) the public facts at each node: own chips, other chips, round, node."""
+        betting = self.betting
+        own = np.take_along_axis(betting.chips, betting.seat[:, None].clip(0), axis=1)[:, 0]
+        other = betting.chips.sum(axis=1) - own
+        return np.stack([own, other, betting.round, np.arange(len(own))], axis=1).astype(np.int16)
+
+    @cached_property
+    def _holdings(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """All (hole, board) pairs that a seat can see before and after the board is turned."""
+        hole, last = self._equal_deals[:, 0], self._equal_deals[:, -1]
+        before = [(int(h), -1) for h in np.unique(hole)]
+        after = sorted({(int(h), int(b)) for h, b in zip(hole, last, strict=True)})
+        return before, after if sum(self.rules.board) else []
+
+    @cached_property
+    def _holding(self) -> Array:
+        """(hole, board) to its number among the pairs that can be seen together."""
+        top = int(self._equal_deals.max()) + 1
+        number = np.full((top, top + 1), -1)  # the last column is board == -1
+        for pairs in self._holdings:
+            for i, (hole, board) in enumerate(pairs):
+                number[hole, board] = i
+        return number
+
+    @cached_property
+    def _infoset_base(self) -> Array:
+        """(B + 1,) number of the first information set at each node."""
+        before, after = self._holdings
+        size = np.where(self.board_from, len(after), len(before)) * (self.betting.seat >= 0)
+        return np.concatenate([[0], np.cumsum(size)])
+
+    def hand(self, turn: Turn) -> Array:
+        """(R,) the name of each row's hole card."""
+        rank = turn.seen[:, 0] if self.fold else turn.seen[:, 0] // self.rules.suits
+        return np.array(list(self.rules.rank_names))[rank]
+
+    def describe(self, seen: Array) -> str:
+        """One row of facts (K,) in words: the holding, the board, and the betting so far."""
+        names = self.rules.rank_names
+        cards = seen[:2] if self.fold else np.where(seen[:2] < 0, -1, seen[:2] // self.rules.suits)
+        hole = names[cards[0]]
+        board = "" if cards[1] < 0 else f" on {names[cards[1]]}"
+        actions = ", ".join(self.action_names[a] for a in self.betting.history[seen[5]])
+        return f"{hole}{board} after {actions or 'nothing'}"

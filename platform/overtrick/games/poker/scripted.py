@@ -1,0 +1,62 @@
+"""Scripted poker players: thresholds are parameters, the spec's values their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from overtrick.core import Array, Turn
+from overtrick.games.poker.game import Poker
+from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE
+from overtrick.policies import Memoryless
+
+
+class Scripted(Memoryless):
+    """A player who, at each decision, takes the first of its wishes that is legal."""
+
+    def __init__(self, game: Poker) -> None:
+        self.game = game
+        self._action = {
+            verb: i for i, (_, verbs) in enumerate(game.rules.actions) for verb in verbs
+        }
+
+    def wish(self, turn: Turn, *verbs: str) -> Array:
+        """(R, A) all probability on the first legal verb of each row."""
+        assert turn.legal is not None
+        wishes = np.array([self._action[verb] for verb in verbs])  # (verbs,)
+        first = turn.legal[:, wishes].argmax(axis=1)
+        return np.eye(self.game.actions)[wishes[first]]
+
+
+class Caller(Scripted):
+    """Never raises and never folds."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.wish(turn, CALL, CHECK)
+
+
+class Bluffer(Scripted):
+    """Plays by strength, and plays the weakest hand as a strong one now and then.
+
+    The top rank or a pair is strong: raise, at the cap call, else check. The lowest rank
+    unpaired is weak: check, else fold; at each decision it is played as strong with probability
+    `bluff` (0 to 1). The rest is medium: call, else check.
+    """
+
+    def __init__(self, game: Poker, bluff: float = 0.2) -> None:
+        super().__init__(game)
+        self.bluff = bluff
+
+    def probs(self, turn: Turn) -> Array:
+        strong = self.wish(turn, RAISE, CALL, CHECK)
+        medium = self.wish(turn, CALL, CHECK)
+        weak = self.bluff * strong + (1 - self.bluff) * self.wish(turn, CHECK, FOLD)
+        hole, board = turn.seen[:, 0, None], turn.seen[:, 1, None]
+        if not self.game.fold:
+            hole, board = hole // self.game.rules.suits, board // self.game.rules.suits
+        is_strong = (hole == self.game.rules.ranks - 1) | (hole == board)
+        return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
+
+
+STRANGERS: dict[str, Callable[[Poker], Memoryless]] = {"call": Caller, "bluff": Bluffer}

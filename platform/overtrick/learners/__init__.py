@@ -1,0 +1,1 @@
+"""Algorithms: batches in, numbers out. None of them imports a game."""

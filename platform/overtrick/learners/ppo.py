@@ -1,0 +1,69 @@
+"""Proximal policy optimisation with the clipped objective (Schulman et al. 2017, eq. 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.learners.networks import Adam, Params, arrays
+from overtrick.learners.surrogate import Surrogate
+
+
+class Ppo:
+    """Several Adam steps on the whole sample, each ratio clipped to 1 - clip .. 1 + clip.
+
+    rate: Adam's learning rate. entropy: weight of a bonus in points a nat. Stops early once the
+    mean KL divergence of a decision passes `kl_stop` nats.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        entropy: float = 0.0,
+        clip: float = 0.2,
+        epochs: int = 8,
+        kl_stop: float = 0.05,
+    ) -> None:
+        self.rate = rate
+        self.entropy = entropy
+        self.clip = clip
+        self.epochs = epochs
+        self.kl_stop = kl_stop
+        self._memory: dict[str, Array] = {}
+
+    def improve(
+        self, theta: Params, surrogate: Surrogate, rng: Generator
+    ) -> tuple[Params, dict[str, float]]:
+        """Better weights by the clipped objective."""
+        adam = Adam(arrays(theta), self.rate)
+        if self._memory:
+            adam.load({**self._memory, **arrays(theta)})
+        sample, kl = surrogate.sample, 0.0
+        before = after = 0.0
+        for epoch in range(self.epochs):
+            logp = surrogate.policy(adam.params)
+            kl = float(surrogate.divergence(logp.detach()))
+            after = float(surrogate.gain(logp.detach()))
+            before = after if epoch == 0 else before
+            if kl > self.kl_stop:
+                break
+            ratio = surrogate.ratio(logp)
+            clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
+            worse = torch.minimum(ratio * sample.advantage, clipped * sample.advantage)
+            objective = (sample.weight * worse).sum() / len(sample.weight)
+            adam.descend(-objective - self.entropy * surrogate.entropy(logp))
+        self._memory = adam.state()
+        return {n: v.detach() for n, v in adam.params.items()}, {
+            "kl": kl,
+            "gain": after - before,
+            "step_taken": 1.0,
+        }
+
+    def state(self) -> dict[str, Array]:
+        return dict(self._memory)
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self._memory = dict(state)

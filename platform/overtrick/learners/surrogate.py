@@ -1,0 +1,66 @@
+"""What a policy-gradient solver improves, the same for every solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from overtrick.learners.networks import Params
+from overtrick.learners.returns import Tensors
+from overtrick.policies import forward, masked_log_softmax
+
+Policy = Callable[[Params], Tensor]
+"""Weights to log-probabilities (M, R, A) on the rows of a sample; adaptation may lie between."""
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A sample and how weights become a policy on its rows."""
+
+    sample: Tensors
+    policy: Policy
+
+    def ratio(self, logp: Tensor) -> Tensor:
+        """(M, R) probability of the action taken, new over old."""
+        chosen = logp.gather(-1, self.sample.action.unsqueeze(-1)).squeeze(-1)
+        before = self.sample.logp.gather(-1, self.sample.action.unsqueeze(-1)).squeeze(-1)
+        # padding rows have weight 0 but must not make a NaN
+        return torch.where(self.sample.weight > 0, chosen - before, 0.0).exp()
+
+    def gain(self, logp: Tensor) -> Tensor:
+        """Expected points gained over the policy that played, a task (a scalar)."""
+        total = (self.sample.weight * self.ratio(logp) * self.sample.advantage).sum()
+        return total / len(self.sample.weight)
+
+    def divergence(self, logp: Tensor) -> Tensor:
+        """Mean KL divergence of a decision from the policy that played (a scalar)."""
+        before = self.sample.logp
+        legal = self.sample.legal
+        gap = torch.where(legal, before - logp, 0.0)
+        kl = (before.exp() * gap).sum(dim=-1)
+        kl = torch.where(self.sample.weight > 0, kl, 0.0)
+        return (self.sample.weight * kl).sum() / self.sample.weight.sum()
+
+    def entropy(self, logp: Tensor) -> Tensor:
+        """Mean entropy of a decision in nats (a scalar)."""
+        p = torch.where(self.sample.legal, logp.exp() * logp.clamp(min=-60), 0.0).sum(dim=-1)
+        return -(self.sample.weight * p).sum() / self.sample.weight.sum()
+
+
+def log_probs(params: Params, sample: Tensors) -> Tensor:
+    """(M, R, A) log-probabilities of a network on a sample's rows."""
+    return masked_log_softmax(forward(params, sample.features), sample.legal)
+
+
+def policy_gradient_loss(params: Params, sample: Tensors) -> Tensor:
+    """Minus the mean over games of the sum over decisions of log-probability x advantage.
+
+    Its gradient is the plain policy gradient (Williams 1992); summed over tasks, whose weights
+    are apart, so that each task gets its own gradient.
+    """
+    logp = log_probs(params, sample).gather(-1, sample.action.unsqueeze(-1)).squeeze(-1)
+    logp = torch.where(sample.weight > 0, logp, 0.0)
+    return -(sample.weight * logp * sample.advantage).sum()

@@ -1,0 +1,69 @@
+"""A model on disk: weights (safetensors) and what they are for (JSON). Loading runs no code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from overtrick.core import Array, Refused
+
+FORMAT = 1
+WEIGHTS, CARD = "weights.safetensors", "model.json"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What training leaves behind."""
+
+    weights: dict[str, Array]  # by name: policy.w0, ..., critic.w0, ...
+    game: str
+    job: dict[str, Any]  # the whole job, defaults filled in
+
+    def policy(self, part: str) -> dict[str, Array]:
+        """The weights of one part, such as 'policy', without its prefix."""
+        start = f"{part}."
+        return {n.removeprefix(start): v for n, v in self.weights.items() if n.startswith(start)}
+
+
+def save(model: Model, folder: Path) -> None:
+    """Write a model; it appears in place whole or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    save_file(dict(sorted(model.weights.items())), beside / WEIGHTS)
+    card = {"format": FORMAT, "game": model.game, "job": model.job}
+    (beside / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
+    if folder.exists():
+        shutil.rmtree(folder)
+    os.replace(beside, folder)
+
+
+def load(folder: Path, game: str | None = None) -> Model:
+    """Read a model, for a certain game if one is named. Raises Refused with the remedy."""
+    card_path, weights_path = folder / CARD, folder / WEIGHTS
+    try:
+        card = json.loads(card_path.read_text())
+        weights = load_file(weights_path)
+    except OSError as error:
+        name = error.filename or folder
+        raise Refused(f"no model in {folder}: cannot read {name} ({error.strerror})") from None
+    except json.JSONDecodeError:
+        raise Refused(
+            f"{card_path} is damaged: it is not JSON; train again or restore it"
+        ) from None
+    except SafetensorError as error:
+        raise Refused(
+            f"{weights_path} is truncated or damaged ({error}); train again or restore it"
+        ) from None
+    if card.get("format") != FORMAT:
+        raise Refused(f"{card_path} has format {card.get('format')}; this version reads {FORMAT}")
+    if game is not None and card["game"] != game:
+        raise Refused(f"the model in {folder} plays {card['game']}, not {game}")
+    return Model(weights, card["game"], card["job"])

@@ -1,0 +1,118 @@
+"""The only loop that advances a game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Batch, Deals, Game, Played, Policy, Turn, take_turn
+
+
+def play(
+    game: Game,
+    policies: Sequence[Policy],
+    games: int | Deals,
+    rng: Generator,
+    seating: Array | None = None,
+    watch: Sequence[int] | None = None,
+) -> Played:
+    """Play whole games and keep the decisions of some of the policies.
+
+    games: how many to deal, or the deals (G, C) themselves. seating (G, S): which policy sits
+    in each seat of each game; by default policy s sits in seat s. watch: the policies whose
+    decisions are kept, all by default. Every policy draws from a generator of its own, so that
+    what one does never changes another's luck. Raises ValueError if an action is illegal.
+    """
+    deal_rng, *their_rngs = rng.spawn(1 + len(policies))
+    deals = game.deal(games, deal_rng) if isinstance(games, int) else games
+    state = game.start(deals)
+    players = [p.sit(len(deals), r) for p, r in zip(policies, their_rngs, strict=True)]
+    if seating is None:
+        seating = np.broadcast_to(np.arange(game.seats), (len(deals), game.seats))
+    watched = np.isin(np.arange(len(policies)), range(len(policies)) if watch is None else watch)
+    payoff = np.zeros((len(deals), game.seats))
+    kept: list[_Moment] = []
+    while len(turn := game.turn(state)):
+        who = seating[turn.game, turn.seat]
+        action = None
+        for index, player in enumerate(players):
+            rows = np.flatnonzero(who == index)
+            if not len(rows):
+                continue
+            part = take_turn(turn, rows)
+            choice = player.act(part)
+            if action is None:
+                action = np.empty((len(turn), *choice.action.shape[1:]), choice.action.dtype)
+            action[rows] = choice.action
+            if watched[index]:
+                before = payoff[part.game, part.seat]
+                kept.append((part, choice.action, choice.logp, choice.note, before))
+        assert action is not None
+        payoff += game.step(state, turn, action)
+    return Played(_batch(game, kept, payoff), payoff)
+
+
+def duplicate(
+    game: Game, policy: Policy, opponent: Policy, deals: int, rng: Generator
+) -> tuple[Array, Array]:
+    """Each deal of a two-seat game played twice, with the seats exchanged.
+
+    Returns (deals, 2): what `policy` won in seat 0 and in seat 1; and (deals,) their mean.
+    """
+    if game.seats != 2:
+        raise ValueError(f"{game.name} has {game.seats} seats: duplicate play needs 2")
+    deal_rng, play_rng = rng.spawn(2)
+    dealt = game.deal(deals, deal_rng)
+    # deal d is game 2d and game 2d + 1, so that a crowd's members keep their own deals
+    seating = np.tile([[0, 1], [1, 0]], (deals, 1))
+    both = np.repeat(dealt, 2, axis=0)
+    payoff = play(game, (policy, opponent), both, play_rng, seating, watch=()).payoff
+    won = np.stack([payoff[0::2, 0], payoff[1::2, 1]], axis=1)
+    return won, won.mean(axis=1)
+
+
+def random_seating(games: int, rng: Generator) -> Array:
+    """(G, 2) the two policies of each game in random seats."""
+    first = rng.integers(2, size=games)
+    return np.stack([first, 1 - first], axis=1)
+
+
+_Moment = tuple[Turn, Array, Array, dict[str, Array], Array]
+
+
+def _batch(game: Game, kept: list[_Moment], payoff: Array) -> Batch:
+    """Decisions in the order (game, seat, time), each with what it led to."""
+    if not kept:
+        empty = np.zeros(0, np.int64)
+        nothing = np.zeros(0)
+        seen = np.zeros((0, len(game.facts)), np.int16)
+        legal = None if game.actions is None else np.zeros((0, game.actions), bool)
+        infoset = None if game.infosets is None else empty
+        over = np.zeros(0, bool)
+        return Batch(empty, empty, seen, legal, infoset, empty, nothing, nothing, over)
+    turns, actions, logps, notes, befores = zip(*kept, strict=True)
+    owner = np.concatenate([t.game * game.seats + t.seat for t in turns])
+    order = np.argsort(owner, kind="stable")  # stable: time stays in order within an owner
+    owner = owner[order]
+    last = np.append(owner[1:] != owner[:-1], True)
+    before = np.concatenate(befores)[order]
+    reward = np.append(before[1:], 0) - before
+    reward[last] = payoff.reshape(-1)[owner[last]] - before[last]
+
+    def join(parts: Sequence[Array | None]) -> Array | None:
+        return None if parts[0] is None else np.concatenate(parts)[order]  # type: ignore[arg-type]
+
+    return Batch(
+        game=owner // game.seats,
+        seat=owner % game.seats,
+        seen=np.concatenate([t.seen for t in turns])[order],
+        legal=join([t.legal for t in turns]),
+        infoset=join([t.infoset for t in turns]),
+        action=np.concatenate(actions)[order],
+        logp=np.concatenate(logps)[order],
+        reward=reward,
+        last=last,
+        note={name: np.concatenate([n[name] for n in notes])[order] for name in notes[0]},
+    )

@@ -1,0 +1,150 @@
+"""Policies that any game can seat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch import Tensor
+
+from overtrick.core import Array, Choice, Mixed, Player, Turn
+
+Weights = dict[str, Array]
+"""Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
+
+
+class Memoryless:
+    """A policy known by its probabilities; subclasses give `probs`."""
+
+    def probs(self, turn: Turn) -> Array:
+        """(R, A) float64, 0 where illegal, each row summing to 1."""
+        raise NotImplementedError(f"{type(self).__name__}.probs")
+
+    def sit(self, games: int, rng: Generator) -> Player:
+        return Sampler(self, rng)
+
+
+class Sampler:
+    """Draws from a policy's probabilities."""
+
+    def __init__(self, policy: Mixed, rng: Generator) -> None:
+        self.policy = policy
+        self.rng = rng
+
+    def act(self, turn: Turn) -> Choice:
+        return draw(self.policy.probs(turn), self.rng)
+
+
+def draw(probs: Array, rng: Generator) -> Choice:
+    """One action a row from (R, A) probabilities. Never one whose probability is 0."""
+    cumulative = probs.cumsum(axis=1)
+    # the last column is the sum: with it as scale, rounding can never push past the last action
+    mark = rng.random(len(probs)) * cumulative[:, -1]
+    action = (mark[:, None] >= cumulative).sum(axis=1)
+    return Choice(action, np.log(probs[np.arange(len(probs)), action]))
+
+
+class Uniform(Memoryless):
+    """Every legal action with equal probability."""
+
+    def probs(self, turn: Turn) -> Array:
+        assert turn.legal is not None
+        return turn.legal / turn.legal.sum(axis=1, keepdims=True)
+
+
+class Tabular(Memoryless):
+    """Probabilities by information set: sigma (N, A), 0 where illegal."""
+
+    def __init__(self, sigma: Array) -> None:
+        self.sigma = sigma
+
+    def probs(self, turn: Turn) -> Array:
+        return self.sigma[turn.infoset]
+
+
+class Network(Memoryless):
+    """A multilayer perceptron over a game's features (R, F)."""
+
+    def __init__(self, features: Callable[[Turn], Array], weights: Weights) -> None:
+        self.features = features
+        self.weights = weights
+
+    def probs(self, turn: Turn) -> Array:
+        with torch.inference_mode():
+            logits = forward(tensors(self.weights), torch.from_numpy(self.features(turn)))
+            return masked_log_softmax(logits, torch.from_numpy(turn.legal)).double().exp().numpy()
+
+
+class Crowd:
+    """A population of networks as one batch of weights, leading axis = member.
+
+    Seated for G games, member m plays games m * G / M up to (m + 1) * G / M; G must be a
+    multiple of M. One call of the network serves all members.
+    """
+
+    def __init__(self, features: Callable[[Turn], Array], weights: Weights) -> None:
+        self.features = features
+        self.weights = weights
+
+    def sit(self, games: int, rng: Generator) -> Player:
+        members = len(self.weights["w0"])
+        if games % members:
+            raise ValueError(f"{games} games cannot be shared evenly by {members} members")
+        return _SeatedCrowd(self, games // members, rng)
+
+
+class _SeatedCrowd:
+    def __init__(self, crowd: Crowd, games_each: int, rng: Generator) -> None:
+        self.crowd = crowd
+        self.weights = tensors(crowd.weights)
+        self.members = len(crowd.weights["w0"])
+        self.games_each = games_each
+        self.rng = rng
+
+    def act(self, turn: Turn) -> Choice:
+        member = turn.game // self.games_each
+        slot = pad_slots(member, self.members)
+        features = pad(self.crowd.features(turn), member, slot, self.members)
+        with torch.inference_mode():
+            logits = forward(self.weights, torch.from_numpy(features))[member, slot]
+            logp = masked_log_softmax(logits, torch.from_numpy(turn.legal))
+        return draw(logp.double().exp().numpy(), self.rng)
+
+
+def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
+    """The same numbers as torch tensors."""
+    return {name: torch.tensor(value) for name, value in weights.items()}
+
+
+def forward(weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """ReLU layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights."""
+    layers = len(weights) // 2
+    for layer in range(layers):
+        x = x @ weights[f"w{layer}"] + weights[f"b{layer}"].unsqueeze(-2)
+        if layer < layers - 1:
+            x = x.relu()
+    return x
+
+
+def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
+    """Logarithm of action probabilities (..., A); -inf where illegal, here and nowhere else."""
+    return logits.masked_fill(~legal, -torch.inf).log_softmax(dim=-1)
+
+
+def pad_slots(member: Array, members: int) -> Array:
+    """Place of each row among its member's rows, in order: (R,) members to (R,) slots from 0."""
+    order = np.argsort(member, kind="stable")
+    starts = np.searchsorted(member[order], np.arange(members))
+    slot = np.empty(len(member), np.int64)
+    slot[order] = np.arange(len(member)) - starts[member[order]]
+    return slot
+
+
+def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
+    """Rows (R, ...) as (M, longest, ...), zeros where a member has fewer rows than the longest."""
+    longest = int(slot.max()) + 1 if len(slot) else 0
+    out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)
+    out[member, slot] = rows
+    return out

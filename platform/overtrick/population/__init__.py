@@ -1,0 +1,1 @@
+"""Populations of opponents: who is in them and how they change."""

@@ -1,0 +1,54 @@
+"""The members of a population, their results, and whom to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.policies import Weights
+from overtrick.population.evolution import Evolution, evolve, select
+
+
+class Population:
+    """M networks as one batch of weights, and how fit each was found to be.
+
+    A plain object: the host of `workers` is this class behind an actor.
+    """
+
+    def __init__(self, weights: Weights, plan: Evolution) -> None:
+        self.weights = weights  # (M, ...) each
+        self.plan = plan
+        self.fitness = np.zeros(self.size)  # (M,) points a game against the guest of honour
+
+    @property
+    def size(self) -> int:
+        return len(next(iter(self.weights.values())))
+
+    def with_guest(self, guest: Weights) -> Weights:
+        """(M + 1, ...) the members and one guest, who comes last."""
+        return {n: np.concatenate([v, guest[n][None]]) for n, v in self.weights.items()}
+
+    def advance(self, guest: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
+        """Let the guest join, the worst leave, and the rest evolve.
+
+        fitness (M + 1,) of the members and the guest. Returns the generation's summary.
+        """
+        stay = np.sort(select(fitness, self.size))
+        self.fitness = np.sort(fitness[stay])[::-1]
+        joined = {n: v[stay] for n, v in self.with_guest(guest).items()}
+        self.weights = evolve(joined, fitness[stay], self.plan, rng)
+        return {
+            "fitness_best": float(fitness.max()),
+            "fitness_mean": float(fitness.mean()),
+            "fitness_worst": float(fitness.min()),
+        }
+
+    def state(self) -> dict[str, Array]:
+        return {**self.weights, "fitness": self.fitness}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.weights = {n: v for n, v in state.items() if n != "fitness"}
+        self.fitness = state["fitness"]

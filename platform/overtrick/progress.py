@@ -1,0 +1,83 @@
+"""What a person sees while a run goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+LINE_SECONDS = 10.0  # between lines where there is no terminal to draw on
+
+
+class Bar:
+    """A bar with the time left; where output is no terminal, a line now and then."""
+
+    def __init__(self, console: Console, name: str, iterations: int) -> None:
+        self._console = console
+        self._name = name
+        self._iterations = iterations
+        self._began = self._line = time.monotonic()
+        self._first: int | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
+            console=console,
+        )
+        self._task = self._bar.add_task(name, total=iterations, told="starting Ray")
+
+    def show(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """One iteration is done."""
+        if self._first is None:
+            self._first, self._began = iteration, time.monotonic()
+        told = _told(metrics)
+        if self._console.is_terminal:
+            fields = {"told": told} if told else {"told": ""} if iteration == 1 else {}
+            self._bar.update(self._task, completed=iteration, **fields)  # type: ignore[arg-type]
+            return
+        now = time.monotonic()
+        if now - self._line > LINE_SECONDS or iteration == self._iterations:
+            self._line = now
+            each = (now - self._began) / max(iteration - self._first, 1)
+            left = each * (self._iterations - iteration)
+            line = f"{self._name}: {iteration}/{self._iterations}, {left:.0f} s left {told}"
+            self._console.print(line, highlight=False)
+
+    def __enter__(self) -> Bar:
+        if self._console.is_terminal:
+            self._bar.start()
+        else:
+            self._console.print(f"{self._name}: starting Ray", highlight=False)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+
+def _told(metrics: Mapping[str, float]) -> str:
+    """The payoffs against strangers after the last step, shortly."""
+    last: dict[str, float] = {}
+    for name, number in metrics.items():
+        stranger, found, _ = name.partition("/after_")
+        if found and stranger != "payoff":
+            last[stranger] = number  # metrics come in the order of the steps
+    return " ".join(f"{stranger} {number:.2f}" for stranger, number in last.items())

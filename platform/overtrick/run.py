@@ -1,0 +1,175 @@
+"""A run from its job to its record: train, judge, draw, keep; and go on after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from overtrick import config, figures, games, model, track, trial
+from overtrick.config import Job
+from overtrick.core import Array, Refused
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.workers import LocalCrew, Part, generator, hire, start_ray
+
+Progress = Callable[[int, Mapping[str, float]], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that reached its last iteration."""
+
+    folder: Path
+    unit: str  # of a point of payoff
+    seconds: float  # of training, in this process
+    metrics: dict[str, float]  # of the last iteration
+    rows: list[dict[str, Any]]  # the table of the evaluation
+    undelivered: int  # events that MLflow has not taken; they wait in the run's folder
+
+
+def home() -> Path:
+    """Where runs are kept: ./runs, or the folder that OVERTRICK_RUNS names."""
+    return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
+
+
+def new_folder(name: str) -> Path:
+    """A fresh folder for a run of this name."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for attempt in range(100):
+        folder = home() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise Refused(f"{home()} already holds 100 runs named {name}-{stamp}")
+
+
+def find(run: str) -> Path:
+    """The folder of a run by its name or path. Raises Refused with the nearest name."""
+    for folder in (Path(run), home() / run):
+        if (folder / "job.json").exists():
+            return folder.absolute()
+    known = sorted(p.parent.name for p in home().glob("*/job.json"))
+    hint = f": did you mean '{config.nearest(run, known)}'?" if known else ""
+    raise Refused(f"no run '{run}' in {home()}{hint}")
+
+
+def check(job: Job) -> None:
+    """Raise Refused now for what would only fail later."""
+    track.check(job.track.uri)
+
+
+def open_folder(job: Job, name: str) -> Path:
+    """A fresh folder that holds the job."""
+    folder = new_folder(name)
+    plain = json.dumps(job.model_dump(mode="json"), indent=1)
+    (folder / "job.json").write_text(plain + "\n")
+    return folder
+
+
+def go(folder: Path, progress: Progress) -> Finished:
+    """Train the job of a folder to its end, from wherever its checkpoints and record stand."""
+    job = read_job(folder)
+    track.check(job.track.uri)
+    began = time.perf_counter()
+    tracker = track.Tracker(
+        job.track.uri, job.track.experiment, folder.name, folder, _provenance(job)
+    )
+    status = "FAILED"
+    try:
+        if not tracker.reported:
+            tracker.params(flatten(job.model_dump(mode="json")))
+            tracker.artifact(folder / "job.json")
+
+        def listen(iteration: int, metrics: dict[str, float]) -> None:
+            tracker.metrics(iteration, metrics)
+            progress(iteration, metrics)
+
+        state = trial.train(job, folder, listen, tracker.reported)
+        seconds = time.perf_counter() - began
+        history = tracker.history()
+        rows = keep(job, folder, state, history)
+        for place in ("model", "figures"):
+            tracker.artifact(folder / place, place)
+        tracker.artifact(folder / "table.json")
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        undelivered = tracker.close(status)
+    unit = games.make(job.game.name, **job.game.options).unit
+    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, undelivered)
+
+
+def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
+    """The table of a stored model again, its game and the unit. Raises Refused."""
+    folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
+    stored = model.load(folder)
+    job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
+    if workers:
+        start_ray([{"CPU": 1.0}] * workers)
+    crew = hire(workers)
+    try:
+        rng = generator(job.seed, Part.JUDGE)
+        rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
+    finally:
+        crew.close()
+    return rows, stored.game, games.make(job.game.name, **job.game.options).unit
+
+
+def keep(
+    job: Job, folder: Path, state: Mapping[str, Array], history: list[tuple[int, dict[str, float]]]
+) -> list[dict[str, Any]]:
+    """Write the model, its figures and its table from the trainer's last state."""
+    trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
+    trainer.load(state)
+    model.save(
+        model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), folder / "model"
+    )
+    report = trainer.report(history)
+    figures.save(report.figures, folder / "figures")
+    (folder / "table.json").write_text(json.dumps(report.rows, indent=1) + "\n")
+    return report.rows
+
+
+def read_job(folder: Path) -> Job:
+    """The job of a run."""
+    return config.parse(json.loads((folder / "job.json").read_text()), JOBS, f"{folder}/job.json")
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _provenance(job: Job) -> dict[str, str]:
+    """What code made the run, as MLflow tags."""
+    tags = {
+        "overtrick.version": version("overtrick"),
+        "overtrick.trainer": job.trainer,
+        "overtrick.game": job.game.name,
+        "python": platform.python_version(),
+        "mlflow.source.name": "overtrick",
+    }
+    here = Path(__file__).parent
+    commit = subprocess.run(
+        ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    if commit.returncode == 0:  # an installed wheel has no repository
+        tags["mlflow.source.git.commit"] = commit.stdout.strip()
+    return tags

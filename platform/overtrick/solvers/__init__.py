@@ -1,0 +1,1 @@
+"""Exact answers on trees; no learning, and no game in sight."""

@@ -1,0 +1,198 @@
+"""Every deal times every action, step by step through the engine that plays: a tree's levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overtrick.core import Array, Enumerable, Turn, take, take_turn
+
+CHANCE, END = -1, -2  # what Tree.seat says where nobody acts
+
+
+@dataclass
+class Level:
+    """The nodes at one depth; (n,) each, and the decisions that their seats face."""
+
+    parent: Array  # place in the level above
+    edge: Array
+    chance: Array
+    gain: Array
+    seat: Array
+    infoset: Array
+    turn: Turn  # one row for each node at which a seat acts
+
+
+@dataclass
+class _Rows:
+    """Every deal in every history that it can reach at one depth: the engine's view."""
+
+    state: Any
+    deal: Array  # (X,) which deal
+    node: Array  # (X,) which node of the level
+    pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
+
+
+def unroll(game: Enumerable, deals: Array, weight: Array) -> list[Level]:
+    """The levels of a game's tree from the root down; deals (G, C) weigh (G,) each."""
+    # prefix[c][d]: deals that agree in their first c columns share a number
+    prefix = np.stack(
+        [
+            np.unique(deals[:, :c], axis=0, return_inverse=True)[1].reshape(-1)
+            for c in range(deals.shape[1] + 1)
+        ]
+    )
+    count = len(deals)
+    rows = _Rows(
+        game.start(deals),
+        np.arange(count),
+        np.zeros(count, np.int64),
+        np.full((count, game.seats), -1),
+    )
+    shown = np.zeros(count, np.int64)  # (X,) deal columns that the node has fixed
+    parent, edge = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    chance, gain = np.ones(1), np.zeros((1, game.seats))
+    levels: list[Level] = []
+    while len(parent):
+        nodes = len(parent)
+        hidden = shown < game.shown(rows.state)  # chance moves before anybody else
+        turn, row_of = _next_to_act(game, rows, ~hidden)
+        seat = np.full(nodes, END)
+        seat[rows.node[hidden]] = CHANCE
+        seat[rows.node[row_of]] = turn.seat
+        first = _first_row(rows.node[row_of], nodes)
+        here = take_turn(turn, first[first >= 0])
+        infoset = np.full(nodes, -1)
+        assert here.infoset is not None
+        infoset[first >= 0] = here.infoset
+        _check_shown(game, turn, infoset[rows.node[row_of]])
+        levels.append(Level(parent, edge, chance, gain, seat, infoset, here))
+
+        # children by chance: split the rows by the next column of the deal
+        split = np.flatnonzero(hidden)
+        by_chance = _Step(
+            take(rows.state, split),
+            rows.deal[split],
+            rows.node[split],
+            prefix[shown[split] + 1, rows.deal[split]],
+            shown[split] + 1,
+            rows.pending[split],
+            np.zeros((len(split), game.seats)),
+        )
+        by_action = _act(game, rows, turn, row_of, shown)
+        rows, shown, parent, edge, chance, gain = _join(by_chance, by_action, weight)
+    return levels
+
+
+@dataclass
+class _Step:
+    """Rows one edge further: which node each came from and along which edge."""
+
+    state: Any
+    deal: Array
+    source: Array
+    edge: Array
+    shown: Array
+    pending: Array
+    gain: Array
+
+
+def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Turn, Array]:
+    """The first seat of each game's turn that has not chosen yet, and the row of each."""
+    turn = game.turn(rows.state)
+    open_ = ready[turn.game] & (rows.pending[turn.game, turn.seat] < 0)
+    turn = take_turn(turn, np.flatnonzero(open_))
+    order = np.lexsort((turn.seat, turn.game))
+    turn = take_turn(turn, order)
+    first = np.append(True, turn.game[1:] != turn.game[:-1])[: len(turn)]
+    turn = take_turn(turn, np.flatnonzero(first))
+    return turn, turn.game
+
+
+def _act(game: Enumerable, rows: _Rows, turn: Turn, row_of: Array, shown: Array) -> _Step:
+    """Every legal action of every row that acts; the engine steps once all its seats chose."""
+    assert turn.legal is not None
+    which, action = np.nonzero(turn.legal)
+    source = row_of[which]
+    state = take(rows.state, source)
+    pending = rows.pending[source].copy()
+    pending[np.arange(len(source)), turn.seat[which]] = action
+    gain = np.zeros((len(source), game.seats))
+    whole = game.turn(state)
+    chosen = pending[whole.game, whole.seat]
+    waiting = np.zeros(len(source), bool)
+    waiting[whole.game[chosen < 0]] = True  # another seat of the same turn still has to choose
+    ready = np.flatnonzero(~waiting)
+    if len(ready):
+        part = take(state, ready)
+        step = game.turn(part)
+        gain[ready] = game.step(part, step, pending[ready][step.game, step.seat])
+        for name in state.__dataclass_fields__:
+            getattr(state, name)[ready] = getattr(part, name)
+        pending[ready] = -1
+    return _Step(state, rows.deal[source], rows.node[source], action, shown[source], pending, gain)
+
+
+def _join(
+    a: _Step, b: _Step, deal_weight: Array
+) -> tuple[_Rows, Array, Array, Array, Array, Array]:
+    """Rows that share a parent and an edge become one node of the next level."""
+    state = type(a.state)(
+        **{
+            name: np.concatenate([getattr(a.state, name), getattr(b.state, name)])
+            for name in a.state.__dataclass_fields__
+        }
+    )
+    source = np.concatenate([a.source, b.source])
+    edge = np.concatenate([a.edge, b.edge])
+    by_chance = np.arange(len(source)) < len(a.source)
+    deal = np.concatenate([a.deal, b.deal])
+    key, first, node = np.unique(
+        np.stack([source, edge], axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    node = node.reshape(-1)
+    weight = np.bincount(node, deal_weight[deal], minlength=len(key))
+    from_parent = np.zeros(int(source.max(initial=-1)) + 1)
+    np.add.at(from_parent, key[:, 0], weight)
+    share = weight / from_parent[key[:, 0]]
+    rows = _Rows(state, deal, node, np.concatenate([a.pending, b.pending]))
+    gain = np.concatenate([a.gain, b.gain])
+    # an end may hold many deals: its gain is their mean, weighted by probability
+    mean = (
+        np.stack(
+            [
+                np.bincount(node, gain[:, s] * deal_weight[deal], minlength=len(key))
+                for s in range(gain.shape[1])
+            ],
+            axis=1,
+        )
+        / np.maximum(weight, np.finfo(float).tiny)[:, None]
+    )
+    rank = key[:, 1].copy()
+    if by_chance.any():
+        start = np.searchsorted(key[:, 0], key[:, 0])
+        place = np.arange(len(key)) - start
+        rank = np.where(by_chance[first], place, rank)
+    return (
+        rows,
+        np.concatenate([a.shown, b.shown]),
+        key[:, 0],
+        rank,
+        np.where(by_chance[first], share, 1.0),
+        mean,
+    )
+
+
+def _first_row(node: Array, nodes: int) -> Array:
+    """(nodes,) the first of the rows at each node, -1 where there is none."""
+    first = np.full(nodes, -1)
+    first[node[::-1]] = np.arange(len(node))[::-1]
+    return first
+
+
+def _check_shown(game: Enumerable, turn: Turn, infoset: Array) -> None:
+    assert turn.infoset is not None
+    if not np.array_equal(turn.infoset, infoset):
+        raise ValueError(f"{game.name}: a seat acts on chance that the deal has not shown yet")

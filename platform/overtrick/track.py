@@ -1,0 +1,201 @@
+"""Everything a run tells MLflow: batched, on a thread, and never in the way of training.
+
+Every event is first appended to a spool file in the run's folder, then delivered from there in
+order. While the server is away events wait on disk; what a run leaves undelivered goes out when
+the run is opened again. Delivering twice changes nothing: an event keeps its time and step, and
+MLflow drops a metric that it already has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from overtrick.core import Refused
+
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+
+BATCH = 200  # events delivered in one call
+BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
+PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
+
+
+def check(uri: str) -> None:
+    """Raise Refused if nothing can be tracked at this address, before any training."""
+    if uri.startswith("sqlite:///"):
+        folder = Path(uri.removeprefix("sqlite:///")).absolute().parent
+        if not os.access(folder, os.W_OK):
+            raise Refused(f"track.uri {uri}: folder {folder} cannot be written")
+        return
+    if not uri.startswith(("http://", "https://")):
+        raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
+            answer.read()
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise Refused(
+            f"no MLflow server answers at {uri} ({reason}): start it, or set track.uri"
+        ) from None
+
+
+class Tracker:
+    """One run in MLflow, fed through a spool in the run's folder."""
+
+    def __init__(
+        self, uri: str, experiment: str, name: str, folder: Path, tags: Mapping[str, str]
+    ) -> None:
+        self._uri = uri
+        self._experiment = experiment
+        self._name = name
+        self._tags = dict(tags)
+        self._spool = folder / "track.jsonl"
+        self._sent = folder / "track.sent"
+        self._identity = folder / "track.run"
+        self.reported = 0  # the last iteration whose metrics are in the spool
+        for event in self._events(0):
+            self.reported = max(self.reported, event.get("step", 0))
+        self._new = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
+        self._thread.start()
+
+    @property
+    def run_id(self) -> str | None:
+        """MLflow's name for the run, once it has been delivered."""
+        return self._identity.read_text().strip() if self._identity.exists() else None
+
+    def params(self, values: Mapping[str, Any]) -> None:
+        """The run's configuration by dotted key; written once."""
+        self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """One iteration's metrics; an iteration that was reported before is passed over."""
+        if step > self.reported:
+            self._add({"step": step, "metrics": dict(values)})
+            self.reported = step
+
+    def history(self) -> list[tuple[int, dict[str, float]]]:
+        """Every iteration reported so far and its metrics, in order."""
+        return [(e["step"], e["metrics"]) for e in self._events(0) if "metrics" in e]
+
+    def artifact(self, path: Path, place: str = "") -> None:
+        """A file or folder that belongs to the run."""
+        self._add({"artifact": str(path.absolute()), "place": place})
+
+    def close(self, status: str, patience: float = 60.0) -> int:
+        """Deliver what is left for so many seconds; the number of events that stay on disk."""
+        self._add({"status": status})
+        self._closing.set()
+        self._new.set()
+        self._thread.join(patience)
+        return len(self._events(self._delivered()))
+
+    def _add(self, event: dict[str, Any]) -> None:
+        event["time"] = time.time_ns() // 1_000_000
+        with self._spool.open("a") as spool:
+            spool.write(json.dumps(event) + "\n")
+            spool.flush()
+        self._new.set()
+
+    def _events(self, start: int) -> list[dict[str, Any]]:
+        if not self._spool.exists():
+            return []
+        lines = self._spool.read_text().split("\n")
+        # what follows the last newline is empty, or half written by a run that was killed
+        return [json.loads(line) for line in lines[start:-1] if line]
+
+    def _delivered(self) -> int:
+        return int(self._sent.read_text()) if self._sent.exists() else 0
+
+    def _deliver(self) -> None:
+        wait, longest = BACKOFF
+        client, run_id = None, ""
+        while True:
+            self._new.wait()
+            self._new.clear()
+            events = self._events(self._delivered())
+            while events:
+                try:
+                    if client is None:
+                        client, run_id = self._open()
+                    part = events[:BATCH]
+                    _send(client, run_id, part)
+                except Exception as error:  # the server is away: training goes on, events wait
+                    (self._spool.parent / "track.error").write_text(f"{error}\n")
+                    if self._closing.wait(wait):
+                        return
+                    wait = min(2 * wait, longest)
+                    continue
+                wait = BACKOFF[0]
+                _write(self._sent, str(self._delivered() + len(part)))
+                events = events[len(part) :]
+            if self._closing.is_set() and not self._events(self._delivered()):
+                return
+
+    def _open(self) -> tuple[Any, str]:
+        """A client, and this run: the same one after a restart."""
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        client = MlflowClient(tracking_uri=self._uri)
+        if self.run_id:
+            client.update_run(self.run_id, status="RUNNING")
+            return client, self.run_id
+        known = client.get_experiment_by_name(self._experiment)
+        if known is None:
+            try:
+                experiment_id = client.create_experiment(self._experiment, self._artifacts())
+            except MlflowException:  # another run has just made it
+                known = client.get_experiment_by_name(self._experiment)
+                if known is None:
+                    raise
+        if known is not None:
+            experiment_id = known.experiment_id
+        run = client.create_run(experiment_id, run_name=self._name, tags=self._tags)
+        _write(self._identity, run.info.run_id)
+        return client, run.info.run_id
+
+    def _artifacts(self) -> str | None:
+        """Where an experiment keeps its files: beside a SQLite file, else the server's choice."""
+        if not self._uri.startswith("sqlite:///"):
+            return None
+        database = Path(self._uri.removeprefix("sqlite:///")).absolute()
+        return (database.parent / "mlartifacts" / self._experiment).as_uri()
+
+
+def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
+    from mlflow.entities import Metric, Param
+
+    metrics = [
+        Metric(name, value, event["time"], event["step"])
+        for event in events
+        for name, value in event.get("metrics", {}).items()
+    ]
+    for start in range(0, len(metrics), 1000):
+        client.log_batch(run_id, metrics=metrics[start : start + 1000])
+    for event in events:
+        params = [Param(name, value) for name, value in event.get("params", {}).items()]
+        for start in range(0, len(params), PARAM_BATCH):
+            client.log_batch(run_id, params=params[start : start + PARAM_BATCH])
+        if "artifact" in event:
+            path, place = event["artifact"], event["place"] or None
+            log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
+            log(run_id, path, place)
+        if "status" in event:
+            client.set_terminated(run_id, event["status"], event["time"])
+
+
+def _write(path: Path, text: str) -> None:
+    """Write beside, then rename: a reader never sees half a file."""
+    beside = path.with_suffix(path.suffix + ".new")
+    beside.write_text(text)
+    os.replace(beside, path)

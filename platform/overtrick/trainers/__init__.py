@@ -1,0 +1,27 @@
+"""Who plays whom, who learns, when to measure. A page each; this is their index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from overtrick.config import Job
+from overtrick.trainers import exploit, meta
+from overtrick.trainers.evaluate import Row
+
+
+@dataclass(frozen=True)
+class Page:
+    """A trainer as the rest of the house sees it."""
+
+    job: type[Job]
+    trainer: Callable[..., Any]  # (job, crew) -> Trainer
+    judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
+
+
+TRAINERS = {
+    "exploit": Page(exploit.ExploitJob, exploit.ExploitTrainer, exploit.judge),
+    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.judge),
+}
+JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

@@ -1,0 +1,182 @@
+"""A batch of equal networks meets opponents, and each adapts to its own: sampled, or exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.random import Generator
+
+from overtrick.core import Array, Enumerable, Game, Mixed, Policy
+from overtrick.learners import maml
+from overtrick.learners.networks import arrays, predict
+from overtrick.learners.returns import Sample, Tensors, advantages, discounted, padded
+from overtrick.play import play, random_seating
+from overtrick.policies import (
+    Crowd,
+    Weights,
+    forward,
+    masked_log_softmax,
+    pad,
+    pad_slots,
+    tensors,
+)
+from overtrick.solvers import value
+from overtrick.solvers.tree import Tree
+
+
+@dataclass(frozen=True)
+class Met:
+    """What M learners brought home from their games."""
+
+    sample: Sample  # M tasks
+    features: Array  # (D, F) of every decision, for the critic
+    returns: Array  # (D,) discounted points that followed
+    payoff: Array  # (M,) mean points a game
+
+
+def meet(
+    game: Game,
+    params: Weights,
+    critic: Weights,
+    opponents: Policy,
+    games: int,
+    gamma: float,
+    lam: float,
+    rng: Generator,
+) -> Met:
+    """M learners (weights with leading axis M) play so many games each, in random seats.
+
+    opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
+    discount and lambda of the advantages over the critic's baseline.
+    """
+    members = len(params["w0"])
+    seat_rng, play_rng = rng.spawn(2)
+    seating = random_seating(members * games, seat_rng)
+    both = (Crowd(game.features, params), opponents)
+    played = play(game, both, members * games, play_rng, seating, watch=[0])
+    batch = played.batch
+    assert batch.legal is not None
+    member = batch.game // games
+    features = game.features(batch.turn())
+    slot = pad_slots(member, members)
+    with torch.inference_mode():
+        stacked = torch.from_numpy(pad(features, member, slot, members))
+        logits = forward(tensors(params), stacked)[member, slot]
+        logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
+    advantage = advantages(batch, predict(critic, features), gamma, lam)
+    weight = np.full(len(batch), 1 / games)
+    sample = padded(features, batch.legal, batch.action, logp, advantage, weight, member, members)
+    won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
+    return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))
+
+
+def adapt(params: Weights, sample: Sample, step: float) -> Weights:
+    """One inner step of each member on its own sample."""
+    leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
+    return arrays(maml.adapt(leaves, Tensors.of(sample), step))
+
+
+def strategies(game: Game, tree: Tree, params: Weights) -> Array:
+    """(M, N, A) what each of M networks does at every information set."""
+    with torch.inference_mode():
+        logits = forward(tensors(params), torch.from_numpy(game.features(tree.turn)))
+        logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
+        return logp.double().exp().numpy()
+
+
+def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
+    """Points a game of a strategy (N, A) against another, the mean over both seats, exactly."""
+    total = 0.0
+    for seat in range(2):
+        mine = (tree.turn.seat == seat)[:, None]
+        total += float(value.expected(tree, np.where(mine, sigma, opponent))[seat])
+    return total / 2
+
+
+def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
+    """(N,) how often a strategy comes to each information set, the mean over both seats."""
+    come = np.zeros(tree.infosets)
+    for seat in range(2):
+        mine = (tree.turn.seat == seat)[:, None]
+        come += value.gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
+    return come
+
+
+def best_response_payoff(tree: Tree, opponent: Array) -> float:
+    """The most that anyone can win a game against an opponent, the mean over both seats."""
+    return sum(value.best_response(tree, opponent, seat)[0] for seat in range(2)) / 2
+
+
+def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> Sample:
+    """Every action of every information set, weighted by how often M learners come to it.
+
+    opponents (M, N, A) are the strategies that the learners meet, in both seats with equal
+    probability. Advantages and weights are exact, so a policy gradient on it has no variance.
+    """
+    sigma = strategies(game, tree, params)
+    infoset, action = np.nonzero(tree.legal)
+    weights, gains = [], []
+    for mine, theirs in zip(sigma, opponents, strict=True):
+        come, advantage = np.zeros(tree.infosets), np.zeros(tree.legal.shape)
+        for seat in range(2):
+            own = (tree.turn.seat == seat)[:, None]
+            visits, better = value.gradient(tree, np.where(own, mine, theirs), seat)
+            come, advantage = come + visits / 2, advantage + better
+        weights.append(come[infoset] * mine[infoset, action])
+        gains.append(advantage[infoset, action])
+    members, rows = len(sigma), len(infoset)
+    with np.errstate(divide="ignore"):
+        logp = np.log(sigma[:, infoset].reshape(members * rows, -1))
+    legal = np.tile(tree.legal[infoset], (members, 1))
+    return padded(
+        np.tile(game.features(tree.turn)[infoset], (members, 1)),
+        legal,
+        np.tile(action, members),
+        np.where(legal, logp.clip(min=-100), -np.inf),  # a float may underflow to probability 0
+        np.concatenate(gains),
+        np.concatenate(weights),
+        np.repeat(np.arange(members), rows),
+        members,
+    )
+
+
+def adapted_payoffs(
+    game: Enumerable,
+    tree: Tree,
+    theta: Weights,
+    critic: Weights,
+    opponent: Mixed,
+    draws: int,
+    steps: int,
+    step: float,
+    games: int,
+    gamma: float,
+    rng: Generator,
+) -> Array:
+    """(draws, steps + 1) exact points a game before and after each step of adaptation.
+
+    Each draw starts from theta and adapts to the opponent on its own sampled games only.
+    """
+    theirs = value.sigma_of(tree, [opponent] * tree.seats)
+    params = {n: np.repeat(v[None], draws, axis=0) for n, v in theta.items()}
+    payoffs = np.empty((draws, steps + 1))
+    for k in range(steps + 1):
+        sigma = strategies(game, tree, params)
+        payoffs[:, k] = [exact_payoff(tree, mine, theirs) for mine in sigma]
+        if k < steps:
+            (step_rng,) = rng.spawn(1)
+            met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng)
+            params = adapt(params, met.sample, step)
+    return payoffs
+
+
+def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Generator) -> Array:
+    """(M,) mean points a game of M networks against one opponent, in random seats."""
+    count = len(members["w0"])
+    seat_rng, play_rng = rng.spawn(2)
+    seating = random_seating(count * games, seat_rng)
+    both = (Crowd(game.features, members), opponent)
+    payoff = play(game, both, count * games, play_rng, seating, watch=()).payoff
+    return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(count, games).mean(axis=1)

@@ -1,0 +1,100 @@
+"""How well a model adapts to strangers, exactly: payoff before and after each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick import games
+from overtrick.config import Count, GameChoice, Positive, Section
+from overtrick.policies import Weights
+from overtrick.solvers import value
+from overtrick.solvers.tree import Tree, build
+from overtrick.trainers.adaptation import adapted_payoffs, best_response_payoff
+from overtrick.trainers.strangers import stranger
+from overtrick.workers import Crew
+
+
+class Evaluate(Section):
+    """How a model is judged."""
+
+    strangers: tuple[str, ...] = Field(
+        default=("random", "call", "bluff", "cfr"),
+        description="opponents by name, or folders of models; training never meets them",
+    )
+    steps: Count = Field(default=3, description="gradient steps of adaptation")
+    step: Positive = Field(default=0.1, description="size of a gradient step at test")
+    games: Count = Field(default=200, description="sampled games a step")
+    draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
+    every: Count = Field(default=10, description="training iterations between evaluations")
+
+
+Row = dict[str, Any]
+"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each),
+best_response, share = steps[-1] / best_response (None where that is below 0.01)."""
+
+
+def evaluate(
+    choice: GameChoice,
+    theta: Weights,
+    critic: Weights,
+    how: Evaluate,
+    gamma: float,
+    crew: Crew,
+    rng: Generator,
+) -> list[Row]:
+    """One row for each stranger; values are exact, only the adaptation games are sampled."""
+    common = (choice, theta, critic, how, gamma)
+    return crew.map(_row, common, [(name,) for name in how.strangers], rng)
+
+
+def _row(rng: Generator, common: Any, name: str) -> Row:
+    choice, theta, critic, how, gamma = common
+    game, tree, opponent = _known(choice, name)
+    payoffs = adapted_payoffs(
+        game, tree, theta, critic, opponent, how.draws, how.steps, how.step, how.games, gamma, rng
+    )
+    best = best_response_payoff(tree, value.sigma_of(tree, [opponent] * tree.seats))
+    means = payoffs.mean(axis=0)
+    errors = payoffs.std(axis=0, ddof=1) / np.sqrt(how.draws)
+    return {
+        "stranger": name,
+        "steps": [float(m) for m in means],
+        "standard_error": [float(e) for e in errors],
+        "best_response": best,
+        "share": float(means[-1] / best) if best > 0.01 else None,
+    }
+
+
+_cache: dict[str, Any] = {}
+
+
+def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
+    """A game and its tree, kept by each process."""
+    key = choice.model_dump_json()
+    if key not in _cache:
+        game = games.make(choice.name, **choice.options)
+        _cache[key] = game, build(game)
+    return _cache[key]
+
+
+def _known(choice: GameChoice, name: str) -> tuple[Any, Tree, Any]:
+    """A game, its tree and a stranger, kept by each process: CFR takes a moment."""
+    game, tree = game_and_tree(choice)
+    key = choice.model_dump_json() + name
+    if key not in _cache:
+        _cache[key] = stranger(name, game, tree)
+    return game, tree, _cache[key]
+
+
+def metrics_of(rows: list[Row], unit: str) -> dict[str, float]:
+    """The rows as flat metrics, such as random/after_3_big_blind."""
+    metrics: dict[str, float] = {}
+    suffix = unit.replace(" ", "_")
+    for row in rows:
+        for k, payoff in enumerate(row["steps"]):
+            metrics[f"{row['stranger']}/after_{k}_{suffix}"] = payoff
+    return metrics

@@ -1,0 +1,284 @@
+"""A meta-model learns to adapt to strangers while its opponents evolve (Wu et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick import figures
+from overtrick.config import Count, Job, Positive, Section, Share
+from overtrick.core import Array
+from overtrick.learners.actor_critic import SOLVERS, ActorCritic
+from overtrick.learners.maml import meta_surrogate
+from overtrick.learners.networks import Critic, initial, prefixed, repeat, stack, unprefixed
+from overtrick.learners.returns import Sample, Tensors, join
+from overtrick.policies import Crowd, Network, Weights
+from overtrick.population.evolution import Evolution
+from overtrick.population.population import Population
+from overtrick.trainers.adaptation import (
+    adapt,
+    exact_sample,
+    fitness,
+    meet,
+    strategies,
+    visits,
+)
+from overtrick.trainers.evaluate import Evaluate, Row, evaluate, game_and_tree, metrics_of
+from overtrick.trainers.report import History, Report
+from overtrick.workers import Crew, Part, generator
+
+SHARD = 5  # members or tasks of one shard, whatever the number of workers
+
+
+class Meta(Section):
+    """The meta-model and how it learns (Table 1, column Leduc)."""
+
+    solver: Literal["trpo", "ppo"] = Field(default="trpo", description="the outer solver")
+    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
+    inner_step: Positive = Field(default=0.1, description="alpha: size of an inner gradient step")
+    inner_steps: Count = Field(default=1, description="inner gradient steps in training")
+    outer_step: Positive = Field(
+        default=0.01, description="beta: KL bound of TRPO in nats a decision; Adam's rate of PPO"
+    )
+    second_order: bool = Field(
+        default=False, description="differentiate through the inner gradient (eq. 7)"
+    )
+    discount: Share = Field(default=0.99, description="gamma, a decision")
+    gae: Share = Field(default=0.95, description="lambda of the outer advantages")
+    entropy: float = Field(default=0.0, ge=0, description="bonus in points a nat")
+    critic_rate: Positive = Field(default=0.001, description="Adam's rate of the baseline")
+    tasks: Count = Field(default=10, description="opponents that are met each iteration")
+    games: Count = Field(default=200, description="games against an opponent before each step")
+    values: Literal["sampled", "exact"] = Field(
+        default="sampled",
+        description="outer objective from sampled games, or exact on the tree; the inner steps "
+        "always use sampled games",
+    )
+
+
+class Opponents(Section):
+    """The evolving opponents (Table 1, column Leduc)."""
+
+    size: Count = Field(default=10, description="members")
+    elite_share: Share = Field(default=0.2, description="share that is kept unchanged")
+    mutation_rate: Share = Field(default=0.3, description="probability that a member mutates")
+    mutation_strength: float = Field(
+        default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
+    )
+    fitness_games: Count = Field(default=50, description="games that score a member")
+    style: Positive = Field(default=1.0, description="scale of a new member's last layer")
+    lean: float = Field(
+        default=0.0, ge=0, description="standard deviation of a new member's action preferences"
+    )
+    immigrants: int = Field(
+        default=0, ge=0, description="tasks of each iteration that are met by new random members"
+    )
+
+
+class MetaJob(Job):
+    """Everything a meta-training run needs."""
+
+    trainer: Literal["meta"]
+    meta: Meta = Meta()
+    population: Opponents = Opponents()
+    evaluate: Evaluate = Evaluate()
+
+
+class MetaTrainer:
+    """Algorithms 1 and 2: evolve the opponents, adapt to some of them, improve the start."""
+
+    def __init__(self, job: MetaJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.game, self.tree = game_and_tree(job.game)
+        rng = generator(job.seed, Part.INITIAL)
+        features = self.game.features(self.tree.turn).shape[1]
+        self.sizes = (features, *job.meta.hidden, self.game.actions)
+        critic = Critic(features, job.meta.hidden, rng, job.meta.critic_rate)
+        self.learner = ActorCritic(
+            self.game.features,
+            initial(self.sizes, rng),
+            critic,
+            SOLVERS[job.meta.solver](job.meta.outer_step, job.meta.entropy),
+            job.meta.discount,
+            job.meta.gae,
+        )
+        plan = Evolution(
+            job.population.elite_share,
+            job.population.mutation_rate,
+            job.population.mutation_strength,
+        )
+        self._population = Population(self._strangers(job.population.size, rng), plan)
+        self.host = crew.host(self._population)
+
+    def step(self) -> dict[str, float]:
+        """One iteration of Algorithm 1."""
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        evolve_rng, choose_rng, meet_rng, learn_rng, judge_rng = rng.spawn(5)
+        metrics = self._evolve(evolve_rng)
+        opponents = self._choose(choose_rng)
+        samples, features, returns, payoff = self._meet(opponents, meet_rng)
+        *inner, outer = (Tensors.of(sample) for sample in samples)
+        plan = self.job.meta
+        surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order)
+        metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
+        unit = self.game.unit.replace(" ", "_")
+        metrics |= {f"payoff/after_{k}_{unit}": float(p.mean()) for k, p in enumerate(payoff)}
+        if self.iteration % self.job.evaluate.every == 0 or self._is_last():
+            metrics |= metrics_of(self.evaluate(judge_rng), self.game.unit)
+        return metrics
+
+    def evaluate(self, rng: Generator) -> list[Row]:
+        """Adaptation to every stranger."""
+        return judge(self.job, self.learner.weights(), self.crew, rng)
+
+    def state(self) -> dict[str, Array]:
+        return {
+            **prefixed("learner", self.learner.state()),
+            **prefixed("population", self.host.state()),
+            "iteration": np.array(self.iteration),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.learner.load(unprefixed("learner", state))
+        self._population.load(unprefixed("population", state))
+        self.host = self.crew.host(self._population)
+        self.iteration = int(state["iteration"])
+
+    def model(self) -> dict[str, Array]:
+        """The weights that adaptation needs: the policy and its baseline."""
+        return self.learner.weights()
+
+    def report(self, history: History) -> Report:
+        """The final table, and the figures of the run."""
+        rows = self.evaluate(generator(self.job.seed, Part.JUDGE))
+        unit = self.game.unit
+        probabilities, hands = self._styles()
+        drawn = {
+            "learning_curve": figures.learning_curve(history, unit),
+            "adaptation": figures.adaptation(rows, unit),
+            "styles": figures.styles(probabilities, hands, self.game.action_names),
+        }
+        return Report(rows, drawn)
+
+    def close(self) -> None:
+        self.crew.close()
+
+    def _is_last(self) -> bool:
+        return self.iteration == self.job.stop.iterations
+
+    def _strangers(self, members: int, rng: Generator) -> Weights:
+        """(members, ...) new random opponents, each with leanings of its own."""
+        plan = self.job.population
+        weights = stack([initial(self.sizes, rng, plan.style) for _ in range(members)])
+        head = f"b{len(self.sizes) - 2}"
+        lean = rng.normal(0, 1, weights[head].shape) * plan.lean
+        weights[head] = (weights[head] + lean).astype(np.float32)
+        return weights
+
+    def _styles(self) -> tuple[Array, list[str]]:
+        """(4, hands, A) what the fittest opponents do with each hand against the meta-model.
+
+        Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
+        """
+        members = {n: v[:4] for n, v in self._members().items()}
+        (meta,) = strategies(self.game, self.tree, repeat(self.learner.theta, 1))
+        hand = self.game.hand(self.tree.turn)
+        hands = list(dict.fromkeys(hand))
+        tables = []
+        for sigma in strategies(self.game, self.tree, members):
+            come = visits(self.tree, sigma, meta)
+            weights = np.stack([come * (hand == h) for h in hands])  # (hands, N)
+            tables.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
+        return np.stack(tables), hands
+
+    def _members(self) -> Weights:
+        """(M, ...) the population as it stands."""
+        return {n: v for n, v in self.host.state().items() if n != "fitness"}
+
+    def _evolve(self, rng: Generator) -> dict[str, float]:
+        """Algorithm 2: the meta-model joins, everyone is scored against it, the rest evolve."""
+        score_rng, evolve_rng = rng.spawn(2)
+        theta = self.learner.theta
+        candidates = {n: np.concatenate([v, theta[n][None]]) for n, v in self._members().items()}
+        games = self.job.population.fitness_games
+        common = (self.job.game, theta, games)
+        scores = self.crew.map(_score, common, _shards(candidates), score_rng)
+        return self.host.call("advance", theta, np.concatenate(scores), evolve_rng)
+
+    def _choose(self, rng: Generator) -> Weights:
+        """(tasks, ...) opponents drawn from the population, and immigrants."""
+        members = self._members()
+        newcomers = min(self.job.population.immigrants, self.job.meta.tasks)
+        drawn = self.job.meta.tasks - newcomers
+        size = self.job.population.size
+        chosen = rng.choice(size, drawn, replace=drawn > size)
+        known = {n: v[chosen] for n, v in members.items()}
+        if not newcomers:
+            return known
+        new = self._strangers(newcomers, rng)
+        return {n: np.concatenate([known[n], new[n]]) for n in known}
+
+    def _meet(
+        self, opponents: Weights, rng: Generator
+    ) -> tuple[list[Sample], Array, Array, list[Array]]:
+        """Adapt to every opponent: a sample before each step and one after the last, the
+        features and returns of all decisions, and the payoffs (tasks,) before each step."""
+        common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
+        homes = self.crew.map(_adapt_to, common, _shards(opponents), rng)
+        samples, features, returns, payoffs = zip(*homes, strict=True)
+        steps = [join(list(step)) for step in zip(*samples, strict=True)]
+        payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
+        return steps, np.concatenate(features), np.concatenate(returns), payoff
+
+
+def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+    """How well a model of this job adapts to the job's strangers."""
+    theta, critic = unprefixed("policy", weights), unprefixed("critic", weights)
+    return evaluate(job.game, theta, critic, job.evaluate, job.meta.discount, crew, rng)
+
+
+def _shards(members: Weights) -> list[tuple[Weights]]:
+    """A population cut into shards of a fixed size."""
+    count = len(members["w0"])
+    return [({n: v[i : i + SHARD] for n, v in members.items()},) for i in range(0, count, SHARD)]
+
+
+def _score(rng: Generator, common: Any, members: Weights) -> Array:
+    """(M,) mean points a game of members against the meta-model (eq. 8)."""
+    choice, theta, games = common
+    game, _ = game_and_tree(choice)
+    return fitness(game, members, Network(game.features, theta), games, rng)
+
+
+def _adapt_to(
+    rng: Generator, common: Any, opponents: Weights
+) -> tuple[list[Sample], Array, Array, list[Array]]:
+    """The meta-model adapts to each of some opponents and meets it again."""
+    choice, plan, theta, critic = common
+    game, tree = game_and_tree(choice)
+    members = len(opponents["w0"])
+    params = repeat(theta, members)
+    crowd = Crowd(game.features, opponents)
+    samples, features, returns, payoffs = [], [], [], []
+    for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
+        outer = k == plan.inner_steps
+        if outer and plan.values == "exact":
+            theirs = strategies(game, tree, opponents)
+            samples.append(exact_sample(game, tree, params, theirs))
+            break
+        lam = plan.gae if outer else 1.0
+        met = meet(game, params, critic, crowd, plan.games, plan.discount, lam, step_rng)
+        samples.append(met.sample)
+        features.append(met.features)
+        returns.append(met.returns)
+        payoffs.append(met.payoff)
+        if not outer:
+            params = adapt(params, met.sample, plan.inner_step)
+    return samples, np.concatenate(features), np.concatenate(returns), payoffs

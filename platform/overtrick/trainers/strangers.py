@@ -1,0 +1,38 @@
+"""The opponents that no training run may see, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from overtrick import games, model
+from overtrick.config import nearest
+from overtrick.core import Enumerable, Mixed, Refused
+from overtrick.policies import Network, Tabular, Uniform
+from overtrick.solvers import cfr
+from overtrick.solvers.tree import Tree
+
+CFR_ITERATIONS = 10_000
+
+
+def names(game: Enumerable) -> list[str]:
+    """The strangers that a game knows."""
+    return ["random", *games.scripted_players(game), "cfr"]
+
+
+def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
+    """An opponent by its name, or a model by its folder. Raises Refused.
+
+    random: uniform over legal actions; cfr: average strategy of 10,000 iterations of CFR+; the
+    rest are the game's scripted players.
+    """
+    scripted = games.scripted_players(game)
+    if name == "random":
+        return Uniform()
+    if name == "cfr":
+        return Tabular(cfr.solve(tree, CFR_ITERATIONS))
+    if name in scripted:
+        return scripted[name](game)
+    if (Path(name) / model.CARD).exists() or "/" in name:
+        return Network(game.features, model.load(Path(name), game.name).policy("policy"))
+    near = nearest(name, names(game))
+    raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")

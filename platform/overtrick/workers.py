@@ -1,0 +1,227 @@
+"""Who does the work: Ray actors, or this process. The same shards, the same results.
+
+Work is cut into shards of fixed size. Shard k always gets the k-th spawned generator, results
+are joined in shard order, and a shard whose worker died is simply run again, so the numbers do
+not depend on how many workers there are or on what happens to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+import ray
+import torch
+from numpy.random import Generator
+from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
+
+from overtrick.core import Array, Refused
+
+LOSSES = 5  # workers that one shard may take down before the run gives up
+Shard = tuple[Any, ...]
+Work = Callable[..., Any]
+"""A function of (generator, common, *shard) at the top of a module."""
+
+
+class Hostable(Protocol):
+    """An object that an actor can host: all that it knows is in its state."""
+
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: Mapping[str, Array]) -> None: ...
+
+
+class Host(Protocol):
+    """A hosted object: call its methods by name."""
+
+    def call(self, method: str, *args: Any) -> Any: ...
+    def state(self) -> dict[str, Array]: ...
+
+
+class Crew(Protocol):
+    """Runs shards and hosts objects."""
+
+    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
+        """work(generator, common, *shard) for every shard, results in shard order."""
+
+    def host(self, thing: Hostable) -> Host:
+        """Give an object a home."""
+
+    def close(self) -> None: ...
+
+
+def hire(workers: int) -> Crew:
+    """A crew of so many Ray actors; with 0 the same work is done in this process."""
+    return RayCrew(workers) if workers else LocalCrew()
+
+
+class LocalCrew:
+    """All work in this process, one shard after the other."""
+
+    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
+        rngs = rng.spawn(len(shards))
+        return [_run(work, r, common, shard) for r, shard in zip(rngs, shards, strict=True)]
+
+    def host(self, thing: Hostable) -> Host:
+        return _LocalHost(thing)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class RayCrew:
+    """Work on Ray actors; a dead one is replaced and its shard run again."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = [_new_worker() for _ in range(workers)]
+        self._hosts: list[_RayHost] = []
+
+    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
+        shared = ray.put(common)
+        rngs = rng.spawn(len(shards))
+        waiting = deque(range(len(shards)))
+        idle = deque(range(len(self._workers)))
+        running: dict[Any, tuple[int, int]] = {}
+        results: list[Any] = [None] * len(shards)
+        losses = [0] * len(shards)
+        while waiting or running:
+            while waiting and idle:
+                shard, worker = waiting.popleft(), idle.popleft()
+                call = self._workers[worker].run.remote(work, rngs[shard], shared, shards[shard])
+                running[call] = (shard, worker)
+            (done, *_), _ = ray.wait(list(running), num_returns=1)
+            shard, worker = running.pop(done)
+            try:
+                results[shard] = ray.get(done)
+            except (RayActorError, ObjectLostError) as error:
+                losses[shard] += 1
+                if losses[shard] == LOSSES:
+                    raise RuntimeError(f"shard {shard} lost {LOSSES} workers: {error}") from error
+                self._workers[worker] = _new_worker()
+                waiting.appendleft(shard)
+            except RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+            idle.append(worker)
+        return results
+
+    def host(self, thing: Hostable) -> Host:
+        self._hosts.append(_RayHost(thing))
+        return self._hosts[-1]
+
+    def close(self) -> None:
+        for actor in [*self._workers, *(host.actor for host in self._hosts)]:
+            ray.kill(actor)
+
+
+class _LocalHost:
+    def __init__(self, thing: Hostable) -> None:
+        self._thing = thing
+
+    def call(self, method: str, *args: Any) -> Any:
+        return getattr(self._thing, method)(*args)
+
+    def state(self) -> dict[str, Array]:
+        return self._thing.state()
+
+
+class _RayHost:
+    """An object behind an actor. Its state after each call is kept here: if the actor dies, a
+    new one takes up from it and the call is made again."""
+
+    def __init__(self, thing: Hostable) -> None:
+        self._thing = thing
+        self._state = thing.state()
+        self.actor = _new_host(thing)
+
+    def call(self, method: str, *args: Any) -> Any:
+        for _ in range(LOSSES):
+            try:
+                result, self._state = ray.get(self.actor.call.remote(method, args))
+                return result
+            except (RayActorError, ObjectLostError):
+                self._thing.load(self._state)
+                self.actor = _new_host(self._thing)
+            except RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+        raise RuntimeError(f"{method}: the host died {LOSSES} times")
+
+    def state(self) -> dict[str, Array]:
+        return self._state
+
+
+def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
+    """One shard on one thread: sums must not depend on how many threads share them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return work(rng, common, *shard)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@ray.remote(num_cpus=1, max_restarts=0)
+class _Worker:
+    def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
+        return _run(work, rng, common, shard)
+
+
+@ray.remote(num_cpus=0, max_restarts=0)
+class _Hosting:
+    def __init__(self, thing: Hostable) -> None:
+        self._thing = thing
+
+    def call(self, method: str, args: Shard) -> Any:
+        return getattr(self._thing, method)(*args), self._thing.state()
+
+
+def _new_worker() -> Any:
+    actor: Any = _Worker
+    return actor.remote()
+
+
+def _new_host(thing: Hostable) -> Any:
+    actor: Any = _Hosting
+    return actor.remote(thing)
+
+
+def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
+    """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
+
+    On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
+    learner and its workers take turns. Raises Refused if a cluster can never fit the bundles,
+    where Tune would wait for ever.
+    """
+    wanted = {
+        kind: sum(bundle.get(kind, 0) for bundle in bundles)
+        for kind in sorted({kind for bundle in bundles for kind in bundle})
+    }
+    if not ray.is_initialized():
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(**quiet)
+        else:
+            cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+    have = ray.cluster_resources()
+    for kind, amount in wanted.items():
+        if amount > have.get(kind, 0):
+            raise Refused(
+                f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
+                "lower 'workers' or 'resources'"
+            )
+
+
+class Part(IntEnum):
+    """The first part of a generator's key: what the numbers are for."""
+
+    INITIAL = 0
+    TRAIN = 1
+    JUDGE = 2
+
+
+def generator(seed: int, *key: int) -> Generator:
+    """The generator of one piece of work, from the job's seed and the place of the work."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
