@@ -12,7 +12,7 @@ from numpy.random import Generator
 from overtrick.core import Array, Batch, Turn
 from overtrick.learners.networks import Critic, Params, arrays, predict, prefixed, unprefixed
 from overtrick.learners.ppo import Ppo
-from overtrick.learners.returns import Tensors, advantages, discounted, padded
+from overtrick.learners.returns import Tensors, advantages, discounted, of_games
 from overtrick.learners.surrogate import Surrogate, log_probs
 from overtrick.learners.trpo import Trpo
 from overtrick.policies import Network, Weights, forward, masked_log_softmax, tensors
@@ -69,11 +69,8 @@ class ActorCritic:
             logits = forward(tensors(self.theta), torch.from_numpy(features))
             logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
         games = len(np.unique(batch.game))
-        weight = np.full(len(batch), 1 / games)
-        one = np.zeros(len(batch), np.int64)
-        sample = Tensors.of(
-            padded(features, batch.legal, batch.action, logp, advantage, weight, one, 1)
-        )
+        alone = np.zeros(len(batch), np.int64)
+        sample = Tensors.of(of_games(batch, features, logp, advantage, games, alone, 1))
 
         def policy(theta: Params) -> torch.Tensor:
             return log_probs({n: v[None] for n, v in theta.items()}, sample)

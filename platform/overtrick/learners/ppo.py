@@ -52,8 +52,8 @@ class Ppo:
                 break
             ratio = surrogate.ratio(logp)
             clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
-            worse = torch.minimum(ratio * sample.advantage, clipped * sample.advantage)
-            objective = (sample.weight * worse).sum() / len(sample.weight)
+            worse = torch.minimum(ratio * sample.credit, clipped * sample.credit)
+            objective = worse.sum() / len(sample.weight)
             adam.descend(-objective - self.entropy * surrogate.entropy(logp))
         self._memory = adam.state()
         return {n: v.detach() for n, v in adam.params.items()}, {

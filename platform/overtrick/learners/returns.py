@@ -15,17 +15,17 @@ from overtrick.policies import pad, pad_slots
 
 @dataclass(frozen=True)
 class Sample:
-    """Weighted decisions of M tasks, padded to the longest task with weight 0.
+    """Decisions of M tasks and what their actions deserve, padded to the longest task.
 
-    Sampled games: weight 1 / games for each decision. Exact values: one row for each action of
-    each information set, weighted by how often it comes.
+    Sampled games have a row a decision: weight 1 / games, credit weight x advantage at the action
+    taken. Exact values have a row an information set: weight the probability that it comes,
+    credit weight x probability x advantage at every action. Padding has weight and credit 0.
     """
 
     features: Array  # (M, R, F) float32
     legal: Array  # (M, R, A) bool; padding rows are all legal
-    action: Array  # (M, R) int64
     logp: Array  # (M, R, A) float32 log-probabilities of the policy that played; -inf if illegal
-    advantage: Array  # (M, R) float32 points
+    credit: Array  # (M, R, A) float32 points
     weight: Array  # (M, R) float32
 
 
@@ -59,9 +59,8 @@ def _backwards(reward, values, last, gamma, lam):  # type: ignore[no-untyped-def
 def padded(
     features: Array,
     legal: Array,
-    action: Array,
     logp: Array,
-    advantage: Array,
+    credit: Array,
     weight: Array,
     member: Array,
     members: int,
@@ -77,16 +76,51 @@ def padded(
     return Sample(
         place(features),
         rows_legal,
-        place(action.astype(np.int64)),
         place(logp.astype(np.float32)),
-        place(advantage.astype(np.float32)),
+        place(credit.astype(np.float32)),
         place(weight.astype(np.float32)),
+    )
+
+
+def of_games(
+    batch: Batch,
+    features: Array,
+    logp: Array,
+    advantage: Array,
+    games: int,
+    member: Array,
+    members: int,
+    merge: bool = False,
+) -> Sample:
+    """The decisions of M members who played so many games each; logp (D, A) is their policy's.
+
+    With merge, a member's decisions at one information set become one row with the sum of their
+    credit and weight: the same for whatever is linear in credit, and several times smaller.
+    """
+    assert batch.legal is not None
+    credit = np.zeros(batch.legal.shape)
+    credit[np.arange(len(batch)), batch.action] = advantage / games
+    weight = np.full(len(batch), 1 / games)
+    if not merge or batch.infoset is None:
+        return padded(features, batch.legal, logp, credit, weight, member, members)
+    key = member * (int(batch.infoset.max()) + 1) + batch.infoset
+    _, first, row = np.unique(key, return_index=True, return_inverse=True)
+    together = np.zeros((len(first), credit.shape[1]))
+    np.add.at(together, row, credit)
+    return padded(
+        features[first],
+        batch.legal[first],
+        logp[first],
+        together,
+        np.bincount(row, weight),
+        member[first],
+        members,
     )
 
 
 def join(samples: list[Sample]) -> Sample:
     """The tasks of several samples as one, padded to the longest of all."""
-    longest = max(s.action.shape[1] for s in samples)
+    longest = max(s.weight.shape[1] for s in samples)
 
     def widen(name: str) -> Array:
         parts = []
@@ -105,9 +139,8 @@ class Tensors:
 
     features: Tensor
     legal: Tensor
-    action: Tensor
     logp: Tensor
-    advantage: Tensor
+    credit: Tensor
     weight: Tensor
 
     @classmethod

@@ -24,16 +24,12 @@ class Surrogate:
     policy: Policy
 
     def ratio(self, logp: Tensor) -> Tensor:
-        """(M, R) probability of the action taken, new over old."""
-        chosen = logp.gather(-1, self.sample.action.unsqueeze(-1)).squeeze(-1)
-        before = self.sample.logp.gather(-1, self.sample.action.unsqueeze(-1)).squeeze(-1)
-        # padding rows have weight 0 but must not make a NaN
-        return torch.where(self.sample.weight > 0, chosen - before, 0.0).exp()
+        """(M, R, A) probability of each action, new over old; 1 where illegal."""
+        return torch.where(self.sample.legal, logp - self.sample.logp, 0.0).exp()
 
     def gain(self, logp: Tensor) -> Tensor:
         """Expected points gained over the policy that played, a task (a scalar)."""
-        total = (self.sample.weight * self.ratio(logp) * self.sample.advantage).sum()
-        return total / len(self.sample.weight)
+        return (self.sample.credit * self.ratio(logp)).sum() / len(self.sample.weight)
 
     def divergence(self, logp: Tensor) -> Tensor:
         """Mean KL divergence of a decision from the policy that played (a scalar)."""
@@ -41,7 +37,6 @@ class Surrogate:
         legal = self.sample.legal
         gap = torch.where(legal, before - logp, 0.0)
         kl = (before.exp() * gap).sum(dim=-1)
-        kl = torch.where(self.sample.weight > 0, kl, 0.0)
         return (self.sample.weight * kl).sum() / self.sample.weight.sum()
 
     def entropy(self, logp: Tensor) -> Tensor:
@@ -61,6 +56,5 @@ def policy_gradient_loss(params: Params, sample: Tensors) -> Tensor:
     Its gradient is the plain policy gradient (Williams 1992); summed over tasks, whose weights
     are apart, so that each task gets its own gradient.
     """
-    logp = log_probs(params, sample).gather(-1, sample.action.unsqueeze(-1)).squeeze(-1)
-    logp = torch.where(sample.weight > 0, logp, 0.0)
-    return -(sample.weight * logp * sample.advantage).sum()
+    logp = torch.where(sample.legal, log_probs(params, sample), 0.0)
+    return -(sample.credit * logp).sum()

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from overtrick.core import Array, Enumerable, Game, Mixed, Policy
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict
-from overtrick.learners.returns import Sample, Tensors, advantages, discounted, padded
+from overtrick.learners.returns import Sample, Tensors, advantages, discounted, of_games
 from overtrick.play import play, random_seating
 from overtrick.policies import (
     Crowd,
@@ -45,11 +45,12 @@ def meet(
     gamma: float,
     lam: float,
     rng: Generator,
+    merge: bool = False,
 ) -> Met:
     """M learners (weights with leading axis M) play so many games each, in random seats.
 
     opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
-    discount and lambda of the advantages over the critic's baseline.
+    discount and lambda of the advantages over the critic's baseline; merge is `of_games`'s.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
@@ -66,8 +67,7 @@ def meet(
         logits = forward(tensors(params), stacked)[member, slot]
         logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
     advantage = advantages(batch, predict(critic, features), gamma, lam)
-    weight = np.full(len(batch), 1 / games)
-    sample = padded(features, batch.legal, batch.action, logp, advantage, weight, member, members)
+    sample = of_games(batch, features, logp, advantage, games, member, members, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))
 
@@ -110,35 +110,29 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
 
 
 def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> Sample:
-    """Every action of every information set, weighted by how often M learners come to it.
+    """Every information set, weighted by how often M learners come to it.
 
     opponents (M, N, A) are the strategies that the learners meet, in both seats with equal
-    probability. Advantages and weights are exact, so a policy gradient on it has no variance.
+    probability. Credit and weights are exact, so a policy gradient on it has no variance.
     """
     sigma = strategies(game, tree, params)
-    infoset, action = np.nonzero(tree.legal)
-    weights, gains = [], []
-    for mine, theirs in zip(sigma, opponents, strict=True):
-        come, advantage = np.zeros(tree.infosets), np.zeros(tree.legal.shape)
+    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
+    for m, (mine, theirs) in enumerate(zip(sigma, opponents, strict=True)):
         for seat in range(2):
             own = (tree.turn.seat == seat)[:, None]
-            visits, better = value.gradient(tree, np.where(own, mine, theirs), seat)
-            come, advantage = come + visits / 2, advantage + better
-        weights.append(come[infoset] * mine[infoset, action])
-        gains.append(advantage[infoset, action])
-    members, rows = len(sigma), len(infoset)
+            come, advantage = value.gradient(tree, np.where(own, mine, theirs), seat)
+            weight[m] += come / 2
+            credit[m] += come[:, None] / 2 * mine * advantage
     with np.errstate(divide="ignore"):
-        logp = np.log(sigma[:, infoset].reshape(members * rows, -1))
-    legal = np.tile(tree.legal[infoset], (members, 1))
-    return padded(
-        np.tile(game.features(tree.turn)[infoset], (members, 1)),
+        logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
+    legal = np.broadcast_to(tree.legal, sigma.shape)
+    features = game.features(tree.turn)
+    return Sample(
+        np.broadcast_to(features, (len(sigma), *features.shape)),
         legal,
-        np.tile(action, members),
-        np.where(legal, logp.clip(min=-100), -np.inf),  # a float may underflow to probability 0
-        np.concatenate(gains),
-        np.concatenate(weights),
-        np.repeat(np.arange(members), rows),
-        members,
+        np.where(legal, logp, -np.inf).astype(np.float32),
+        credit.astype(np.float32),
+        weight.astype(np.float32),
     )
 
 
@@ -167,7 +161,7 @@ def adapted_payoffs(
         payoffs[:, k] = [exact_payoff(tree, mine, theirs) for mine in sigma]
         if k < steps:
             (step_rng,) = rng.spawn(1)
-            met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng)
+            met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng, merge=True)
             params = adapt(params, met.sample, step)
     return payoffs
 

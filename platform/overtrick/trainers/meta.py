@@ -70,9 +70,9 @@ class Opponents(Section):
         default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
     )
     fitness_games: Count = Field(default=50, description="games that score a member")
-    style: Positive = Field(default=1.0, description="scale of a new member's last layer")
+    style: Positive = Field(default=1.0, description="largest scale of a new member's last layer")
     lean: float = Field(
-        default=0.0, ge=0, description="standard deviation of a new member's action preferences"
+        default=0.0, ge=0, description="largest spread of a new member's action preferences, logits"
     )
     immigrants: int = Field(
         default=0, ge=0, description="tasks of each iteration that are met by new random members"
@@ -174,12 +174,14 @@ class MetaTrainer:
         return self.iteration == self.job.stop.iterations
 
     def _strangers(self, members: int, rng: Generator) -> Weights:
-        """(members, ...) new random opponents, each with leanings of its own."""
+        """(members, ...) new random opponents, from nearly uniform to pronounced ones."""
         plan = self.job.population
         weights = stack([initial(self.sizes, rng, plan.style) for _ in range(members)])
-        head = f"b{len(self.sizes) - 2}"
-        lean = rng.normal(0, 1, weights[head].shape) * plan.lean
-        weights[head] = (weights[head] + lean).astype(np.float32)
+        last = len(self.sizes) - 2
+        lean = plan.lean * rng.normal(0, 1, weights[f"b{last}"].shape)
+        mildness = rng.random((2, members))
+        weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
+        weights[f"b{last}"] = (lean * mildness[1, :, None]).astype(np.float32)
         return weights
 
     def _styles(self) -> tuple[Array, list[str]]:
@@ -274,7 +276,9 @@ def _adapt_to(
             samples.append(exact_sample(game, tree, params, theirs))
             break
         lam = plan.gae if outer else 1.0
-        met = meet(game, params, critic, crowd, plan.games, plan.discount, lam, step_rng)
+        met = meet(
+            game, params, critic, crowd, plan.games, plan.discount, lam, step_rng, merge=not outer
+        )
         samples.append(met.sample)
         features.append(met.features)
         returns.append(met.returns)
