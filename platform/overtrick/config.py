@@ -35,7 +35,14 @@ class Stop(Section):
 
 class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs of the learner")
-    gpus: float = Field(default=0, ge=0, description="GPUs of the learner")
+    gpus: float = Field(default=0, ge=0, description="GPUs of the learner; 0 so far")
+
+    @field_validator("gpus")
+    @classmethod
+    def _no_learner_uses_one(cls, value: float) -> float:
+        if value:
+            raise ValueError("no learner uses a GPU yet: set 0")
+        return value
 
 
 class Checkpoints(Section):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +34,15 @@ class Model:
 def save(model: Model, folder: Path) -> None:
     """Write a model; it appears in place whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    save_file(dict(sorted(model.weights.items())), beside / WEIGHTS)
-    card = {"format": FORMAT, "game": model.game, "job": model.job}
-    (beside / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.replace(beside, folder)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
+        new = Path(beside) / "new"
+        new.mkdir()
+        save_file(dict(sorted(model.weights.items())), new / WEIGHTS)
+        card = {"format": FORMAT, "game": model.game, "job": model.job}
+        (new / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
+        if folder.exists():
+            folder.rename(Path(beside) / "old")
+        new.rename(folder)
 
 
 def load(folder: Path, game: str | None = None) -> Model:
@@ -62,8 +62,9 @@ def load(folder: Path, game: str | None = None) -> Model:
         raise Refused(
             f"{weights_path} is truncated or damaged ({error}); train again or restore it"
         ) from None
-    if card.get("format") != FORMAT:
-        raise Refused(f"{card_path} has format {card.get('format')}; this version reads {FORMAT}")
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        found = card.get("format") if isinstance(card, dict) else None
+        raise Refused(f"{card_path} has format {found}; this version reads {FORMAT}")
     if game is not None and card["game"] != game:
         raise Refused(f"the model in {folder} plays {card['game']}, not {game}")
     return Model(weights, card["game"], card["job"])

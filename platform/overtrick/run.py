@@ -64,6 +64,7 @@ def find(run: str) -> Path:
 
 def check(job: Job) -> None:
     """Raise Refused now for what would only fail later."""
+    TRAINERS[job.trainer].check(job)
     track.check(job.track.uri)
 
 
@@ -78,7 +79,7 @@ def open_folder(job: Job, name: str) -> Path:
 def go(folder: Path, progress: Progress) -> Finished:
     """Train the job of a folder to its end, from wherever its checkpoints and record stand."""
     job = read_job(folder)
-    track.check(job.track.uri)
+    check(job)
     began = time.perf_counter()
     tracker = track.Tracker(
         job.track.uri, job.track.experiment, folder.name, folder, _provenance(job)

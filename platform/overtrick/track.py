@@ -8,12 +8,14 @@ MLflow drops a metric that it already has.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,10 +62,12 @@ class Tracker:
         self._spool = folder / "track.jsonl"
         self._sent = folder / "track.sent"
         self._identity = folder / "track.run"
-        self.reported = 0  # the last iteration whose metrics are in the spool
-        for event in self._events(0):
-            self.reported = max(self.reported, event.get("step", 0))
+        events = self._read()
+        self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
+        self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
+        self._waiting = deque(events[self._sent_events :])
         self._new = threading.Event()
+        self._new.set()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         self._thread.start()
@@ -85,7 +89,7 @@ class Tracker:
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
         """Every iteration reported so far and its metrics, in order."""
-        return [(e["step"], e["metrics"]) for e in self._events(0) if "metrics" in e]
+        return [(e["step"], e["metrics"]) for e in self._read() if "metrics" in e]
 
     def artifact(self, path: Path, place: str = "") -> None:
         """A file or folder that belongs to the run."""
@@ -97,49 +101,48 @@ class Tracker:
         self._closing.set()
         self._new.set()
         self._thread.join(patience)
-        return len(self._events(self._delivered()))
+        return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
         event["time"] = time.time_ns() // 1_000_000
         with self._spool.open("a") as spool:
             spool.write(json.dumps(event) + "\n")
-            spool.flush()
+        self._waiting.append(event)
         self._new.set()
 
-    def _events(self, start: int) -> list[dict[str, Any]]:
+    def _read(self) -> list[dict[str, Any]]:
+        """All events of the spool, without a last line that a kill cut in two."""
         if not self._spool.exists():
             return []
-        lines = self._spool.read_text().split("\n")
-        # what follows the last newline is empty, or half written by a run that was killed
-        return [json.loads(line) for line in lines[start:-1] if line]
-
-    def _delivered(self) -> int:
-        return int(self._sent.read_text()) if self._sent.exists() else 0
+        text = self._spool.read_text()
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            _write(self._spool, whole)
+        return [json.loads(line) for line in whole.splitlines()]
 
     def _deliver(self) -> None:
         wait, longest = BACKOFF
         client, run_id = None, ""
-        while True:
+        while not (self._closing.is_set() and not self._waiting):
             self._new.wait()
             self._new.clear()
-            events = self._events(self._delivered())
-            while events:
+            while self._waiting:
+                part = list(itertools.islice(self._waiting, BATCH))
                 try:
                     if client is None:
                         client, run_id = self._open()
-                    part = events[:BATCH]
                     _send(client, run_id, part)
                 except Exception as error:  # the server is away: training goes on, events wait
-                    (self._spool.parent / "track.error").write_text(f"{error}\n")
+                    _write(self._spool.with_name("track.error"), f"{error}\n")
                     if self._closing.wait(wait):
                         return
                     wait = min(2 * wait, longest)
                     continue
                 wait = BACKOFF[0]
-                _write(self._sent, str(self._delivered() + len(part)))
-                events = events[len(part) :]
-            if self._closing.is_set() and not self._events(self._delivered()):
-                return
+                self._sent_events += len(part)
+                _write(self._sent, str(self._sent_events))
+                for _ in part:
+                    self._waiting.popleft()
 
     def _open(self) -> tuple[Any, str]:
         """A client, and this run: the same one after a restart."""

@@ -46,7 +46,7 @@ class Trial(tune.Trainable):
         save_file(state, Path(checkpoint_dir) / STATE)
 
     def load_checkpoint(self, checkpoint: str) -> None:
-        self.trainer.load(load_file(Path(checkpoint) / STATE))
+        self.trainer.load(read_state(Path(checkpoint)))
 
     def cleanup(self) -> None:
         self.trainer.close()
@@ -86,7 +86,7 @@ def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str
     start_ray(_bundles(plain))
     resume = newest_checkpoint(folder)
     if resume is not None and _iteration(resume) >= job.stop.iterations:
-        return load_file(resume / STATE)
+        return read_state(resume)
     tuner = Tuner(
         Trial,
         param_space={"job": plain, "resume": str(resume) if resume else None},
@@ -111,7 +111,7 @@ def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str
     last = newest_checkpoint(folder)
     if last is None or _iteration(last) < job.stop.iterations:
         raise KeyboardInterrupt
-    return load_file(last / STATE)
+    return read_state(last)
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
@@ -127,13 +127,14 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return None if best is None else best[1]
 
 
+def read_state(checkpoint: Path) -> dict[str, Array]:
+    """A trainer's state, by name in alphabetical order."""
+    return dict(sorted(load_file(checkpoint / STATE).items()))
+
+
 def _iteration(checkpoint: Path) -> int:
-    return int(load_file(checkpoint / STATE)["iteration"])
+    return int(read_state(checkpoint)["iteration"])
 
 
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
-    resources = job["resources"]
-    learner = {"CPU": float(resources["cpus"])}
-    if resources["gpus"]:
-        learner["GPU"] = float(resources["gpus"])
-    return [learner] + [{"CPU": 1.0}] * int(job["workers"])
+    return [{"CPU": float(job["resources"]["cpus"])}] + [{"CPU": 1.0}] * int(job["workers"])

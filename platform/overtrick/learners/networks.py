@@ -27,7 +27,8 @@ def initial(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
         scale = head / np.sqrt(wide) if layer == len(sizes) - 2 else np.sqrt(2 / wide)
         weights[f"w{layer}"] = rng.normal(0, scale, (wide, out)).astype(np.float32)
         weights[f"b{layer}"] = np.zeros(out, np.float32)
-    return weights
+    # the order of names decides the order of sums and draws, so it is the one that files have
+    return dict(sorted(weights.items()))
 
 
 def stack(members: Sequence[Weights]) -> Weights:

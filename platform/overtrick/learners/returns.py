@@ -104,7 +104,8 @@ def of_games(
     if not merge or batch.infoset is None:
         return padded(features, batch.legal, logp, credit, weight, member, members)
     key = member * (int(batch.infoset.max()) + 1) + batch.infoset
-    _, first, row = np.unique(key, return_index=True, return_inverse=True)
+    _, first = np.unique(key, return_index=True)
+    row = np.searchsorted(key[first], key)
     together = np.zeros((len(first), credit.shape[1]))
     np.add.at(together, row, credit)
     return padded(

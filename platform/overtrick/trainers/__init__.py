@@ -17,11 +17,12 @@ class Page:
 
     job: type[Job]
     trainer: Callable[..., Any]  # (job, crew) -> Trainer
+    check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
 
 
 TRAINERS = {
-    "exploit": Page(exploit.ExploitJob, exploit.ExploitTrainer, exploit.judge),
-    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.judge),
+    "exploit": Page(exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge),
+    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge),
 }
 JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

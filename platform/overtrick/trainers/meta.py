@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from overtrick import figures
+from overtrick import figures, games
 from overtrick.config import Count, Job, Positive, Section, Share
 from overtrick.core import Array
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
@@ -19,6 +19,7 @@ from overtrick.learners.returns import Sample, Tensors, join
 from overtrick.policies import Crowd, Network, Weights
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population
+from overtrick.trainers import strangers
 from overtrick.trainers.adaptation import (
     adapt,
     exact_sample,
@@ -87,6 +88,15 @@ class MetaJob(Job):
     population: Opponents = Opponents()
     evaluate: Evaluate = Evaluate()
 
+    @model_validator(mode="after")
+    def _tasks_hold_the_immigrants(self) -> MetaJob:
+        if self.population.immigrants > self.meta.tasks:
+            raise ValueError(
+                f"population.immigrants {self.population.immigrants} is more than "
+                f"meta.tasks {self.meta.tasks}"
+            )
+        return self
+
 
 class MetaTrainer:
     """Algorithms 1 and 2: evolve the opponents, adapt to some of them, improve the start."""
@@ -113,7 +123,7 @@ class MetaTrainer:
             job.population.mutation_rate,
             job.population.mutation_strength,
         )
-        self._population = Population(self._strangers(job.population.size, rng), plan)
+        self._population = Population(self._newcomers(job.population.size, rng), plan)
         self.host = crew.host(self._population)
 
     def step(self) -> dict[str, float]:
@@ -173,7 +183,7 @@ class MetaTrainer:
     def _is_last(self) -> bool:
         return self.iteration == self.job.stop.iterations
 
-    def _strangers(self, members: int, rng: Generator) -> Weights:
+    def _newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents, from nearly uniform to pronounced ones."""
         plan = self.job.population
         weights = stack([initial(self.sizes, rng, plan.style) for _ in range(members)])
@@ -217,14 +227,14 @@ class MetaTrainer:
     def _choose(self, rng: Generator) -> Weights:
         """(tasks, ...) opponents drawn from the population, and immigrants."""
         members = self._members()
-        newcomers = min(self.job.population.immigrants, self.job.meta.tasks)
+        newcomers = self.job.population.immigrants
         drawn = self.job.meta.tasks - newcomers
         size = self.job.population.size
         chosen = rng.choice(size, drawn, replace=drawn > size)
         known = {n: v[chosen] for n, v in members.items()}
         if not newcomers:
             return known
-        new = self._strangers(newcomers, rng)
+        new = self._newcomers(newcomers, rng)
         return {n: np.concatenate([known[n], new[n]]) for n in known}
 
     def _meet(
@@ -238,6 +248,13 @@ class MetaTrainer:
         steps = [join(list(step)) for step in zip(*samples, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
         return steps, np.concatenate(features), np.concatenate(returns), payoff
+
+
+def check(job: MetaJob) -> None:
+    """Raise Refused for opponents that do not exist."""
+    game = games.make(job.game.name, **job.game.options)
+    for name in job.evaluate.strangers:
+        strangers.check(name, game)
 
 
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:

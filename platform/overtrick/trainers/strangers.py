@@ -19,20 +19,30 @@ def names(game: Enumerable) -> list[str]:
     return ["random", *games.scripted_players(game), "cfr"]
 
 
+def check(name: str, game: Enumerable) -> None:
+    """Raise Refused if there is no such opponent, without making it."""
+    if _is_model(name):
+        model.load(Path(name), game.name)
+    elif name not in names(game):
+        near = nearest(name, names(game))
+        raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
+
+
 def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     """An opponent by its name, or a model by its folder. Raises Refused.
 
     random: uniform over legal actions; cfr: average strategy of 10,000 iterations of CFR+; the
     rest are the game's scripted players.
     """
-    scripted = games.scripted_players(game)
+    check(name, game)
+    if _is_model(name):
+        return Network(game.features, model.load(Path(name), game.name).policy("policy"))
     if name == "random":
         return Uniform()
     if name == "cfr":
         return Tabular(cfr.solve(tree, CFR_ITERATIONS))
-    if name in scripted:
-        return scripted[name](game)
-    if (Path(name) / model.CARD).exists() or "/" in name:
-        return Network(game.features, model.load(Path(name), game.name).policy("policy"))
-    near = nearest(name, names(game))
-    raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
+    return games.scripted_players(game)[name](game)
+
+
+def _is_model(name: str) -> bool:
+    return "/" in name or (Path(name) / model.CARD).exists()

@@ -1,0 +1,86 @@
+"""Run the benches: `python -m tests.bench [NAME]`; a table, and build/bench.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tests.bench import NAMES
+
+from overtrick import environment
+
+FILE = Path("build/bench.json")
+Entry = dict[str, Any]
+
+
+def main(arguments: list[str]) -> int:
+    """Every bench, or the one that is named; 2 if the name is unknown."""
+    if len(arguments) > 1:
+        return _refuse("name one bench, or none to run them all")
+    if arguments and arguments[0] not in NAMES:
+        near = difflib.get_close_matches(arguments[0], NAMES, n=1, cutoff=0.0)[0]
+        return _refuse(f"unknown bench '{arguments[0]}': did you mean '{near}'?")
+    environment.prepare()  # before numpy and Ray come in with a bench
+    console = Console(stderr=True)
+    entries = _read() if arguments else {}
+    ran = arguments or list(NAMES)
+    for name in ran:
+        console.print(f"{name} ...", highlight=False)
+        entries[name] = dataclasses.asdict(import_module(f"tests.bench.{name}").run())
+        _write(entries)  # after each, so that a failure loses nothing
+    _show([entries[name] for name in ran])
+    return 0
+
+
+def _refuse(line: str) -> int:
+    print(f"error: {line}", file=sys.stderr)
+    return 2
+
+
+def _read() -> dict[str, Entry]:
+    if not FILE.exists():
+        return {}
+    return {entry["name"]: entry for entry in json.loads(FILE.read_text())}
+
+
+def _write(entries: dict[str, Entry]) -> None:
+    """All entries in the order of NAMES, whole or not at all."""
+    ordered = sorted(entries.values(), key=lambda e: [*NAMES, e["name"]].index(e["name"]))
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    beside = FILE.with_suffix(".json.new")
+    beside.write_text(json.dumps(ordered, indent=1) + "\n")
+    os.replace(beside, FILE)
+
+
+def _show(entries: list[Entry]) -> None:
+    """The table, and below it what each bench measured."""
+    console, table = Console(), Table("bench")
+    for column in ("ours", "peer", "unit", "ratio", "goal"):
+        table.add_column(column, justify="left" if column == "unit" else "right")
+    for entry in entries:
+        numbers = (_short(entry[column]) for column in ("ours", "peer"))
+        ratios = (_short(entry[column]) for column in ("ratio", "goal"))
+        table.add_row(entry["name"], *numbers, entry["unit"], *ratios)
+    console.print(table)
+    for entry in entries:
+        peer = f"; peer: {entry['peer_name']}" if entry["peer_name"] else ""
+        console.print(f"{entry['name']}: {entry['work']}{peer}", highlight=False, soft_wrap=True)
+
+
+def _short(number: float | None) -> str:
+    """Whole above 100, else three digits; empty for none."""
+    if number is None:
+        return ""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

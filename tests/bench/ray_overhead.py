@@ -1,0 +1,49 @@
+"""What Ray costs: the same meta-training in this process and on one Ray worker."""
+
+from __future__ import annotations
+
+import ray
+from tests.bench.measure import Result, in_turns
+
+from overtrick import config, workers
+from overtrick.trainers import JOBS
+from overtrick.trainers.meta import MetaJob, MetaTrainer
+
+JOB = "jobs/leduc_meta.yaml"
+TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not counted
+
+
+def run() -> Result:
+    """Two trainers of one job take turns, a few iterations each.
+
+    Evaluation is left out: it runs every few iterations and would hide the cost of a call.
+    """
+    job = config.load(JOB, ["evaluate.every=1000000", "stop.iterations=1000000"], JOBS)
+    assert isinstance(job, MetaJob)
+    workers.start_ray([{"CPU": 1.0}] * 2)
+    here = MetaTrainer(job, workers.hire(0))
+    on_ray = MetaTrainer(job, workers.hire(1))
+    try:
+        ray_seconds, local_seconds = in_turns(
+            lambda: _steps(on_ray, TURN), lambda: _steps(here, TURN), ROUNDS
+        )
+    finally:
+        on_ray.close()
+        here.close()
+        ray.shutdown()  # or it would stand beside the next bench
+    return Result(
+        name="ray_overhead",
+        work=f"an iteration of {JOB} without evaluation ({TURN * ROUNDS} each); ours with one Ray "
+        "worker, peer in this process; ratio = seconds in process / seconds with Ray",
+        ours=ray_seconds / TURN,
+        peer=local_seconds / TURN,
+        peer_name="workers: 0",
+        unit="s/iteration",
+        ratio=local_seconds / ray_seconds,
+        goal=0.7,
+    )
+
+
+def _steps(trainer: MetaTrainer, iterations: int) -> None:
+    for _ in range(iterations):
+        trainer.step()

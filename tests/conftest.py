@@ -1,0 +1,61 @@
+"""What every test may use. The environment is set first, as the command line does."""
+
+from __future__ import annotations
+
+from overtrick import environment
+
+environment.prepare()  # before numpy and torch are imported
+
+import functools  # noqa: E402
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+from scipy.stats import chisquare  # noqa: E402
+
+import overtrick  # noqa: E402
+from overtrick.solvers.tree import build  # noqa: E402
+
+torch.set_num_threads(1)
+# the same examples every time, and nothing written to disk
+settings.register_profile("house", derandomize=True, deadline=None, database=None, max_examples=60)
+settings.load_profile("house")
+
+
+@pytest.fixture
+def rng():
+    """A generator with a fixed seed, fresh for each test."""
+    return np.random.default_rng(20240229)
+
+
+@pytest.fixture(scope="session")
+def whole():
+    """whole(name, **options): a game and its tree, built once for all tests."""
+
+    @functools.cache
+    def of(name, **options):
+        game = overtrick.make(name, **options)
+        return game, build(game)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def likelihood():
+    """likelihood(counts, probabilities): p-value of the counts by Pearson's chi-square test.
+
+    Both (n,). 0 if something happened that has probability 0.
+    """
+
+    def of(counts, probabilities):
+        counts, probabilities = np.asarray(counts), np.asarray(probabilities)
+        possible = probabilities > 0
+        if counts[~possible].any():
+            return 0.0
+        if possible.sum() == 1:
+            return 1.0
+        wanted = probabilities[possible] / probabilities[possible].sum() * counts.sum()
+        return float(chisquare(counts[possible], wanted).pvalue)
+
+    return of

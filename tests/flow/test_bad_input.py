@@ -1,0 +1,148 @@
+"""Bad input is one clear line that names the place and the remedy, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overtrick import cli, model
+
+JOB = "trainer: meta\ngame: leduc\nworkers: 0\n"
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run a command that must be refused, in an empty folder; the line that it says."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        monkeypatch.setattr(sys, "argv", ["overtrick", *arguments, "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 2
+        out, err = capsys.readouterr()
+        line = json.loads(out.splitlines()[-1])["error"]
+        assert err.splitlines()[-1] == f"error: {line}"
+        assert "\n" not in line
+        assert sorted(tmp_path.rglob("*")) == before  # nothing written, nothing lost
+        return line
+
+    return run
+
+
+def job_file(folder: Path, text: str = JOB) -> str:
+    (folder / "job.yaml").write_text(text)
+    return "job.yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("poplation.size=3", "unknown key 'poplation' in job.yaml: did you mean 'population'?"),
+        ("meta.iner_step=1", "unknown key 'meta.iner_step' in job.yaml: did you mean "
+         "'meta.inner_step'?"),
+        ("stop.iterations=many", "'stop.iterations' in job.yaml: input should be a valid integer"),
+        ("population.elite_share=1.5", "'population.elite_share' in job.yaml: input should be "
+         "less than or equal to 1, not 1.5"),
+        ("game=leduk", "unknown game 'leduk': did you mean 'leduc'?"),
+        ("game.options.fould=true", "game 'leduc' does not take these options"),
+        ("evaluate.strangers=[random, cal]", "unknown opponent 'cal' in leduc: did you mean "
+         "'call'?"),
+        ("trainer=mata", "unknown trainer 'mata' in job.yaml: did you mean 'meta'?"),
+        ("meta.inner_step", "override 'meta.inner_step' must be key=value"),
+        ("game.name.x=1", "'name' holds a value, not keys"),
+        ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
+        ("resources.gpus=1", "no learner uses a GPU yet: set 0"),
+        ("track.uri=ftp://here", "must be sqlite:///FILE or the http address of a server"),
+        ("track.uri=sqlite:////no/such/folder/m.db", "folder /no/such/folder cannot be written"),
+    ],
+)  # fmt: skip
+def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
+    assert said in refused("train", job_file(tmp_path), override)
+
+
+def test_an_unreachable_tracking_server_is_told_before_any_training(refused, tmp_path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        uri = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        said = refused("train", job_file(tmp_path), f"track.uri={uri}")
+    assert said.startswith(f"no MLflow server answers at {uri}")
+    assert "start it, or set track.uri" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trainer: [meta", "job.yaml is not YAML"),
+        ("just words", "job.yaml is not a job: it must map keys to values"),
+        ("game: leduc", "unknown trainer 'None' in job.yaml"),
+        ("trainer: meta", "'game' in job.yaml: field required"),
+    ],
+)
+def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None:
+    assert said in refused("train", job_file(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("train", "absent.yaml"), "cannot read job file absent.yaml: No such file"),
+        (("train",), "train needs a job file, or --resume RUN"),
+        (("train", "--resume", "absent"), "no run 'absent' in "),
+        (("evaluate", "absent"), "no run 'absent' in "),
+        (("solve", "kunh"), "unknown game 'kunh': did you mean 'kuhn'?"),
+        (("solve", "kuhn", "--plan", "cfrr"), "unknown plan 'cfrr': did you mean 'cfr'?"),
+        (("solve", "kuhn", "--iterations", "0"), "greater than or equal to 1"),
+        (("best-response", "leduc", "--against", "calll"), "did you mean 'call'?"),
+        (("best-response", "leduc", "--against", "./absent"), "no model in absent"),
+        (("trian",), "No such command 'trian'"),
+    ],
+)
+def test_a_wrong_command_is_refused(refused, arguments, said) -> None:
+    assert said in refused(*arguments)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    weights = {"policy.w0": np.zeros((30, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
+    folder = tmp_path / "model"
+    model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), folder)
+    return folder
+
+
+def test_a_truncated_model_is_refused(refused, stored: Path) -> None:
+    weights = stored / model.WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:-7])
+    for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
+        said = refused(*command)
+        assert f"{weights} is truncated or damaged" in said
+        assert "train again or restore it" in said
+
+
+def test_a_model_of_another_game_is_refused(refused, stored: Path) -> None:
+    said = refused("best-response", "leduc", "--against", str(stored))
+    assert said == f"the model in {stored} plays kuhn, not leduc"
+
+
+def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
+    (stored / model.CARD).write_text("{")
+    assert "is damaged: it is not JSON" in refused("evaluate", str(stored))
+    (stored / model.CARD).write_text('{"format": 99}')
+    assert "has format 99; this version reads 1" in refused("evaluate", str(stored))
+
+
+def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(model, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.save(model.Model({}, "kuhn", {}), stored)
+    assert model.load(stored, "kuhn").weights["policy.w0"].shape == (30, 2)
+    assert [p.name for p in stored.parent.iterdir()] == ["model"]

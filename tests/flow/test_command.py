@@ -1,0 +1,133 @@
+"""`overtrick train` from the outside: killed whole, resumed, tracked, evaluated again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from tiny import TINY
+
+from overtrick import config, model, trainers
+from overtrick.trainers import meta
+from overtrick.workers import LocalCrew
+
+JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
+COMMAND = [sys.executable, "-c", "from overtrick.cli import main; main()"]
+
+
+def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [*COMMAND, *arguments, "--json"],
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def environment() -> dict[str, str]:
+    """As a user has it: nothing of what this test's own Ray has set."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+
+
+@pytest.fixture(scope="module")
+def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A run whose driver and all its children were killed after a checkpoint, then resumed."""
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(JOB))
+    run = subprocess.Popen(
+        [*COMMAND, "train", "tiny.yaml"],
+        cwd=folder, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("runs/*/tune-0/*/checkpoint_000003/state.safetensors")):
+        assert run.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline, "no checkpoint came"
+        time.sleep(0.02)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    (name,) = [p.name for p in (folder / "runs").iterdir()]
+    assert not (folder / "runs" / name / "model").exists()
+    return folder, overtrick(folder, "train", "--resume", name)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
+    job = config.parse(JOB, trainers.JOBS, "tiny")
+    trainer = meta.MetaTrainer(job, LocalCrew())
+    metrics = [trainer.step() for _ in range(job.stop.iterations)]
+    return metrics, trainer.model()
+
+
+def test_a_killed_run_goes_on_to_the_same_metrics_and_the_same_model_file(
+    killed_and_resumed: tuple[Path, dict[str, Any]],
+    undisturbed: tuple[list[dict[str, float]], dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    folder, told = killed_and_resumed
+    metrics, weights = undisturbed
+    spool = (folder / "runs" / told["run"] / "track.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in spool]
+    history = [(e["step"], e["metrics"]) for e in events if "metrics" in e]
+    assert history == list(enumerate(metrics, start=1))
+    assert told["metrics"] == metrics[-1]
+    stored = model.load(Path(told["model"]), "kuhn")
+    model.save(model.Model(weights, "kuhn", stored.job), tmp_path / "model")
+    for name in (model.WEIGHTS, model.CARD):
+        assert (Path(told["model"]) / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+
+
+def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
+    killed_and_resumed: tuple[Path, dict[str, Any]],
+    undisturbed: tuple[list[dict[str, float]], dict[str, Any]],
+) -> None:
+    folder, _ = killed_and_resumed
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    experiment = client.get_experiment_by_name("overtrick")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.data.params["meta.inner_step"] == "0.1"
+    assert run.data.params["population.elite_share"] == "0.2"
+    kl = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "kl")]
+    assert kl == [(i, m["kl"]) for i, m in enumerate(undisturbed[0], start=1)]
+    files = {f.path for f in client.list_artifacts(run.info.run_id)}
+    assert {"job.json", "table.json", "model", "figures"} <= files
+    figures = {f.path for f in client.list_artifacts(run.info.run_id, "figures")}
+    assert figures == {f"figures/{n}.png" for n in ("adaptation", "learning_curve", "styles")}
+
+
+def test_evaluate_prints_the_table_of_the_run_again(
+    killed_and_resumed: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, told = killed_and_resumed
+    again = overtrick(folder, "evaluate", told["run"])
+    assert again["game"] == "kuhn"
+    assert again["unit"] == "chip"
+    assert again["rows"] == json.loads((folder / "runs" / told["run"] / "table.json").read_text())
+    random, call = again["rows"]
+    assert random["stranger"] == "random"
+    assert len(random["steps"]) == TINY["evaluate"]["steps"] + 1
+    assert random["share"] == random["steps"][-1] / random["best_response"]
+    assert call["best_response"] == pytest.approx(1 / 3)
+
+
+def test_solve_and_best_response_say_what_scripts_rely_on(tmp_path: Path) -> None:
+    solved = overtrick(tmp_path, "solve", "kuhn", "--iterations", "2000")
+    assert set(solved) == {
+        "game", "plan", "iterations", "seconds", "iterations_per_second", "exploitability",
+        "nash_conv", "values",
+    }  # fmt: skip
+    assert solved["values"][0] == pytest.approx(-1 / 18, abs=1e-4)
+    assert solved["nash_conv"] == 2 * solved["exploitability"]
+    best = overtrick(tmp_path, "best-response", "leduc", "--against", "random")
+    assert best["unit"] == "big blind"
+    assert best["mean"] == pytest.approx(1.4716049)
+    assert best["mean"] == sum(best["values"]) / 2

@@ -1,0 +1,132 @@
+"""Law 5: one job, one result, whoever does the work and whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from ray import cloudpickle
+from safetensors.numpy import save_file
+from tiny import TINY
+
+from overtrick import config, trainers, trial
+from overtrick.trainers import meta
+from overtrick.workers import Crew, LocalCrew, RayCrew, generator
+
+# workers cannot import a test module, so its functions travel whole
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
+
+
+def outcome(crew: Crew, changes: dict[str, Any] | None = None) -> Outcome:
+    """Every iteration's metrics and the last model of the tiny job."""
+    job = config.parse({**TINY, **(changes or {})}, trainers.JOBS, "tiny")
+    trainer = meta.MetaTrainer(job, crew)
+    metrics = [trainer.step() for _ in range(job.stop.iterations)]
+    state = trainer.state()
+    trainer.close()
+    return metrics, state
+
+
+def assert_same(one: Outcome, other: Outcome) -> None:
+    assert one[0] == other[0]
+    assert one[1].keys() == other[1].keys()
+    for name, value in one[1].items():
+        np.testing.assert_array_equal(value, other[1][name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone() -> Outcome:
+    return outcome(LocalCrew())
+
+
+def test_a_job_repeats_itself_to_the_last_bit(alone: Outcome) -> None:
+    assert_same(alone, outcome(LocalCrew()))
+
+
+def test_another_seed_gives_other_numbers(alone: Outcome) -> None:
+    assert alone[0] != outcome(LocalCrew(), {"seed": 6})[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ray_workers_give_the_same_numbers_as_this_process(
+    alone: Outcome, workers: int, local_ray: None
+) -> None:
+    assert_same(alone, outcome(RayCrew(workers)))
+
+
+def test_second_order_and_exact_values_do_not_depend_on_workers_either(local_ray: None) -> None:
+    plan = {**TINY["meta"], "values": "exact", "second_order": True, "inner_steps": 2}
+    changes = {"meta": plan, "stop": {"iterations": 2}}
+    assert_same(outcome(LocalCrew(), changes), outcome(RayCrew(2), changes))
+
+
+def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
+    crew = RayCrew(2)
+    job = config.parse(TINY, trainers.JOBS, "tiny")
+    trainer = meta.MetaTrainer(job, crew)
+    metrics = []
+    for iteration in range(job.stop.iterations):
+        if iteration in {1, 3}:
+            ray.kill(crew._workers[iteration % 2])
+        if iteration == 4:
+            ray.kill(trainer.host.actor)
+        metrics.append(trainer.step())
+    state = trainer.state()
+    trainer.close()
+    assert_same(alone, (metrics, state))
+
+
+def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:
+    """A shard that takes its worker down the first time it is run."""
+    if shard == 1 and not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return float(rng.random())
+
+
+def test_a_shard_whose_worker_dies_under_it_is_run_again(tmp_path: Path, local_ray: None) -> None:
+    crew = RayCrew(2)
+    shards = [(k,) for k in range(4)]
+    survived = crew.map(_die_once, str(tmp_path / "died"), shards, generator(1))
+    assert survived == LocalCrew().map(_die_once, str(tmp_path / "died"), shards, generator(1))
+    crew.close()
+
+
+def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
+    raise ArithmeticError(f"shard {shard} cannot be")
+
+
+def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
+    crew = RayCrew(1)
+    with pytest.raises(ArithmeticError, match="shard 0 cannot be"):
+        crew.map(_fail, None, [(0,)], generator(1))
+    crew.close()
+
+
+@pytest.mark.parametrize("kind", ["meta", "exploit"])
+def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
+    kind: str, tmp_path: Path
+) -> None:
+    plain: dict[str, Any] = TINY
+    if kind == "exploit":
+        plain = {"trainer": "exploit", "game": "kuhn", "exploit": {"games": 30, "hidden": [8]}}
+    page = trainers.TRAINERS[kind]
+    job = config.parse(plain, trainers.JOBS, kind)
+    whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())
+    for _ in range(4):
+        expected = whole.step()
+    for _ in range(2):
+        first.step()
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / trial.STATE)
+    second = page.trainer(job, LocalCrew())
+    second.load(trial.read_state(tmp_path))
+    second.step()
+    assert second.step() == expected

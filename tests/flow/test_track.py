@@ -1,0 +1,109 @@
+"""MLflow gets everything, in order, once; training never waits for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from overtrick import track
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+
+
+def open_tracker(store: str, folder: Path) -> track.Tracker:
+    folder.mkdir(exist_ok=True)
+    return track.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})
+
+
+def points(store: str, run_id: str, name: str) -> list[tuple[int, float]]:
+    history = MlflowClient(store).get_metric_history(run_id, name)
+    return [(m.step, m.value) for m in history]
+
+
+def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
+    tracker = open_tracker(store, tmp_path / "whole")
+    tracker.params({"meta.inner_step": 0.1, "long": "x" * 10_000})
+    (tmp_path / "table.json").write_text("[]")
+    tracker.artifact(tmp_path / "table.json", "tables")
+    for step in range(1, 451):  # more than two batches
+        tracker.metrics(step, {"payoff": step / 2})
+    assert tracker.close("FINISHED") == 0
+    client = MlflowClient(store)
+    run = client.get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["meta.inner_step"] == "0.1"
+    assert len(run.data.params["long"]) == track.PARAM_LENGTH
+    assert run.data.tags["overtrick.game"] == "kuhn"
+    assert points(store, tracker.run_id, "payoff") == [(s, s / 2) for s in range(1, 451)]
+    assert [f.path for f in client.list_artifacts(tracker.run_id, "tables")] == [
+        "tables/table.json"
+    ]
+
+
+def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, calls = track._send, []
+
+    def flaky(client: object, run_id: str, events: list[dict[str, object]]) -> None:
+        calls.append(len(events))
+        if len(calls) == 2:
+            send(client, run_id, events)  # it arrives, but the answer is lost
+        if len(calls) <= 3:
+            raise ConnectionError("the server is away")
+        send(client, run_id, events)
+
+    monkeypatch.setattr(track, "_send", flaky)
+    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    tracker = open_tracker(store, tmp_path / "flaky")
+    for step in range(1, 31):
+        tracker.metrics(step, {"payoff": float(step)})
+    while len(calls) < 4:
+        tracker._thread.join(0.01)
+    assert tracker.close("FINISHED") == 0
+    assert points(store, tracker.run_id, "payoff") == [(s, float(s)) for s in range(1, 31)]
+
+
+def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise ConnectionError("the server is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(track, "_send", away)
+        patch.setattr(track, "BACKOFF", (0.01, 0.05))
+        first = open_tracker(store, tmp_path / "again")
+        first.metrics(1, {"payoff": 1.0})
+        first.metrics(2, {"payoff": 2.0})
+        assert first.close("FAILED", patience=5) == 3
+    run_id = first.run_id
+    second = open_tracker(store, tmp_path / "again")
+    assert second.reported == 2
+    second.metrics(2, {"payoff": -1.0})  # reported before: passed over
+    second.metrics(3, {"payoff": 3.0})
+    assert second.history() == [(s, {"payoff": float(s)}) for s in (1, 2, 3)]
+    assert second.close("FINISHED") == 0
+    assert second.run_id == run_id
+    assert points(store, run_id, "payoff") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert MlflowClient(store).get_run(run_id).info.status == "FINISHED"
+
+
+def test_a_line_that_a_kill_cut_in_two_is_dropped(store: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cut"
+    first = open_tracker(store, folder)
+    first.metrics(1, {"payoff": 1.0})
+    first.close("KILLED")
+    with (folder / "track.jsonl").open("a") as spool:
+        spool.write(json.dumps({"step": 2, "metrics": {"payoff": 2.0}, "time": 1})[:-9])
+    second = open_tracker(store, folder)
+    assert second.reported == 1
+    second.metrics(2, {"payoff": 2.5})
+    assert second.close("FINISHED") == 0
+    assert points(store, second.run_id, "payoff") == [(1, 1.0), (2, 2.5)]

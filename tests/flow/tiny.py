@@ -1,0 +1,17 @@
+"""A small job that goes through the whole house."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TINY: dict[str, Any] = {
+    "trainer": "meta",
+    "game": "kuhn",
+    "seed": 5,
+    "stop": {"iterations": 6},
+    "meta": {"hidden": [8], "tasks": 7, "games": 20},
+    "population": {"size": 6, "fitness_games": 10, "immigrants": 1},
+    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 3, "every": 3},
+    "checkpoints": {"every": 1, "keep": 2},
+}
+"""Two shards of every kind of work, and no more."""

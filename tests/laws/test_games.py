@@ -1,0 +1,286 @@
+"""Laws that every game obeys, whatever its rules. A new game is under them by its registry line."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick import games as registry
+from overtrick.core import Enumerable, Refused, take, take_turn
+from overtrick.games.poker.game import Poker
+from overtrick.play import play
+from overtrick.policies import Uniform, draw
+from overtrick.solvers import value
+
+GAMES = [*((name, {}) for name in overtrick.names()), ("leduc_textbook", {"fold": False})]
+POKER = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Poker)]
+WANDERED = 40_000  # games: enough to come to every information set of every game here
+LONGEST = 30  # turns
+
+
+def label(which):
+    name, options = which
+    return name + "".join(f"-{key}-{option}" for key, option in options.items())
+
+
+@pytest.fixture(scope="module", params=GAMES, ids=label)
+def unrolled(request, whole):
+    """A game and its tree."""
+    name, options = request.param
+    return whole(name, **options)
+
+
+@pytest.fixture(scope="module")
+def game(unrolled):
+    return unrolled[0]
+
+
+def wander(game, deals, rng):
+    """Uniformly random play of some deals: each turn and the points (G, S) that it gained."""
+    state = game.start(deals)
+    moments = []
+    while len(turn := game.turn(state)):
+        assert len(moments) < LONGEST, "the games do not end"
+        action = draw(Uniform().probs(turn), rng).action
+        moments.append((turn, game.step(state, turn, action)))
+    return moments
+
+
+@pytest.fixture(scope="module")
+def wandered(game):
+    """Many random games."""
+    rng = np.random.default_rng(3)
+    return wander(game, game.deal(WANDERED, rng), rng)
+
+
+def rows_of(moments):
+    """All rows of all turns: seat, seen, legal, infoset."""
+    turns = [turn for turn, _ in moments]
+    return [
+        np.concatenate([getattr(t, name) for t in turns])
+        for name in ("seat", "seen", "legal", "infoset")
+    ]
+
+
+def fields(state):
+    return {name: getattr(state, name) for name in state.__dataclass_fields__}
+
+
+def same(a, b):
+    return all(np.array_equal(fields(a)[name], fields(b)[name]) for name in fields(a))
+
+
+def pure_play(game, tree, rng, strategies=25):
+    """Every deal played by random pure strategies, all deals of a strategy side by side.
+
+    A pure strategy looks at nothing but the information set, so that two deals in which nobody
+    sees a difference are played alike. Yields each turn row by row: the public history of the
+    game so far, its deal, the number of its columns that are shown, the turn, and the row.
+    """
+    deals, _ = game.every_deal()
+    for _ in range(strategies):
+        strategy = draw(tree.uniform(), rng).action
+        state = game.start(deals)
+        history = [()] * len(deals)
+        while len(turn := game.turn(state)):
+            shown = game.shown(state)
+            for row, g in enumerate(turn.game):
+                yield history[g], tuple(deals[g].tolist()), int(shown[g]), turn, row
+            action = strategy[turn.infoset]
+            for g, seat, a in zip(turn.game, turn.seat, action, strict=True):
+                history[g] += ((int(seat), int(a)),)
+            game.step(state, turn, action)
+
+
+def sight(game, turn, row):
+    """All that the game tells one row."""
+    one = take_turn(turn, np.array([row]))
+    told = [one.seat, one.seen, one.legal, one.infoset, game.features(one)]
+    return tuple(tuple(array.ravel().tolist()) for array in told)
+
+
+def test_a_game_gives_all_that_the_protocol_names(game):
+    assert isinstance(game, Enumerable)
+    assert len(game.action_names) == game.actions
+    assert game.unit
+
+
+def test_a_game_that_was_pickled_plays_the_same(game):
+    again = pickle.loads(pickle.dumps(game))
+    policies = [Uniform()] * game.seats
+    one = play(game, policies, 200, np.random.default_rng(1))
+    two = play(again, policies, 200, np.random.default_rng(1))
+    assert (again.name, again.facts, again.infosets) == (game.name, game.facts, game.infosets)
+    assert np.array_equal(one.payoff, two.payoff)
+    for name in ("game", "seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+        assert np.array_equal(getattr(one.batch, name), getattr(two.batch, name)), name
+    assert np.array_equal(game.features(one.batch.turn()), again.features(two.batch.turn()))
+
+
+def test_the_same_seed_deals_the_same_cards(game):
+    one, two = (game.deal(500, np.random.default_rng(7)) for _ in range(2))
+    assert np.array_equal(one, two)
+    assert one.shape[1] == game.every_deal()[0].shape[1]
+
+
+def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
+    deals, probability = game.every_deal()
+    assert len(np.unique(deals, axis=0)) == len(deals)
+    assert (probability > 0).all()
+    assert abs(probability.sum() - 1) < 1e-12
+
+
+def test_deals_come_as_often_as_every_deal_says(game, rng, likelihood):
+    deals, probability = game.every_deal()
+    drawn = game.deal(20_000, rng)
+    place = {tuple(deal): i for i, deal in enumerate(deals.tolist())}
+    counts = np.bincount([place[tuple(d)] for d in drawn.tolist()], minlength=len(deals))
+    assert likelihood(counts, probability) > 1e-4
+
+
+def test_every_game_comes_to_an_end_for_everyone_at_zero_sum(game, wandered):
+    payoff = sum(gain for _, gain in wandered)  # that they end, wander() saw
+    assert payoff.shape == (WANDERED, game.seats)
+    assert np.isfinite(payoff).all()
+    assert np.abs(payoff.sum(axis=1)).max() < 1e-12
+    assert (np.abs(payoff).max(axis=0) > 0).all()
+
+
+def test_points_are_gained_only_in_games_that_moved(wandered):
+    for turn, gain in wandered:
+        still = np.setdiff1d(np.arange(WANDERED), turn.game)
+        assert not gain[still].any()
+
+
+def test_a_seat_acts_at_most_once_a_turn_and_always_can(game, wandered):
+    for turn, _ in wandered:
+        assert len(np.unique(turn.game * game.seats + turn.seat)) == len(turn)
+        assert ((turn.seat >= 0) & (turn.seat < game.seats)).all()
+        assert turn.seen.shape == (len(turn), len(game.facts))
+        assert np.issubdtype(turn.seen.dtype, np.integer)
+        assert turn.legal.shape == (len(turn), game.actions)
+        assert turn.legal.dtype == bool
+        assert turn.legal.any(axis=1).all()
+
+
+def test_a_game_that_is_over_has_no_more_turns(wandered):
+    acts = [np.isin(np.arange(WANDERED), turn.game) for turn, _ in wandered]
+    for before, after in itertools.pairwise(acts):
+        assert not (after & ~before).any()
+
+
+def test_an_illegal_action_is_refused_and_changes_nothing(game, rng):
+    state = game.start(game.deal(50, rng))
+    while len(turn := game.turn(state)):
+        untouched = copy.deepcopy(state)
+        fine = draw(Uniform().probs(turn), rng).action
+        row = int(rng.integers(len(turn)))
+        for wrong in [-1, game.actions, *np.flatnonzero(~turn.legal[row])]:
+            action = fine.copy()
+            action[row] = wrong
+            with pytest.raises(ValueError, match="illegal action"):
+                game.step(state, turn, action)
+            assert same(state, untouched)
+        game.step(state, turn, fine)
+
+
+def test_information_sets_are_numbered_without_gaps(game, wandered):
+    _, _, _, infoset = rows_of(wandered)
+    assert np.array_equal(np.unique(infoset), np.arange(game.infosets))
+
+
+def test_an_information_set_is_what_a_seat_sees(unrolled, wandered):
+    game, tree = unrolled
+    seat, seen, legal, infoset = rows_of(wandered)
+    assert tree.infosets == game.infosets
+    assert np.array_equal(tree.turn.seat[infoset], seat)
+    assert np.array_equal(tree.turn.seen[infoset], seen)
+    assert np.array_equal(tree.turn.legal[infoset], legal)
+    sights = np.concatenate([tree.turn.seat[:, None], tree.turn.seen], axis=1)
+    assert len(np.unique(sights, axis=0)) == tree.infosets  # two sets never look the same
+
+
+def test_features_are_a_function_of_each_row_with_constant_width(game, wandered):
+    widths = set()
+    for turn, _ in wandered:
+        features = game.features(turn)
+        widths.add(features.shape[1:])
+        assert features.dtype == np.float32
+        assert len(features) == len(turn)
+        assert np.isfinite(features).all()
+        some = np.arange(len(turn))[::-7]
+        assert np.array_equal(game.features(take_turn(turn, some)), features[some])
+    assert len(widths) == 1
+
+
+def test_nobody_sees_what_the_deal_has_not_shown(unrolled, rng):
+    game, tree = unrolled
+    known = {}
+    for history, deal, shown, turn, row in pure_play(game, tree, rng):
+        key = history, deal[:shown], int(turn.seat[row])
+        told = sight(game, turn, row)
+        assert known.setdefault(key, told) == told
+
+
+@pytest.mark.parametrize("which", POKER, ids=label)
+def test_a_seat_never_sees_the_other_seats_card(which, whole, rng):
+    name, options = which
+    game, tree = whole(name, **options)
+    known, others = {}, {}
+    for history, deal, shown, turn, row in pure_play(game, tree, rng):
+        seat = int(turn.seat[row])
+        key = history, deal[seat], deal[game.seats : shown], seat
+        told = sight(game, turn, row)
+        assert known.setdefault(key, told) == told
+        others.setdefault(key, set()).add(deal[1 - seat])
+    assert sum(len(cards) > 1 for cards in others.values()) > len(others) / 4
+
+
+def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
+    """The engine that plays is the engine from which the tree was built."""
+    _, tree = unrolled
+    payoff = sum(gain for _, gain in wandered)
+    error = payoff.std(axis=0, ddof=1) / np.sqrt(WANDERED)
+    gap = payoff.mean(axis=0) - value.expected(tree, tree.uniform())
+    assert (np.abs(gap) < 5 * error).all()
+
+
+def test_taken_games_are_copies(game, rng):
+    state = game.start(game.deal(60, rng))
+    while len(turn := game.turn(state)):
+        before = copy.deepcopy(state)
+        rows = np.concatenate([np.arange(60)[::-1], [5, 5]])  # in any order, and some twice
+        taken = take(state, rows)
+        assert same(before, take(taken, np.arange(60)[::-1]))
+        twin = game.turn(taken)
+        if len(twin):
+            game.step(taken, twin, draw(Uniform().probs(twin), rng).action)
+        assert same(state, before)
+        game.step(state, turn, draw(Uniform().probs(turn), rng).action)
+
+
+def test_a_game_has_words_for_what_a_seat_sees(unrolled):
+    game, tree = unrolled
+    assert game.hand(tree.turn).shape == (tree.infosets,)
+    words = [game.describe(seen) for seen in tree.turn.seen]
+    assert all(words)
+    if getattr(game, "fold", True):  # words do not tell suits apart
+        assert len(set(words)) == tree.infosets
+
+
+def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():
+    with pytest.raises(Refused, match="unknown game 'leduk': did you mean 'leduc'"):
+        overtrick.make("leduk")
+    with pytest.raises(Refused, match="game 'kuhn' does not take these options"):
+        overtrick.make("kuhn", folds=True)
+
+
+def test_only_poker_has_scripted_players():
+    for name in overtrick.names():
+        players = registry.scripted_players(overtrick.make(name))
+        assert bool(players) == isinstance(overtrick.make(name), Poker)

@@ -1,0 +1,256 @@
+"""Laws of the loop that advances games, and of the record that it keeps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick.core import Choice
+from overtrick.play import duplicate, play, random_seating
+from overtrick.policies import Tabular, Uniform, draw
+from overtrick.solvers import value
+
+GAMES = overtrick.names()
+CALL, RAISE, FOLD, CHECK = range(4)  # leduc's actions
+
+
+@pytest.fixture(params=GAMES)
+def unrolled(request, whole):
+    return whole(request.param)
+
+
+def pure(tree, rng):
+    """A random pure strategy as a policy: no luck but the deal is left."""
+    actions = draw(tree.uniform(), rng).action
+    return Tabular(np.eye(tree.legal.shape[1])[actions])
+
+
+class Always:
+    """Takes the first of its wishes that is legal, and notes the how-manieth time it acts."""
+
+    def __init__(self, *wishes):
+        self.wishes = np.array(wishes)
+
+    def sit(self, games, rng):
+        return AlwaysSeated(self.wishes)
+
+
+class AlwaysSeated:
+    def __init__(self, wishes):
+        self.wishes = wishes
+        self.times = 0
+
+    def act(self, turn):
+        action = self.wishes[turn.legal[:, self.wishes].argmax(axis=1)]
+        self.times += 1
+        return Choice(action, np.zeros(len(turn)), {"times": np.full(len(turn), self.times)})
+
+
+def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
+    game, tree = unrolled
+    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    owner = batch.game * game.seats + batch.seat
+    assert (np.diff(owner) >= 0).all()
+    later = owner[1:] == owner[:-1]
+    stage = tree.stage[batch.infoset]
+    assert (stage[1:][later] == stage[:-1][later] + 1).all()
+    assert (stage[1:][~later] == 0).all()
+    assert stage[0] == 0
+    assert (tree.previous[batch.infoset[1:]][later] == batch.infoset[:-1][later]).all()
+    assert (tree.previous_action[batch.infoset[1:]][later] == batch.action[:-1][later]).all()
+
+
+def test_last_marks_the_final_decision_of_each_seat_of_each_game(unrolled, rng):
+    game, _ = unrolled
+    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    owner = batch.game * game.seats + batch.seat
+    _, finals = np.unique(owner[::-1], return_index=True)
+    assert np.array_equal(np.flatnonzero(batch.last), np.sort(len(owner) - 1 - finals))
+
+
+def test_the_rewards_of_a_seat_sum_to_its_payoff(unrolled, rng):
+    game, _ = unrolled
+    played = play(game, [Uniform(), Uniform()], 300, rng)
+    batch = played.batch
+    owner = batch.game * game.seats + batch.seat
+    total = np.bincount(owner, batch.reward, minlength=played.payoff.size)
+    acted = np.isin(np.arange(played.payoff.size), owner)
+    assert np.allclose(total[acted], played.payoff.ravel()[acted], atol=1e-12, rtol=0)
+    assert not batch.reward[~batch.last].any()  # these games pay at the end
+
+
+def test_a_seat_that_never_acted_has_a_payoff_but_no_rows(whole, rng):
+    game, _ = whole("leduc")
+    played = play(game, [Always(FOLD), Uniform()], 50, rng)
+    # the small blind of half a big blind is lost at once
+    assert (played.payoff == [-0.5, 0.5]).all()
+    assert (played.batch.seat == 0).all()
+    assert len(played.batch) == 50
+    assert (played.batch.reward == -0.5).all()
+
+
+def test_actions_are_legal_and_logp_is_theirs(unrolled, rng):
+    game, tree = unrolled
+    sigma = np.stack([rng.dirichlet(np.ones(tree.legal.shape[1])) for _ in range(tree.infosets)])
+    sigma = np.where(tree.legal, sigma, 0)
+    sigma /= sigma.sum(axis=1, keepdims=True)
+    batch = play(game, [Tabular(sigma), Uniform()], 300, rng).batch
+    rows = np.arange(len(batch))
+    assert batch.legal[rows, batch.action].all()
+    zero = batch.seat == 0
+    chosen = sigma[batch.infoset, batch.action]
+    assert np.array_equal(batch.logp[zero], np.log(chosen[zero]))
+    even = 1 / batch.legal.sum(axis=1)
+    assert np.array_equal(batch.logp[~zero], np.log(even[~zero]))
+
+
+def test_seats_that_act_at_once_are_rows_of_one_turn(whole, rng):
+    game, _ = whole("brps")
+    played = play(game, [Always(0), Always(1)], 3, rng)
+    assert played.batch.game.tolist() == [0, 0, 1, 1, 2, 2]
+    assert played.batch.seat.tolist() == [0, 1] * 3
+    assert played.batch.last.all()
+    assert played.payoff.tolist() == [[-25, 25]] * 3  # paper wraps rock
+    assert played.batch.reward.tolist() == [-25, 25] * 3
+
+
+def test_a_note_stays_with_its_decision(whole, rng):
+    game, _ = whole("leduc")
+    played = play(game, [Always(RAISE, CALL), Always(CALL, CHECK)], 4, rng)
+    # seat 1's call closes round one, so that seat 0 opens round two as well
+    assert played.batch.note["times"].tolist() == [1, 2, 1, 2] * 4
+    assert played.batch.action.tolist() == [RAISE, RAISE, CALL, CALL] * 4
+
+
+def test_the_same_seed_plays_the_same_games(unrolled):
+    game, tree = unrolled
+    policies = [Uniform(), Tabular(tree.uniform())]
+    seating = random_seating(100, np.random.default_rng(2))
+    one, two = (play(game, policies, 100, np.random.default_rng(1), seating) for _ in range(2))
+    other = play(game, policies, 100, np.random.default_rng(2), seating)
+    assert np.array_equal(one.payoff, two.payoff)
+    assert np.array_equal(one.batch.action, two.batch.action)
+    assert not np.array_equal(one.payoff, other.payoff)
+
+
+def test_deals_can_be_given(unrolled, rng):
+    game, tree = unrolled
+    deals, probability = game.every_deal()
+    a, b = pure(tree, rng), pure(tree, rng)
+    payoff = play(game, [a, b], deals, rng).payoff
+    exact = value.expected(tree, value.sigma_of(tree, [a, b]))
+    assert np.allclose(probability @ payoff, exact, atol=1e-12, rtol=0)
+
+
+def test_exchanged_seats_exchange_the_policies(unrolled, rng):
+    game, tree = unrolled
+    a, b = pure(tree, rng), pure(tree, rng)
+    deals = game.deal(200, rng)
+    first = rng.integers(2, size=200)
+    mixed = play(game, [a, b], deals, rng, seating=np.stack([first, 1 - first], axis=1))
+    straight = play(game, [a, b], deals, rng)
+    exchanged = play(game, [b, a], deals, rng)
+    wanted = np.where(first[:, None] == 0, straight.payoff, exchanged.payoff)
+    assert np.array_equal(mixed.payoff, wanted)
+    for g in (0, 1, 199):
+        expected = straight if first[g] == 0 else exchanged
+        ours, theirs = mixed.batch.game == g, expected.batch.game == g
+        assert np.array_equal(mixed.batch.action[ours], expected.batch.action[theirs])
+        assert np.array_equal(mixed.batch.seat[ours], expected.batch.seat[theirs])
+
+
+def test_only_watched_policies_leave_decisions(unrolled):
+    game, _ = unrolled
+    seating = random_seating(100, np.random.default_rng(4))
+    policies = [Uniform(), Uniform()]
+
+    def run(watch):
+        return play(game, policies, 100, np.random.default_rng(3), seating, watch)
+
+    both, one, none = run(None), run([1]), run(())
+    kept = seating[both.batch.game, both.batch.seat] == 1
+    for name in ("game", "seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+        whole_field = getattr(both.batch, name)
+        assert np.array_equal(getattr(one.batch, name), whole_field[kept]), name
+        nothing = getattr(none.batch, name)
+        assert len(nothing) == 0
+        assert nothing.shape[1:] == whole_field.shape[1:], name
+    assert len(none.batch) == 0
+    assert np.array_equal(both.payoff, one.payoff)
+    assert np.array_equal(both.payoff, none.payoff)
+
+
+def test_what_one_policy_does_never_changes_anothers_luck(whole):
+    game, tree = whole("leduc")
+    others = [Uniform(), Tabular(tree.uniform()), Always(FOLD), Always(RAISE, CALL)]
+    opened = []
+    for other in others:
+        batch = play(game, [Uniform(), other], 200, np.random.default_rng(8)).batch
+        opening = (batch.seat == 0) & (tree.stage[batch.infoset] == 0)
+        opened.append((batch.seen[opening].tolist(), batch.action[opening].tolist()))
+    # the same cards and the same first moves, whoever sits across
+    assert all(one == opened[0] for one in opened)
+    assert len(set(opened[0][1])) == 3
+
+
+def test_an_illegal_action_stops_play(whole, rng):
+    game, _ = whole("leduc")
+
+    class Cheat(Always):
+        def sit(self, games, rng):
+            return SimpleNamespace(
+                act=lambda turn: Choice(np.full(len(turn), CHECK), np.zeros(len(turn)))
+            )
+
+    with pytest.raises(ValueError, match="illegal action 3"):  # the small blind cannot check
+        play(game, [Cheat(), Uniform()], 5, rng)
+
+
+def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(unrolled, rng):
+    game, tree = unrolled
+    policy = pure(tree, rng)
+    won, mean = duplicate(game, policy, policy, 100, rng)
+    assert won.shape == (100, 2)
+    assert np.array_equal(won[:, 0], -won[:, 1])
+    assert not mean.any()
+
+
+def test_duplicate_play_is_fair_to_equal_policies(unrolled, rng):
+    game, _ = unrolled
+    _, mean = duplicate(game, Uniform(), Uniform(), 4000, rng)
+    assert abs(mean.mean()) < 5 * mean.std(ddof=1) / np.sqrt(len(mean))
+
+
+def test_duplicate_play_gives_the_opponent_the_opposite(unrolled, rng):
+    game, tree = unrolled
+    a, b = pure(tree, rng), pure(tree, rng)
+    won, mean = duplicate(game, a, b, 100, np.random.default_rng(6))
+    lost, minus = duplicate(game, b, a, 100, np.random.default_rng(6))
+    # what a wins in one seat is what b loses in the other
+    assert np.array_equal(won, -lost[:, ::-1])
+    assert np.array_equal(mean, -minus)
+
+
+def test_duplicate_play_takes_the_luck_of_the_deal_out(whole, rng):
+    game, tree = whole("one_card")
+    timid = np.where(tree.legal[:, [1]], [1.0, 0.0], 0.0)  # always pass
+    assert timid.shape == tree.legal.shape
+    _, mean = duplicate(game, Tabular(timid), Tabular(timid), 200, rng)
+    alone = play(game, [Tabular(timid)] * 2, 200, rng).payoff[:, 0]
+    assert not mean.any()
+    assert alone.std() > 0.9  # the higher card wins an ante
+
+
+def test_duplicate_play_needs_two_seats(rng):
+    table = SimpleNamespace(name="three-handed", seats=3)
+    with pytest.raises(ValueError, match="three-handed has 3 seats: duplicate play needs 2"):
+        duplicate(table, Uniform(), Uniform(), 10, rng)
+
+
+def test_random_seating_seats_both_policies_and_each_first_half_the_time(rng, likelihood):
+    seating = random_seating(10_000, rng)
+    assert (np.sort(seating, axis=1) == [0, 1]).all()
+    assert likelihood(np.bincount(seating[:, 0]), np.array([0.5, 0.5])) > 1e-4

@@ -1,0 +1,315 @@
+"""Laws that every policy obeys: what it says it does is what it does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import overtrick
+from overtrick import games as registry
+from overtrick.core import Turn, take_turn
+from overtrick.learners.networks import initial, stack
+from overtrick.policies import (
+    Crowd,
+    Network,
+    Tabular,
+    Uniform,
+    draw,
+    forward,
+    masked_log_softmax,
+    pad,
+    pad_slots,
+    tensors,
+)
+from overtrick.solvers import cfr
+
+FLOAT32 = 1e-6  # what a network's probabilities may be wrong by
+DRAWS = 4_000
+
+
+def everyone():
+    """Every policy that can sit in every game of the registry."""
+    for name in overtrick.names():
+        for kind in (
+            "uniform",
+            "tabular",
+            "network",
+            *registry.scripted_players(overtrick.make(name)),
+        ):
+            yield name, kind
+
+
+@pytest.fixture(scope="module", params=everyone(), ids="-".join)
+def seated(request, whole):
+    """The kind of a policy, the policy, and every decision that its game can ask of it."""
+    name, kind = request.param
+    game, tree = whole(name)
+    rng = np.random.default_rng(11)
+    features = game.features(tree.turn).shape[1]
+    if kind == "uniform":
+        policy = Uniform()
+    elif kind == "tabular":
+        policy = Tabular(cfr.solve(tree, 20))
+    elif kind == "network":
+        policy = Network(game.features, initial((features, 16, game.actions), rng))
+    else:
+        policy = registry.scripted_players(game)[kind](game)
+    return kind, policy, tree.turn
+
+
+def some(turn, count=10):
+    """A few rows of a turn, evenly spread."""
+    return take_turn(turn, np.unique(np.linspace(0, len(turn) - 1, count).astype(int)))
+
+
+def members(game, turn, count, rng, hidden=(16,)):
+    """So many random networks for a game."""
+    sizes = (game.features(turn).shape[1], *hidden, game.actions)
+    return [initial(sizes, rng) for _ in range(count)]
+
+
+def test_probabilities_sum_to_one_over_the_legal_actions(seated):
+    kind, policy, turn = seated
+    probs = policy.probs(turn)
+    assert probs.shape == turn.legal.shape
+    assert probs.dtype == np.float64
+    assert (probs >= 0).all()
+    assert (probs[~turn.legal] == 0).all()
+    assert np.abs(probs.sum(axis=1) - 1).max() < (FLOAT32 if kind == "network" else 1e-12)
+
+
+def test_a_row_is_played_the_same_in_any_company(seated):
+    _, policy, turn = seated
+    rows = np.arange(len(turn))[::-3]
+    alone = policy.probs(take_turn(turn, rows))
+    assert np.abs(alone - policy.probs(turn)[rows]).max() < FLOAT32
+
+
+def test_actions_come_as_often_as_the_probabilities_say(seated, rng, likelihood):
+    _, policy, turn = seated
+    few = some(turn)
+    player = policy.sit(DRAWS, rng)
+    many = take_turn(few, np.repeat(np.arange(len(few)), DRAWS))
+    actions = player.act(many).action.reshape(len(few), DRAWS)
+    for row, probs in zip(actions, policy.probs(few), strict=True):
+        assert likelihood(np.bincount(row, minlength=len(probs)), probs) > 1e-4
+
+
+def test_logp_is_the_logarithm_of_the_probability_of_the_action(seated, rng):
+    _, policy, turn = seated
+    choice = policy.sit(1, rng).act(turn)
+    chosen = policy.probs(turn)[np.arange(len(turn)), choice.action]
+    assert turn.legal[np.arange(len(turn)), choice.action].all()
+    assert np.array_equal(choice.logp, np.log(chosen))
+
+
+POKER = [name for name in overtrick.names() if registry.scripted_players(overtrick.make(name))]
+
+
+def consequences(game, tree):
+    """What each action at each information set does, read from the betting table: (N, A) each.
+
+    facing (N, 1): another seat has more chips in the pot; free: it costs nothing and folds
+    nothing; matches: it pays what is missing; raises; folds. One action may be a check in one
+    place and a fold in another ("pass" in Kuhn).
+    """
+    betting, node, seat = game.betting, tree.turn.seen[:, 5], tree.turn.seat
+    after = betting.after[node]  # (N, A)
+    own, own_after = betting.chips[node, seat][:, None], betting.chips[after, seat[:, None]]
+    most = betting.chips[node].max(axis=1, keepdims=True)
+    stays = betting.live[after, seat[:, None]]
+    return {
+        "facing": most > own,
+        "free": tree.legal & stays & (own_after == own),
+        "matches": tree.legal & stays & (own_after == most) & (most > own),
+        "raises": tree.legal & (own_after > most),
+        "folds": tree.legal & ~stays,
+    }
+
+
+@pytest.mark.parametrize("name", POKER)
+def test_a_caller_calls_a_bet_and_else_checks(whole, name):
+    game, tree = whole(name)
+    probs = registry.scripted_players(game)["call"](game).probs(tree.turn)
+    does = consequences(game, tree)
+    assert np.array_equal(probs, np.where(does["facing"], does["matches"], does["free"]))
+
+
+@pytest.mark.parametrize("name", POKER)
+def test_a_bluffers_hand_says_what_it_does(whole, name):
+    """Without bluffs. Strong: raise, at the cap call. Medium: call or check. Weak: check or fold."""
+    game, tree = whole(name)
+    probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.turn)
+    does = consequences(game, tree)
+    hole, board = tree.turn.seen[:, 0, None], tree.turn.seen[:, 1, None]
+    can_raise = does["raises"].any(axis=1, keepdims=True)
+    medium = np.where(does["facing"], does["matches"], does["free"])
+    strong = np.where(can_raise, does["raises"], medium)
+    weak = np.where(does["facing"], does["folds"], does["free"])
+    is_strong = (hole == game.rules.ranks - 1) | (hole == board)
+    wanted = np.where(is_strong, strong, np.where(hole == 0, weak, medium))
+    assert np.array_equal(probs, wanted)
+
+
+def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole):
+    """Index: call, raise, fold, check. Facts: hole, board, ..., the betting so far."""
+    game, tree = whole("leduc")
+    probs = registry.scripted_players(game)["bluff"](game).probs(tree.turn)
+    told = {game.describe(seen): p for seen, p in zip(tree.turn.seen, probs, strict=True)}
+    assert np.allclose(told["J after nothing"], [0, 0.2, 0.8, 0])  # check is not legal: fold
+    assert np.allclose(told["Q after nothing"], [1, 0, 0, 0])
+    assert np.allclose(told["K after nothing"], [0, 1, 0, 0])
+    assert np.allclose(told["J after call"], [0, 0.2, 0, 0.8])
+    assert np.allclose(told["K after raise, raise"], [1, 0, 0, 0])  # at the cap
+    assert np.allclose(told["J after raise, raise"], [0.2, 0, 0.8, 0])
+    assert np.allclose(told["J on J after call, check"], [0, 1, 0, 0])  # any pair is strong
+    assert np.allclose(told["J on K after call, check"], [0, 0.2, 0, 0.8])
+    assert np.allclose(told["Q on K after call, check, raise"], [1, 0, 0, 0])
+    brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.turn)
+    row = list(told).index("J after nothing")
+    assert np.allclose(brave[row], [0, 1, 0, 0])
+
+
+def test_scripted_players_look_at_ranks_and_never_at_suits(whole):
+    for kind in ("call", "bluff"):
+        plays = []
+        for fold in (True, False):
+            game, tree = whole("leduc_textbook", fold=fold)
+            probs = registry.scripted_players(game)[kind](game).probs(tree.turn)
+            words = [game.describe(seen) for seen in tree.turn.seen]
+            plays.append({(w, tuple(p)) for w, p in zip(words, probs, strict=True)})
+        assert plays[0] == plays[1]
+
+
+class Luck:
+    """A generator that always draws the same number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def random(self, size):
+        return np.full(size, self.number)
+
+
+tiny_to_large = st.sampled_from([0.0, 0.0, 1e-300, 1e-30, 1e-17, 1e-9, 0.1, 1 / 3, 1.0])
+tables = st.integers(1, 6).flatmap(
+    lambda actions: hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 5), st.just(actions)), elements=tiny_to_large
+    )
+)
+luck = st.sampled_from([0.0, 5e-324, 1e-17, 0.5, 1 - 2**-53]) | st.floats(0, 1 - 2**-53)
+
+
+@given(tables, luck)
+def test_draw_never_takes_what_has_no_probability(table, number):
+    table[:, -1] += (table.sum(axis=1) == 0) * 1.0
+    probs = table / table.sum(axis=1, keepdims=True)
+    choice = draw(probs, Luck(number))
+    taken = probs[np.arange(len(probs)), choice.action]
+    assert (taken > 0).all()
+    assert np.array_equal(choice.logp, np.log(taken))
+
+
+def test_draw_takes_the_first_and_the_last_action_at_the_ends_of_luck():
+    probs = np.array([[0.0, 0.5, 0.5, 0.0]])
+    assert draw(probs, Luck(0.0)).action == 1
+    assert draw(probs, Luck(1 - 2**-53)).action == 2
+    assert len(draw(np.zeros((0, 3)), Luck(0.5)).action) == 0
+
+
+def test_a_network_that_is_very_sure_still_gives_probabilities(whole, rng):
+    game, tree = whole("leduc")
+    (weights,) = members(game, tree.turn, 1, rng)
+    sure = {name: value * 300 for name, value in weights.items()}
+    policy = Network(game.features, sure)
+    probs = policy.probs(tree.turn)
+    assert (probs == 0).any(axis=1).all()
+    assert np.abs(probs.sum(axis=1) - 1).max() < FLOAT32
+    assert np.isfinite(policy.sit(1, rng).act(tree.turn).logp).all()
+
+
+def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
+    game, tree = whole("leduc")
+    each, count = 30, 5
+    alone = members(game, tree.turn, count, rng)
+    rows = rng.integers(tree.infosets, size=each * count)
+    # games that are over have no row, and members not equally many
+    playing = np.flatnonzero(rng.random(each * count) < 0.6)
+    turn = take_turn(tree.turn, rows[playing])
+    turn = Turn(playing, turn.seat, turn.seen, turn.legal, turn.infoset)
+    choice = (
+        Crowd(game.features, stack(alone)).sit(each * count, np.random.default_rng(5)).act(turn)
+    )
+    probs = np.empty(turn.legal.shape)
+    for m, weights in enumerate(alone):
+        mine = playing // each == m
+        probs[mine] = Network(game.features, weights).probs(take_turn(turn, mine))
+    expected = draw(probs, np.random.default_rng(5))
+    assert np.array_equal(choice.action, expected.action)
+    assert np.abs(np.exp(choice.logp) - np.exp(expected.logp)).max() < FLOAT32
+
+
+def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
+    game, tree = whole("kuhn")
+    player = Crowd(game.features, stack(members(game, tree.turn, 3, rng))).sit(6, rng)
+    last = take_turn(tree.turn, np.array([0, 4]))
+    choice = player.act(Turn(np.array([2, 3]), last.seat, last.seen, last.legal, last.infoset))
+    assert last.legal[[0, 1], choice.action].all()
+
+
+def test_a_crowd_refuses_games_that_its_members_cannot_share(whole, rng):
+    game, tree = whole("kuhn")
+    crowd = Crowd(game.features, stack(members(game, tree.turn, 3, rng)))
+    with pytest.raises(ValueError, match="7 games cannot be shared evenly by 3 members"):
+        crowd.sit(7, rng)
+
+
+def test_stacked_weights_answer_as_their_members_do_one_by_one(rng):
+    alone = [initial((7, 12, 9, 4), rng) for _ in range(6)]
+    x = torch.from_numpy(rng.normal(size=(6, 11, 7)).astype(np.float32))
+    together = forward(tensors(stack(alone)), x)
+    assert together.shape == (6, 11, 4)
+    for m, weights in enumerate(alone):
+        assert torch.allclose(together[m], forward(tensors(weights), x[m]), atol=1e-5)
+    # one sight shown to all members
+    shared = forward(tensors(stack(alone)), x[0])
+    assert torch.allclose(shared[3], forward(tensors(alone[3]), x[0]), atol=1e-5)
+
+
+def test_a_network_is_relu_layers_and_a_linear_head():
+    weights = {
+        "w0": np.array([[1.0, -1.0]], np.float32),
+        "b0": np.array([0.5, 0.5], np.float32),
+        "w1": np.array([[2.0], [3.0]], np.float32),
+        "b1": np.array([-10.0], np.float32),
+    }
+    x = torch.tensor([[1.0], [-2.0]])
+    # 1: relu(1.5, -0.5) = (1.5, 0) -> 3 - 10;  -2: relu(-1.5, 2.5) = (0, 2.5) -> 7.5 - 10
+    assert forward(tensors(weights), x).ravel().tolist() == [-7.0, -2.5]
+
+
+def test_masking_leaves_no_probability_on_what_is_illegal():
+    logits = torch.tensor([[100.0, 0.0, -100.0], [1.0, 2.0, 3.0]])
+    legal = torch.tensor([[False, True, True], [True, True, True]])
+    probs = masked_log_softmax(logits, legal).exp()
+    assert probs[0].tolist() == [0.0, 1.0, pytest.approx(0.0, abs=1e-30)]
+    assert torch.allclose(probs[1], torch.softmax(logits[1], 0))
+
+
+@given(st.integers(1, 5).flatmap(lambda m: st.tuples(st.just(m), st.lists(st.integers(0, m - 1)))))
+def test_padding_keeps_every_row_in_its_members_order(drawn):
+    count, owners = drawn
+    member = np.array(owners, np.int64)
+    slot = pad_slots(member, count)
+    rows = np.arange(1.0, 1 + 2 * len(member)).reshape(-1, 2)
+    padded = pad(rows, member, slot, count)
+    assert np.array_equal(padded[member, slot], rows)
+    assert np.count_nonzero(padded) == rows.size  # the rest is zeros
+    for m in range(count):
+        assert slot[member == m].tolist() == list(range((member == m).sum()))
+    longest = max((owners.count(m) for m in range(count)), default=0)
+    assert padded.shape == (count, longest, 2)

@@ -1,0 +1,202 @@
+"""Trees, values and solvers against OpenSpiel, on the same games."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyspiel
+import pytest
+
+from overtrick.solvers import cfr, value
+
+TWINS = {
+    "kuhn": ("kuhn_poker", "kuhn", {}),
+    "folded": ("leduc_poker(suit_isomorphism=true)", "leduc_textbook", {}),
+    "unfolded": ("leduc_poker", "leduc_textbook", {"fold": False}),
+}
+"""The same game under OpenSpiel's name, under ours, and our options."""
+
+
+@dataclass
+class Twins:
+    """A game of OpenSpiel and ours, walked through together."""
+
+    theirs: pyspiel.Game
+    game: object
+    tree: object
+    nodes: int  # of their tree
+    words: list  # (N,) their string for each of our information sets
+
+    def policy(self, sigma):
+        """A strategy (N, A) as OpenSpiel takes it."""
+        table = {
+            word: [(a, float(p)) for a, p in enumerate(row) if legal[a]]
+            for word, row, legal in zip(self.words, sigma, self.tree.legal, strict=True)
+        }
+        return pyspiel.TabularPolicy(table)
+
+    def sigma(self, policy):
+        """A policy of OpenSpiel's as a strategy (N, A)."""
+        sigma = np.zeros(self.tree.legal.shape)
+        for row, word in enumerate(self.words):
+            for action, p in policy.get_state_policy(word):
+                sigma[row, action] = p
+        return sigma
+
+
+def walk(theirs, tree):
+    """Every history of both trees side by side, and their words for our information sets.
+
+    Actions have the same numbers in both games. Chance outcomes come in the same order: the
+    cards from the lowest rank up, hole card of seat 0 first.
+    """
+    words = [None] * tree.infosets
+    todo, nodes = [(theirs.new_initial_state(), 0)], 0
+    while todo:
+        state, node = todo.pop()
+        nodes += 1
+        children = np.arange(tree.first[node], tree.first[node] + tree.children[node])
+        if state.is_terminal():
+            assert tree.seat[node] == -2
+            assert np.abs(np.array(state.returns()) - gain_on_the_way(tree, node)).max() < 1e-12
+            continue
+        if state.is_chance_node():
+            assert tree.seat[node] == -1
+            outcomes, chances = zip(*state.chance_outcomes(), strict=True)
+            assert np.abs(tree.chance[children] - chances).max() < 1e-15
+            todo += [(state.child(o), int(c)) for o, c in zip(outcomes, children, strict=True)]
+            continue
+        assert tree.seat[node] == state.current_player()
+        assert tree.edge[children].tolist() == state.legal_actions()
+        word = state.information_state_string()
+        row = tree.infoset[node]
+        assert words[row] in (None, word)
+        words[row] = word
+        todo += [
+            (state.child(a), int(c)) for a, c in zip(state.legal_actions(), children, strict=True)
+        ]
+    return nodes, words
+
+
+def gain_on_the_way(tree, node):
+    """(S,) points gained from the root to a node."""
+    total = np.zeros(tree.seats)
+    while node >= 0:
+        total += tree.gain[node]
+        node = tree.parent[node]
+    return total
+
+
+@pytest.fixture(scope="module", params=TWINS)
+def twins(request, whole):
+    theirs, ours, options = TWINS[request.param]
+    game, tree = whole(ours, **options)
+    theirs = pyspiel.load_game(theirs)
+    return Twins(theirs, game, tree, *walk(theirs, tree))
+
+
+def some_strategies(tree, rng, count=5):
+    """Uniform, and random mixtures that also have zeros in them."""
+    yield tree.uniform()
+    for _ in range(count):
+        weight = rng.exponential(size=tree.legal.shape) * tree.legal
+        weight *= rng.random(weight.shape) < 0.8
+        empty = weight.sum(axis=1) == 0
+        weight[empty] = tree.legal[empty]
+        yield weight / weight.sum(axis=1, keepdims=True)
+
+
+def test_the_trees_are_the_same_node_by_node(twins):
+    assert twins.nodes == twins.tree.nodes
+    assert None not in twins.words
+    assert len(set(twins.words)) == twins.tree.infosets
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "nodes", "infosets"),
+    [
+        ("kuhn", {}, 58, 12),
+        ("leduc_textbook", {"fold": False}, 9_457, 936),
+        ("leduc_textbook", {"fold": True}, 1_939, 288),
+    ],
+)
+def test_trees_have_the_sizes_of_openspiels(whole, name, options, nodes, infosets):
+    game, tree = whole(name, **options)
+    assert tree.nodes == nodes
+    assert tree.infosets == game.infosets == infosets
+
+
+def test_strategies_are_worth_the_same(twins, rng):
+    root = twins.theirs.new_initial_state()
+    for sigma in some_strategies(twins.tree, rng):
+        theirs = pyspiel.expected_returns(root, twins.policy(sigma), -1, False)
+        assert np.abs(value.expected(twins.tree, sigma) - theirs).max() < 1e-9
+
+
+def test_best_responses_are_worth_the_same(twins, rng):
+    root = twins.theirs.new_initial_state()
+    for sigma in some_strategies(twins.tree, rng):
+        policy = twins.policy(sigma)
+        for seat in range(2):
+            best, reply = value.best_response(twins.tree, sigma, seat)
+            theirs = pyspiel.TabularBestResponse(twins.theirs, seat, policy).value_from_state(root)
+            assert abs(best - theirs) < 1e-9
+            assert abs(value.expected(twins.tree, reply)[seat] - theirs) < 1e-9
+
+
+def test_nash_conv_and_exploitability_are_the_same(twins, rng):
+    for sigma in some_strategies(twins.tree, rng):
+        policy = twins.policy(sigma)
+        gap = pyspiel.nash_conv(twins.theirs, policy)
+        assert abs(value.nash_conv(twins.tree, sigma) - gap) < 1e-9
+        exploitability = pyspiel.exploitability(twins.theirs, policy)
+        assert abs(value.exploitability(twins.tree, sigma) - exploitability) < 1e-9
+
+
+def run_theirs(twins, solver, iterations):
+    """Their average strategy after some iterations, and its exploitability."""
+    for _ in range(iterations):
+        solver.evaluate_and_update_policy()
+    average = solver.average_policy()
+    return average, pyspiel.exploitability(twins.theirs, average)
+
+
+@pytest.mark.parametrize("plan", ["cfr", "cfr+"])
+def test_solvers_are_openspiels_for_the_first_50_iterations(twins, plan):
+    solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](twins.theirs)
+    average, theirs = run_theirs(twins, solver, 50)
+    ours = cfr.solve(twins.tree, 50, cfr.PLANS[plan])
+    exploitability = value.exploitability(twins.tree, ours)
+    assert abs(exploitability - theirs) < 1e-9 * theirs
+    # where a seat itself never goes, an average means nothing
+    come = sum(value.gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
+    assert np.abs(ours - twins.sigma(average))[come].max() < 1e-8
+
+
+@pytest.mark.parametrize("twins", ["kuhn", "folded"], indirect=True)
+def test_a_thousand_iterations_of_cfr_plus_come_as_close_as_openspiels(twins):
+    _, theirs = run_theirs(twins, pyspiel.CFRPlusSolver(twins.theirs), 1000)
+    ours = value.exploitability(twins.tree, cfr.solve(twins.tree, 1000, cfr.CFR_PLUS))
+    assert ours <= theirs * (1 + 1e-6)
+
+
+def test_biased_rock_paper_scissors_has_openspiels_payoffs(whole):
+    theirs = pyspiel.load_matrix_game("matrix_brps")
+    game, tree = whole("brps")
+    rows = np.array([[theirs.row_utility(r, c) for c in range(3)] for r in range(3)])
+    columns = np.array([[theirs.col_utility(r, c) for c in range(3)] for r in range(3)])
+    assert np.array_equal(game.payoff, rows)
+    assert np.array_equal(-game.payoff, columns)
+    assert [theirs.row_action_name(a).lower() for a in range(3)] == list(game.action_names)
+    for r in range(3):
+        for c in range(3):
+            pure = np.eye(3)[[r, c]]
+            assert value.expected(tree, pure).tolist() == [rows[r, c], columns[r, c]]
+
+
+def test_the_equilibrium_of_biased_rock_paper_scissors_cannot_be_exploited(whole):
+    _, tree = whole("brps")
+    sigma = np.tile(np.array([1, 10, 5]) / 16, (2, 1))
+    assert abs(value.nash_conv(tree, sigma)) < 1e-12
+    assert value.nash_conv(tree, tree.uniform()) > 10

@@ -1,0 +1,147 @@
+"""Recorded games, replayed line by line. GAME.txt holds a few games that a reader can check by
+hand from the rules. To add a game to the registry, write one.
+
+    deal CARD ...                          the deal's columns in their order
+    SEAT ; FACT=VALUE ... ; ACTION ... ; ACTION      who acts, all that the seat knows, what
+                                                     it may do, what it does
+    won POINTS ...                         what each seat has won; the game is over
+
+Seats that act at once stand in the order of the seats. A line that starts with # is a comment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import overtrick
+
+HERE = Path(__file__).parent
+RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))
+
+
+@dataclass
+class Recorded:
+    """One game as it stands in its file."""
+
+    deal: list
+    decisions: list  # (seat, facts, legal actions, action) each, as words
+    won: list
+
+
+def parse(text):
+    """The games of a file. Raises ValueError at a line that is none of the four kinds."""
+    games, deal, decisions = [], None, []
+    for number, line in enumerate(text.splitlines(), 1):
+        kind, _, rest = line.partition(" ")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if kind == "deal" and deal is None:
+            deal = rest.split()
+        elif kind == "won" and deal is not None:
+            games.append(Recorded(deal, decisions, [float(points) for points in rest.split()]))
+            deal, decisions = None, []
+        elif kind.isdigit() and deal is not None and line.count(";") == 3:
+            seat, facts, legal, action = (part.split() for part in line.split(";"))
+            decisions.append((int(*seat), facts, legal, *action))
+        else:
+            raise ValueError(f"line {number} is no part of a game: {line}")
+    if deal is not None:
+        raise ValueError("the last game has no end")
+    return games
+
+
+def card(game, number):
+    """A card as it is written: its rank, or - where there is none."""
+    return game.rules.rank_names[number] if number >= 0 else "-"
+
+
+def betting(game, node):
+    """The actions that led to a node of the betting table."""
+    return ",".join(game.action_names[a] for a in game.betting.history[node]) or "-"
+
+
+WORDS = {"hole": card, "board": card, "betting": betting}
+"""Facts that are written in words; all others are written as numbers."""
+
+
+def replay(game, recorded):
+    """Play a recorded game and compare everything that it says."""
+    cards = {card(game, c): c for c in range(len(game.rules.rank_names))} if recorded.deal else {}
+    state = game.start(np.array([[cards[c] for c in recorded.deal]], np.int64))
+    won = np.zeros(game.seats)
+    lines = iter(recorded.decisions)
+    while len(turn := game.turn(state)):
+        actions = np.empty(len(turn), np.int64)
+        for row in np.argsort(turn.seat):
+            seat, facts, legal, action = next(lines)
+            assert int(turn.seat[row]) == seat
+            known = zip(game.facts, turn.seen[row].tolist(), strict=True)
+            told = [f"{f}={WORDS[f](game, v) if f in WORDS else v}" for f, v in known]
+            assert told == facts
+            may = [game.action_names[a] for a in np.flatnonzero(turn.legal[row])]
+            assert may == legal
+            assert action in legal
+            actions[row] = game.action_names.index(action)
+        won += game.step(state, turn, actions)[0]
+    assert next(lines, None) is None, "the game is over, and the record goes on"
+    assert won.tolist() == recorded.won
+
+
+def test_every_game_of_the_registry_has_a_record():
+    assert sorted(overtrick.names()) == RECORDS
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_recorded_games_go_as_they_were_recorded(name):
+    games = parse((HERE / f"{name}.txt").read_text())
+    assert len(games) >= 3
+    for recorded in games:
+        replay(overtrick.make(name), recorded)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("deal Q K", "deal J K"),
+        ("hole=K", "hole=J"),
+        ("own_chips=1 other_chips=2", "own_chips=1 other_chips=3"),
+        ("betting=pass,bet", "betting=bet,pass"),
+        ("1 ; hole=K", "0 ; hole=K"),
+        ("; pass bet ; pass", "; pass ; pass"),
+        ("; pass bet ; pass", "; pass bet ; fold"),
+        ("won -2 +2", "won -1 +1"),
+        ("won -2 +2", "won -2 +2 0"),
+        ("won -2", "0 ; hole=Q ; pass bet ; bet\nwon -2"),
+    ],
+)
+def test_a_record_that_is_wrong_anywhere_is_caught(right, wrong):
+    text = """deal Q K
+0 ; hole=Q board=- own_chips=1 other_chips=1 round=0 betting=- ; pass bet ; pass
+1 ; hole=K board=- own_chips=1 other_chips=1 round=0 betting=pass ; pass bet ; bet
+0 ; hole=Q board=- own_chips=1 other_chips=2 round=0 betting=pass,bet ; pass bet ; bet
+won -2 +2
+"""
+    game = overtrick.make("kuhn")
+    replay(game, *parse(text))
+    assert right in text
+    with pytest.raises(AssertionError):
+        replay(game, *parse(text.replace(right, wrong, 1)))
+
+
+@pytest.mark.parametrize(
+    "text", ["deal K Q\n", "won +1 -1\n", "deal K Q\ndeal Q K\n", "deal K Q\n0 passes\nwon 0 0\n"]
+)
+def test_a_record_that_is_no_game_is_refused(text):
+    with pytest.raises(ValueError, match=r"no part of a game|no end"):
+        parse(text)
+
+
+def test_a_record_that_breaks_off_is_caught():
+    text = (HERE / "kuhn.txt").read_text()
+    (recorded, *_) = parse(text)
+    with pytest.raises(StopIteration):
+        replay(overtrick.make("kuhn"), Recorded(recorded.deal, recorded.decisions[:1], [1, -1]))
