@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
-from overtrick.core import Refused
+from overtrick.core import Failed, Refused
 
 app = typer.Typer(
     add_completion=False,
@@ -33,7 +33,8 @@ GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtr
 
 
 def main() -> None:
-    """Run a command; bad input is one line on standard error and exit code 2."""
+    """Run a command; an error is one line: exit code 2 for bad input, 1 for work that failed."""
+    wrong = 2
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -44,10 +45,12 @@ def main() -> None:
         line = " ".join(str(error).split())
     except TyperException as error:
         line = error.format_message()
+    except Failed as error:
+        wrong, line = 1, " ".join(str(error).split())
     print(f"error: {line}", file=sys.stderr)
     if "--json" in sys.argv:
         print(json.dumps({"error": line}))
-    sys.exit(2)
+    sys.exit(wrong)
 
 
 @app.command()
@@ -185,7 +188,7 @@ def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None
 @app.command()
 def dashboard(
     uri: Annotated[str, typer.Option(help="The tracking store.")] = "sqlite:///mlflow.db",
-    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Open MLflow's dashboard on http://127.0.0.1:PORT until Ctrl-C."""
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

@@ -21,7 +21,7 @@ Count = Annotated[int, Field(ge=1)]
 class Section(BaseModel):
     """A frozen part of a job; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class GameChoice(Section):
@@ -73,9 +73,12 @@ class Job(Section):
     @field_validator("game", mode="before")
     @classmethod
     def _game_by_name(cls, value: Any) -> Any:
-        choice: Any = {"name": value} if isinstance(value, str) else value
-        if isinstance(choice, Mapping) and isinstance(choice.get("name"), str):
-            games.make(choice["name"], **choice.get("options", {}))  # refuses an unknown game
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("game")
+    @classmethod
+    def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
+        games.make(choice.name, **choice.options)
         return choice
 
 
@@ -100,10 +103,10 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str) -> Job:
     """A job from plain data; source is named in errors. Raises Refused."""
     trainer = content.get("trainer")
-    if trainer not in jobs:
+    if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer), jobs)
         raise Refused(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
-    job = jobs[str(trainer)]
+    job = jobs[trainer]
     _refuse_unknown_keys(content, job, source, "")
     try:
         return job.model_validate(content)
@@ -112,7 +115,8 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str
         key = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        given = "" if isinstance(first["input"], dict) else f", not {first['input']!r}"
+        ours = first["type"] == "value_error"  # says what it was given by itself
+        given = "" if ours or isinstance(first["input"], dict) else f", not {first['input']!r}"
         raise Refused(f"'{key}' in {source}: {message}{given}") from None
 
 

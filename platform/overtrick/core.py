@@ -21,6 +21,10 @@ class Refused(ValueError):
     """Bad input: one line that names the place and the remedy. The command line exits with 2."""
 
 
+class Failed(RuntimeError):
+    """Work that was rightly asked for and failed: one line. The command line exits with 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The rows that must act now; at most one row for each (game, seat)."""
@@ -159,12 +163,27 @@ class Learner(Protocol):
 
 
 class Trainer(Protocol):
-    """Who plays whom and who learns; one step is one training iteration."""
+    """Who plays whom and who learns."""
 
-    def step(self) -> dict[str, float]: ...
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: dict[str, Array]) -> None: ...
-    def close(self) -> None: ...
+    iteration: int  # how many are done; also in the state, under this name
+
+    def step(self) -> dict[str, float]:
+        """One training iteration and its metrics."""
+
+    def state(self) -> dict[str, Array]:
+        """Everything that the next iteration depends on."""
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Go on from a state as if nothing had happened."""
+
+    def model(self) -> dict[str, Array]:
+        """The weights worth keeping."""
+
+    def report(self, history: Any) -> Any:
+        """The final table and the figures, from every iteration's metrics."""
+
+    def close(self) -> None:
+        """Give the crew back."""
 
 
 StateT = TypeVar("StateT")

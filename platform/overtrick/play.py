@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -51,7 +51,7 @@ def play(
                 kept.append((part, choice.action, choice.logp, choice.note, before))
         assert action is not None
         payoff += game.step(state, turn, action)
-    return Played(_batch(game, kept, payoff), payoff)
+    return Played(_batch(game, kept, payoff, turn), payoff)
 
 
 def duplicate(
@@ -80,39 +80,47 @@ def random_seating(games: int, rng: Generator) -> Array:
 
 
 _Moment = tuple[Turn, Array, Array, dict[str, Array], Array]
+"""Rows of one turn: the rows, action, logp, note, and the points that each seat had before."""
 
 
-def _batch(game: Game, kept: list[_Moment], payoff: Array) -> Batch:
-    """Decisions in the order (game, seat, time), each with what it led to."""
-    if not kept:
-        empty = np.zeros(0, np.int64)
-        nothing = np.zeros(0)
-        seen = np.zeros((0, len(game.facts)), np.int16)
-        legal = None if game.actions is None else np.zeros((0, game.actions), bool)
-        infoset = None if game.infosets is None else empty
-        over = np.zeros(0, bool)
-        return Batch(empty, empty, seen, legal, infoset, empty, nothing, nothing, over)
-    turns, actions, logps, notes, befores = zip(*kept, strict=True)
-    owner = np.concatenate([t.game * game.seats + t.seat for t in turns])
-    order = np.argsort(owner, kind="stable")  # stable: time stays in order within an owner
-    owner = owner[order]
-    last = np.append(owner[1:] != owner[:-1], True)
-    before = np.concatenate(befores)[order]
-    reward = np.append(before[1:], 0) - before
-    reward[last] = payoff.reshape(-1)[owner[last]] - before[last]
+def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Turn) -> Batch:
+    """Decisions in the order (game, seat, time), each with what it led to.
 
-    def join(parts: Sequence[Array | None]) -> Array | None:
-        return None if parts[0] is None else np.concatenate(parts)[order]  # type: ignore[arg-type]
+    like: a turn whose arrays have the right types, also where nothing was kept.
+    """
+    made = np.zeros(payoff.size, np.int64)  # decisions so far, by owner (game, seat)
+    places = []
+    for turn, *_ in kept:  # an owner has at most one row in a turn
+        owner = turn.game * game.seats + turn.seat
+        places.append((owner, made[owner]))
+        made[owner] += 1
+    start = np.cumsum(made) - made
+    order = [start[owner] + earlier for owner, earlier in places]
+    decisions = int(made.sum())
 
+    def join(parts: Iterable[Array], like: Array) -> Array:
+        out = np.empty((decisions, *like.shape[1:]), like.dtype)
+        for place, part in zip(order, parts, strict=True):
+            out[place] = part
+        return out
+
+    turns, actions, logps, notes, befores = zip(*kept, strict=True) if kept else ((),) * 5
+    owner = np.repeat(np.arange(payoff.size), made)
+    last = np.ones(decisions, bool)
+    last[:-1] = owner[1:] != owner[:-1]
+    before = join(befores, np.zeros(0))
+    after = np.zeros(decisions)
+    after[:-1] = before[1:]
+    after[last] = payoff.reshape(-1)[owner[last]]
     return Batch(
         game=owner // game.seats,
         seat=owner % game.seats,
-        seen=np.concatenate([t.seen for t in turns])[order],
-        legal=join([t.legal for t in turns]),
-        infoset=join([t.infoset for t in turns]),
-        action=np.concatenate(actions)[order],
-        logp=np.concatenate(logps)[order],
-        reward=reward,
+        seen=join((t.seen for t in turns), like.seen),
+        legal=None if like.legal is None else join((t.legal for t in turns), like.legal),
+        infoset=None if like.infoset is None else join((t.infoset for t in turns), like.infoset),
+        action=join(actions, actions[0] if kept else owner),
+        logp=join(logps, before),
+        reward=after - before,
         last=last,
-        note={name: np.concatenate([n[name] for n in notes])[order] for name in notes[0]},
+        note={n: join((note[n] for note in notes), v) for n, v in notes[0].items()} if kept else {},
     )

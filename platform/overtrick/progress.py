@@ -53,8 +53,8 @@ class Bar:
         if now - self._line > LINE_SECONDS or iteration == self._iterations:
             self._line = now
             each = (now - self._began) / max(iteration - self._first, 1)
-            left = each * (self._iterations - iteration)
-            line = f"{self._name}: {iteration}/{self._iterations}, {left:.0f} s left {told}"
+            left = f", {each * (self._iterations - iteration):.0f} s left" if each else ""
+            line = f"{self._name}: {iteration}/{self._iterations}{left} {told}"
             self._console.print(line, highlight=False)
 
     def __enter__(self) -> Bar:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from overtrick.config import Job, parse
-from overtrick.core import Array
+from overtrick.core import Array, Failed
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import hire, start_ray
 
@@ -80,7 +80,7 @@ def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str
 
     If the folder holds checkpoints of a run that was cut short, it goes on from the newest
     whole one; iterations up to `done` were reported before and are not reported again. Raises
-    Refused if the job can never fit on the cluster, RuntimeError if the trial keeps failing.
+    Refused if the job can never fit on the cluster, Failed if the trial keeps failing.
     """
     plain = job.model_dump(mode="json")
     start_ray(_bundles(plain))
@@ -107,7 +107,7 @@ def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str
     )
     (result,) = tuner.fit()
     if result.error is not None:
-        raise RuntimeError(f"the trial failed: {result.error}; its log is under {folder}")
+        raise Failed(f"the trial failed: {_last_line(result.error)}; its log is in {result.path}")
     last = newest_checkpoint(folder)
     if last is None or _iteration(last) < job.stop.iterations:
         raise KeyboardInterrupt
@@ -130,6 +130,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
 def read_state(checkpoint: Path) -> dict[str, Array]:
     """A trainer's state, by name in alphabetical order."""
     return dict(sorted(load_file(checkpoint / STATE).items()))
+
+
+def _last_line(error: BaseException) -> str:
+    """What went wrong, without the traceback that Ray carries along."""
+    return str(error).strip().splitlines()[-1].strip()
 
 
 def _iteration(checkpoint: Path) -> int:

@@ -19,7 +19,7 @@ import torch
 from numpy.random import Generator
 from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, Failed, Refused
 
 LOSSES = 5  # workers that one shard may take down before the run gives up
 Shard = tuple[Any, ...]
@@ -39,6 +39,7 @@ class Host(Protocol):
 
     def call(self, method: str, *args: Any) -> Any: ...
     def state(self) -> dict[str, Array]: ...
+    def load(self, state: Mapping[str, Array]) -> None: ...
 
 
 class Crew(Protocol):
@@ -99,7 +100,8 @@ class RayCrew:
             except (RayActorError, ObjectLostError) as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
-                    raise RuntimeError(f"shard {shard} lost {LOSSES} workers: {error}") from error
+                    raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
+                ray.kill(self._workers[worker])  # it may only be out of reach, and hold its CPU
                 self._workers[worker] = _new_worker()
                 waiting.appendleft(shard)
             except RayTaskError as error:
@@ -126,6 +128,9 @@ class _LocalHost:
     def state(self) -> dict[str, Array]:
         return self._thing.state()
 
+    def load(self, state: Mapping[str, Array]) -> None:
+        self._thing.load(state)
+
 
 class _RayHost:
     """An object behind an actor. Its state after each call is kept here: if the actor dies, a
@@ -146,10 +151,13 @@ class _RayHost:
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
-        raise RuntimeError(f"{method}: the host died {LOSSES} times")
+        raise Failed(f"{method}: the host died {LOSSES} times")
 
     def state(self) -> dict[str, Array]:
         return self._state
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.call("load", state)
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:

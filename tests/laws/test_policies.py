@@ -141,7 +141,7 @@ def test_a_caller_calls_a_bet_and_else_checks(whole, name):
 
 @pytest.mark.parametrize("name", POKER)
 def test_a_bluffers_hand_says_what_it_does(whole, name):
-    """Without bluffs. Strong: raise, at the cap call. Medium: call or check. Weak: check or fold."""
+    """Without bluffs. Strong: raise, else call. Medium: call or check. Weak: check or fold."""
     game, tree = whole(name)
     probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.turn)
     does = consequences(game, tree)

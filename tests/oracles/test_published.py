@@ -10,7 +10,7 @@ import pytest
 from overtrick import games as registry
 from overtrick.core import Batch
 from overtrick.learners.returns import advantages, discounted
-from overtrick.policies import Uniform
+from overtrick.policies import Uniform, draw
 from overtrick.solvers import cfr, value
 
 PASS, BET = range(2)
@@ -156,12 +156,26 @@ def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng):
 def test_some_end_is_always_reached(whole, name, rng):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    reach = value.reach(tree, sigma).prod(axis=1)
+    reach = value.reach(tree, sigma)
     ends = tree.children == 0
     assert abs(reach[ends].sum() - 1) < 1e-12
     # a node is reached through one of its children
     below = np.bincount(tree.parent[1:], reach[1:], minlength=tree.nodes)
     assert np.abs(below - reach)[~ends].max() < 1e-12
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng):
+    _, tree = whole(name)
+    sigma = random_strategy(tree, rng)
+    for seat in range(2):
+        others = value.reach(tree, sigma, without=seat)
+        own = (tree.turn.seat == seat)[:, None]
+        pure = np.eye(tree.legal.shape[1])[draw(tree.uniform(), rng).action]
+        reach = value.reach(tree, np.where(own, pure, sigma))
+        allowed = value.reach(tree, np.where(own, pure, 1.0)) > 0
+        assert np.abs(reach - others * allowed).max() < 1e-15
+        assert (others >= value.reach(tree, sigma)).all()
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -172,7 +186,7 @@ def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng):
     for node in range(1, tree.nodes):
         total[node] += total[tree.parent[node]]
     ends = tree.children == 0
-    reach = value.reach(tree, sigma).prod(axis=1)
+    reach = value.reach(tree, sigma)
     assert np.abs(reach[ends] @ total[ends] - value.expected(tree, sigma)).max() < 1e-12
 
 
@@ -213,9 +227,8 @@ def test_action_values_of_first_decisions_add_up_to_the_expected_value(whole, na
     """In these games every seat acts at least once, so every game passes a first decision."""
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    reach = value.reach(tree, sigma)
     for seat in range(2):
-        others = np.delete(reach, seat, axis=1).prod(axis=1)
+        others = value.reach(tree, sigma, without=seat)
         values = value.action_values(tree, sigma, others, seat)
         first = (tree.turn.seat == seat) & (tree.stage == 0)
         assert abs((sigma * values)[first].sum() - value.expected(tree, sigma)[seat]) < 1e-12

@@ -23,7 +23,7 @@ def names() -> tuple[str, ...]:
     return tuple(_GAMES)
 
 
-def make(name: str, **options: Any) -> Enumerable:
+def make(name: str, /, **options: Any) -> Enumerable:
     """A game by its name; options are those of its class, such as fold=False for poker.
 
     Raises Refused with the nearest name if there is none such, or if an option is unknown.

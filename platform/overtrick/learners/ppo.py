@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.learners.networks import Adam, Params, arrays
-from overtrick.learners.surrogate import Surrogate
+from overtrick.learners.surrogate import Surrogate, ratio
 
 
 class Ppo:
@@ -50,9 +50,9 @@ class Ppo:
             before = after if epoch == 0 else before
             if kl > self.kl_stop:
                 break
-            ratio = surrogate.ratio(logp)
-            clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
-            worse = torch.minimum(ratio * sample.credit, clipped * sample.credit)
+            moved = ratio(logp, sample)
+            clipped = moved.clamp(1 - self.clip, 1 + self.clip)
+            worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
             objective = worse.sum() / len(sample.weight)
             adam.descend(-objective - self.entropy * surrogate.entropy(logp))
         self._memory = adam.state()

@@ -106,7 +106,7 @@ def of_games(
     key = member * (int(batch.infoset.max()) + 1) + batch.infoset
     _, first = np.unique(key, return_index=True)
     row = np.searchsorted(key[first], key)
-    together = np.zeros((len(first), credit.shape[1]))
+    together = np.zeros((len(first), batch.legal.shape[1]))
     np.add.at(together, row, credit)
     return padded(
         features[first],

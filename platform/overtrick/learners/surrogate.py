@@ -23,13 +23,9 @@ class Surrogate:
     sample: Tensors
     policy: Policy
 
-    def ratio(self, logp: Tensor) -> Tensor:
-        """(M, R, A) probability of each action, new over old; 1 where illegal."""
-        return torch.where(self.sample.legal, logp - self.sample.logp, 0.0).exp()
-
     def gain(self, logp: Tensor) -> Tensor:
         """Expected points gained over the policy that played, a task (a scalar)."""
-        return (self.sample.credit * self.ratio(logp)).sum() / len(self.sample.weight)
+        return (self.sample.credit * ratio(logp, self.sample)).sum() / len(self.sample.weight)
 
     def divergence(self, logp: Tensor) -> Tensor:
         """Mean KL divergence of a decision from the policy that played (a scalar)."""
@@ -50,11 +46,21 @@ def log_probs(params: Params, sample: Tensors) -> Tensor:
     return masked_log_softmax(forward(params, sample.features), sample.legal)
 
 
-def policy_gradient_loss(params: Params, sample: Tensors) -> Tensor:
-    """Minus the mean over games of the sum over decisions of log-probability x advantage.
+def ratio(logp: Tensor, sample: Tensors) -> Tensor:
+    """(M, R, A) probability of each action over what it was when the games were played.
 
-    Its gradient is the plain policy gradient (Williams 1992); summed over tasks, whose weights
-    are apart, so that each task gets its own gradient.
+    1 where illegal; no more than e^20, so that an action of almost no probability and no credit
+    does not make a NaN.
     """
-    logp = torch.where(sample.legal, log_probs(params, sample), 0.0)
-    return -(sample.credit * logp).sum()
+    return torch.where(sample.legal, logp - sample.logp, 0.0).clamp(max=20).exp()
+
+
+def policy_gradient_loss(params: Params, sample: Tensors) -> Tensor:
+    """Minus the expected points gained over the policy that played, by importance sampling.
+
+    At that policy its gradient is the plain policy gradient, the mean over games of the sum over
+    decisions (Williams 1992), and its curvature counts that other weights would have played
+    other games (Rothfuss et al. 2019, "ProMP", eq. 6), which a loss of log-probabilities
+    forgets. Summed over tasks, whose weights are apart, so that each gets its own gradient.
+    """
+    return -(sample.credit * ratio(log_probs(params, sample), sample)).sum()

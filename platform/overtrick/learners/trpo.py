@@ -26,7 +26,7 @@ class Trpo:
         entropy: float = 0.0,
         damping: float = 0.01,
         conjugate_steps: int = 10,
-        backtracks: int = 10,
+        backtracks: int = 15,
     ) -> None:
         self.bound = bound
         self.entropy = entropy
@@ -55,13 +55,13 @@ class Trpo:
         full = direction * (2 * self.bound / curvature) ** 0.5
         start = flat(params).detach()
         for k in range(self.backtracks):
-            share = 0.5**k
+            share = 0.8**k
             tried = unflat(start + share * full, params)
             with torch.enable_grad():  # adaptation inside the policy needs gradients
                 now = surrogate.policy({n: v.requires_grad_() for n, v in tried.items()}).detach()
             kl = float(surrogate.divergence(now))
             gain = float((self._gain(surrogate, now) - before).detach())
-            if kl <= self.bound * 1.5 and gain > 0:
+            if kl <= self.bound and gain > 0:
                 kept = {n: v.detach() for n, v in tried.items()}
                 return kept, {"kl": kl, "gain": gain, "step_taken": share}
         return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}

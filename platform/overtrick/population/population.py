@@ -27,10 +27,6 @@ class Population:
     def size(self) -> int:
         return len(next(iter(self.weights.values())))
 
-    def with_guest(self, guest: Weights) -> Weights:
-        """(M + 1, ...) the members and one guest, who comes last."""
-        return {n: np.concatenate([v, guest[n][None]]) for n, v in self.weights.items()}
-
     def advance(self, guest: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
         """Let the guest join, the worst leave, and the rest evolve.
 
@@ -38,7 +34,7 @@ class Population:
         """
         stay = np.sort(select(fitness, self.size))
         self.fitness = np.sort(fitness[stay])[::-1]
-        joined = {n: v[stay] for n, v in self.with_guest(guest).items()}
+        joined = {n: v[stay] for n, v in with_guest(self.weights, guest).items()}
         self.weights = evolve(joined, fitness[stay], self.plan, rng)
         return {
             "fitness_best": float(fitness.max()),
@@ -52,3 +48,8 @@ class Population:
     def load(self, state: Mapping[str, Array]) -> None:
         self.weights = {n: v for n, v in state.items() if n != "fitness"}
         self.fitness = state["fitness"]
+
+
+def with_guest(members: Weights, guest: Weights) -> Weights:
+    """(M + 1, ...) the members and one guest, who comes last."""
+    return {n: np.concatenate([v, guest[n][None]]) for n, v in members.items()}

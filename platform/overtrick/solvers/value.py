@@ -26,13 +26,16 @@ def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
 
 def expected(tree: Tree, sigma: Array) -> Array:
     """(S,) points that each seat wins on average when all play sigma."""
-    values = _values(tree.parent, _edge_probability(tree, sigma), tree.gain)
-    return values[0]
+    return _values(tree.parent, edge_probability(tree, sigma), tree.gain)[0]
 
 
-def reach(tree: Tree, sigma: Array) -> Array:
-    """(V, S + 1) probability that each seat's own choices allow a node; chance in the last."""
-    return _reach(tree.parent, tree.seat, _edge_probability(tree, sigma), tree.seats)
+def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
+    """(V,) probability of reaching each node, as if one seat always played towards it.
+
+    without: the seat whose own choices are left out; None for the plain probability.
+    """
+    left_out = tree.seats if without is None else without
+    return _reach(tree.parent, tree.seat, edge_probability(tree, sigma), left_out)
 
 
 def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
@@ -46,7 +49,7 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     own = tree.turn.seat == seat
     reply[own] = 0
     reply[np.flatnonzero(own), tree.legal[own].argmax(axis=1)] = 1
-    others = _others(reach(tree, sigma), seat)
+    others = reach(tree, sigma, without=seat)
     for stage in range(int(tree.stage[own].max(initial=-1)), -1, -1):
         gains = action_values(tree, reply, others, seat)
         rows = np.flatnonzero(own & (tree.stage == stage))
@@ -61,12 +64,11 @@ def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
 
     others (V,) is the probability that everyone else, chance included, lets a node come.
     """
-    values = _values(tree.parent, _edge_probability(tree, sigma), tree.gain)
-    above = tree.parent[1:]
-    mine = np.flatnonzero(tree.seat[above] == seat) + 1
-    cell = tree.infoset[tree.parent[mine]] * tree.legal.shape[1] + tree.edge[mine]
-    weight = others[tree.parent[mine]] * values[mine, seat]
-    return np.bincount(cell, weight, minlength=tree.legal.size).reshape(tree.legal.shape)
+    probability = edge_probability(tree, sigma)
+    return _action_values(
+        tree.parent, tree.edge, tree.seat, tree.infoset, probability,
+        np.ascontiguousarray(tree.gain[:, seat]), others, seat, *tree.legal.shape,
+    )  # fmt: skip
 
 
 def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
@@ -77,19 +79,16 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     The sum of come x sigma' x advantage over the table is the first-order change of the value
     from sigma to sigma' (the policy gradient theorem, without sampling).
     """
-    own_reach = reach(tree, sigma)
-    others = _others(own_reach, seat)
+    others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
-    arrive = np.bincount(
-        tree.infoset[acts], others[acts], minlength=tree.infosets
-    )  # by the others' choices alone
-    mine = np.zeros(tree.infosets)
-    mine[tree.infoset[acts]] = own_reach[acts, seat]
+    at = tree.infoset[acts]
+    arrive = np.bincount(at, others[acts], minlength=tree.infosets)  # by the others' choices
+    come = np.bincount(at, reach(tree, sigma)[acts], minlength=tree.infosets)
     gains = action_values(tree, sigma, others, seat)
     gains = gains / np.where(arrive > 0, arrive, 1)[:, None]
     advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
     own = (tree.turn.seat == seat) & (arrive > 0)
-    return np.where(own, arrive * mine, 0), np.where(own[:, None] & tree.legal, advantage, 0)
+    return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
 
 
 def nash_conv(tree: Tree, sigma: Array) -> float:
@@ -103,17 +102,19 @@ def exploitability(tree: Tree, sigma: Array) -> float:
     return nash_conv(tree, sigma) / tree.seats
 
 
-def _edge_probability(tree: Tree, sigma: Array) -> Array:
-    """(V,) probability of the edge into each node under sigma or chance."""
-    probability = tree.chance.copy()
-    chosen = np.flatnonzero(tree.seat[tree.parent] >= 0)
-    chosen = chosen[chosen > 0]  # nothing leads to the root
-    probability[chosen] = sigma[tree.infoset[tree.parent[chosen]], tree.edge[chosen]]
+def edge_probability(tree: Tree, sigma: Array) -> Array:
+    """(V,) probability of the edge into each node under sigma or chance; 1 for the root."""
+    return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
+
+
+@njit(cache=True)
+def _edge_probability(parent, edge, seat, infoset, chance, sigma):  # type: ignore[no-untyped-def]
+    probability = chance.copy()
+    for node in range(1, len(parent)):
+        above = parent[node]
+        if seat[above] >= 0:
+            probability[node] = sigma[infoset[above], edge[node]]
     return probability
-
-
-def _others(reached: Array, seat: int) -> Array:
-    return np.delete(reached, seat, axis=1).prod(axis=1)
 
 
 @njit(cache=True)
@@ -126,11 +127,25 @@ def _values(parent, probability, gain):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _reach(parent, seat, probability, seats):  # type: ignore[no-untyped-def]
-    reached = np.ones((len(parent), seats + 1))
+def _reach(parent, seat, probability, without):  # type: ignore[no-untyped-def]
+    reached = np.ones(len(parent))
     for node in range(1, len(parent)):
         above = parent[node]
         reached[node] = reached[above]
-        # chance is -1 and so the last column
-        reached[node, seat[above]] *= probability[node]
+        if seat[above] != without:
+            reached[node] *= probability[node]
     return reached
+
+
+@njit(cache=True)
+def _action_values(  # type: ignore[no-untyped-def]
+    parent, edge, seat_of, infoset, probability, gain, others, seat, infosets, actions
+):
+    value = gain.copy()
+    out = np.zeros((infosets, actions))
+    for node in range(len(parent) - 1, 0, -1):
+        above = parent[node]
+        if seat_of[above] == seat:
+            out[infoset[above], edge[node]] += others[above] * value[node]
+        value[above] += probability[node] * value[node]
+    return out

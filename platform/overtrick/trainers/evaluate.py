@@ -23,6 +23,7 @@ class Evaluate(Section):
 
     strangers: tuple[str, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
+        min_length=1,
         description="opponents by name, or folders of models; training never meets them",
     )
     steps: Count = Field(default=3, description="gradient steps of adaptation")

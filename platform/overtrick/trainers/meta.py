@@ -14,25 +14,21 @@ from overtrick.config import Count, Job, Positive, Section, Share
 from overtrick.core import Array
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.maml import meta_surrogate
-from overtrick.learners.networks import Critic, initial, prefixed, repeat, stack, unprefixed
+from overtrick.learners.networks import Critic, initial, prefixed, repeat, unprefixed
 from overtrick.learners.returns import Sample, Tensors, join
-from overtrick.policies import Crowd, Network, Weights
-from overtrick.population.evolution import Evolution
-from overtrick.population.population import Population
+from overtrick.policies import Crowd, Weights
 from overtrick.trainers import strangers
 from overtrick.trainers.adaptation import (
     adapt,
     exact_sample,
-    fitness,
     meet,
     strategies,
     visits,
 )
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, game_and_tree, metrics_of
+from overtrick.trainers.opponents import EvolvingOpponents, Opponents, shards
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
-
-SHARD = 5  # members or tasks of one shard, whatever the number of workers
 
 
 class Meta(Section):
@@ -58,25 +54,6 @@ class Meta(Section):
         default="sampled",
         description="outer objective from sampled games, or exact on the tree; the inner steps "
         "always use sampled games",
-    )
-
-
-class Opponents(Section):
-    """The evolving opponents (Table 1, column Leduc)."""
-
-    size: Count = Field(default=10, description="members")
-    elite_share: Share = Field(default=0.2, description="share that is kept unchanged")
-    mutation_rate: Share = Field(default=0.3, description="probability that a member mutates")
-    mutation_strength: float = Field(
-        default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
-    )
-    fitness_games: Count = Field(default=50, description="games that score a member")
-    style: Positive = Field(default=1.0, description="largest scale of a new member's last layer")
-    lean: float = Field(
-        default=0.0, ge=0, description="largest spread of a new member's action preferences, logits"
-    )
-    immigrants: int = Field(
-        default=0, ge=0, description="tasks of each iteration that are met by new random members"
     )
 
 
@@ -118,21 +95,15 @@ class MetaTrainer:
             job.meta.discount,
             job.meta.gae,
         )
-        plan = Evolution(
-            job.population.elite_share,
-            job.population.mutation_rate,
-            job.population.mutation_strength,
-        )
-        self._population = Population(self._newcomers(job.population.size, rng), plan)
-        self.host = crew.host(self._population)
+        self.opponents = EvolvingOpponents(job.game, self.sizes, job.population, crew, rng)
 
     def step(self) -> dict[str, float]:
         """One iteration of Algorithm 1."""
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         evolve_rng, choose_rng, meet_rng, learn_rng, judge_rng = rng.spawn(5)
-        metrics = self._evolve(evolve_rng)
-        opponents = self._choose(choose_rng)
+        metrics = self.opponents.evolve(self.learner.theta, evolve_rng)
+        opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
         *inner, outer = (Tensors.of(sample) for sample in samples)
         plan = self.job.meta
@@ -151,14 +122,13 @@ class MetaTrainer:
     def state(self) -> dict[str, Array]:
         return {
             **prefixed("learner", self.learner.state()),
-            **prefixed("population", self.host.state()),
+            **prefixed("population", self.opponents.state()),
             "iteration": np.array(self.iteration),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.learner.load(unprefixed("learner", state))
-        self._population.load(unprefixed("population", state))
-        self.host = self.crew.host(self._population)
+        self.opponents.load(unprefixed("population", state))
         self.iteration = int(state["iteration"])
 
     def model(self) -> dict[str, Array]:
@@ -183,23 +153,12 @@ class MetaTrainer:
     def _is_last(self) -> bool:
         return self.iteration == self.job.stop.iterations
 
-    def _newcomers(self, members: int, rng: Generator) -> Weights:
-        """(members, ...) new random opponents, from nearly uniform to pronounced ones."""
-        plan = self.job.population
-        weights = stack([initial(self.sizes, rng, plan.style) for _ in range(members)])
-        last = len(self.sizes) - 2
-        lean = plan.lean * rng.normal(0, 1, weights[f"b{last}"].shape)
-        mildness = rng.random((2, members))
-        weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
-        weights[f"b{last}"] = (lean * mildness[1, :, None]).astype(np.float32)
-        return weights
-
     def _styles(self) -> tuple[Array, list[str]]:
         """(4, hands, A) what the fittest opponents do with each hand against the meta-model.
 
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """
-        members = {n: v[:4] for n, v in self._members().items()}
+        members = {n: v[:4] for n, v in self.opponents.members().items()}
         (meta,) = strategies(self.game, self.tree, repeat(self.learner.theta, 1))
         hand = self.game.hand(self.tree.turn)
         hands = list(dict.fromkeys(hand))
@@ -210,40 +169,13 @@ class MetaTrainer:
             tables.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
         return np.stack(tables), hands
 
-    def _members(self) -> Weights:
-        """(M, ...) the population as it stands."""
-        return {n: v for n, v in self.host.state().items() if n != "fitness"}
-
-    def _evolve(self, rng: Generator) -> dict[str, float]:
-        """Algorithm 2: the meta-model joins, everyone is scored against it, the rest evolve."""
-        score_rng, evolve_rng = rng.spawn(2)
-        theta = self.learner.theta
-        candidates = {n: np.concatenate([v, theta[n][None]]) for n, v in self._members().items()}
-        games = self.job.population.fitness_games
-        common = (self.job.game, theta, games)
-        scores = self.crew.map(_score, common, _shards(candidates), score_rng)
-        return self.host.call("advance", theta, np.concatenate(scores), evolve_rng)
-
-    def _choose(self, rng: Generator) -> Weights:
-        """(tasks, ...) opponents drawn from the population, and immigrants."""
-        members = self._members()
-        newcomers = self.job.population.immigrants
-        drawn = self.job.meta.tasks - newcomers
-        size = self.job.population.size
-        chosen = rng.choice(size, drawn, replace=drawn > size)
-        known = {n: v[chosen] for n, v in members.items()}
-        if not newcomers:
-            return known
-        new = self._newcomers(newcomers, rng)
-        return {n: np.concatenate([known[n], new[n]]) for n in known}
-
     def _meet(
         self, opponents: Weights, rng: Generator
     ) -> tuple[list[Sample], Array, Array, list[Array]]:
         """Adapt to every opponent: a sample before each step and one after the last, the
         features and returns of all decisions, and the payoffs (tasks,) before each step."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
-        homes = self.crew.map(_adapt_to, common, _shards(opponents), rng)
+        homes = self.crew.map(_adapt_to, common, shards(opponents), rng)
         samples, features, returns, payoffs = zip(*homes, strict=True)
         steps = [join(list(step)) for step in zip(*samples, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
@@ -261,19 +193,6 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
     """How well a model of this job adapts to the job's strangers."""
     theta, critic = unprefixed("policy", weights), unprefixed("critic", weights)
     return evaluate(job.game, theta, critic, job.evaluate, job.meta.discount, crew, rng)
-
-
-def _shards(members: Weights) -> list[tuple[Weights]]:
-    """A population cut into shards of a fixed size."""
-    count = len(members["w0"])
-    return [({n: v[i : i + SHARD] for n, v in members.items()},) for i in range(0, count, SHARD)]
-
-
-def _score(rng: Generator, common: Any, members: Weights) -> Array:
-    """(M,) mean points a game of members against the meta-model (eq. 8)."""
-    choice, theta, games = common
-    game, _ = game_and_tree(choice)
-    return fitness(game, members, Network(game.features, theta), games, rng)
 
 
 def _adapt_to(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, Rules
+from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, VERBS, Rules
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,7 @@ class Betting:
 
     after: Array  # (B, A) int32 next node, -1 where illegal
     legal: Array  # (B, A) bool
+    verb: Array  # (B, 4) int8 the action that means each of VERBS here, -1 where none does
     seat: Array  # (B,) int8 seat to act, -1 at an end
     round: Array  # (B,) int8 betting round, the last one at an end
     chips: Array  # (B, S) int16 chips that each seat has in the pot
@@ -43,16 +44,20 @@ def compile_rules(rules: Rules) -> Betting:
     first = _Node(0, rules.openers[0], seats, 0, rules.posts, everyone)
     nodes: list[_Node] = []
     after: list[list[int]] = []
+    verbs: list[list[int]] = []
 
     def visit(node: _Node) -> int:
         index = len(nodes)
         nodes.append(node)
         row = [-1] * len(rules.actions)
         after.append(row)
+        meant = [-1] * len(VERBS)
+        verbs.append(meant)
         if node.seat >= 0:
             allowed = _verbs(rules, node)
             for action, (_, meanings) in enumerate(rules.actions):
                 for verb in allowed & set(meanings):
+                    meant[VERBS.index(verb)] = action
                     child = _apply(rules, node, verb)
                     row[action] = visit(replace(child, history=(*node.history, action)))
         return index
@@ -62,6 +67,7 @@ def compile_rules(rules: Rules) -> Betting:
     return Betting(
         after=table,
         legal=table >= 0,
+        verb=np.array(verbs, np.int8),
         seat=np.array([n.seat for n in nodes], np.int8),
         round=np.array([n.round for n in nodes], np.int8),
         chips=np.array([n.chips for n in nodes], np.int16),

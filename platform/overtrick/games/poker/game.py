@@ -41,6 +41,8 @@ class Poker:
     facts = FACTS
 
     def __init__(self, rules: Rules, fold: bool = True) -> None:
+        if not isinstance(fold, bool):
+            raise TypeError(f"fold must be true or false, not {fold!r}")
         self.rules = rules
         self.fold = fold
         self.name = rules.name
@@ -88,10 +90,10 @@ class Poker:
         return Turn(game, seat, seen, self.betting.legal[node], infoset)
 
     def step(self, state: Hands, turn: Turn, action: Array) -> Array:
-        node = self.betting.after[state.node[turn.game], action]
-        illegal = (node < 0) | (action < 0)
-        if illegal.any():
-            row = int(np.argmax(illegal))
+        known = (action >= 0) & (action < self.actions)
+        node = np.where(known, self.betting.after[state.node[turn.game], action * known], -1)
+        if (node < 0).any():
+            row = int(np.argmax(node < 0))
             raise ValueError(f"illegal action {int(action[row])} in game {int(turn.game[row])}")
         state.node[turn.game] = node
         gain = np.zeros((len(state.node), self.seats))

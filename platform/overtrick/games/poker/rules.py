@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
+VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one
 
 

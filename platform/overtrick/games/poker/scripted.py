@@ -8,7 +8,7 @@ import numpy as np
 
 from overtrick.core import Array, Turn
 from overtrick.games.poker.game import Poker
-from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE
+from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
 from overtrick.policies import Memoryless
 
 
@@ -17,16 +17,13 @@ class Scripted(Memoryless):
 
     def __init__(self, game: Poker) -> None:
         self.game = game
-        self._action = {
-            verb: i for i, (_, verbs) in enumerate(game.rules.actions) for verb in verbs
-        }
 
     def wish(self, turn: Turn, *verbs: str) -> Array:
-        """(R, A) all probability on the first legal verb of each row."""
-        assert turn.legal is not None
-        wishes = np.array([self._action[verb] for verb in verbs])  # (verbs,)
-        first = turn.legal[:, wishes].argmax(axis=1)
-        return np.eye(self.game.actions)[wishes[first]]
+        """(R, A) all probability on the action that means the first verb possible in each row."""
+        node = turn.seen[:, self.game.facts.index("betting")]
+        means = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
+        first = (means >= 0).argmax(axis=1)
+        return np.eye(self.game.actions)[means[np.arange(len(means)), first]]
 
 
 class Caller(Scripted):

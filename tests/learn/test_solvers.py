@@ -1,0 +1,490 @@
+"""What learners must find: exact answers on games that are small enough to know them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick import model
+from overtrick.learners import maml
+from overtrick.learners.actor_critic import SOLVERS
+from overtrick.learners.networks import Adam, initial, predict, repeat
+from overtrick.learners.ppo import Ppo
+from overtrick.learners.returns import Tensors, advantages, join, of_games
+from overtrick.learners.surrogate import Surrogate, log_probs, policy_gradient_loss, ratio
+from overtrick.learners.trpo import Trpo, conjugate_gradient
+from overtrick.play import play
+from overtrick.policies import Network, Uniform, forward, tensors
+from overtrick.trainers.adaptation import (
+    best_response_payoff,
+    exact_payoff,
+    exact_sample,
+    meet,
+    strategies,
+)
+from overtrick.trainers.exploit import Exploit, ExploitJob, ExploitTrainer, judge
+from overtrick.workers import LocalCrew
+
+STEPS = {"ppo": 0.01, "trpo": 0.01}
+"""For each solver a step with which it learns these small games in 60 iterations."""
+
+
+def trainer(game, opponent, solver, seed=0, games=500):
+    plan = Exploit(opponent=opponent, solver=solver, step=STEPS[solver], hidden=(32,), games=games)
+    job = ExploitJob(trainer="exploit", game=game, seed=seed, exploit=plan)
+    return ExploitTrainer(job, LocalCrew())
+
+
+def trained(*args, iterations=60):
+    """What a new trainer's iterations won, and the most that anyone can win."""
+    one = trainer(*args)
+    name = f"{args[1]}/after_0_{one.game.unit}"
+    won = [one.step()[name] for _ in range(iterations)]
+    (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
+    assert row["steps"] == [won[-1]]
+    return won, row["best_response"]
+
+
+def exact(game):
+    """A game that shows its features in double precision, so that slopes can be measured."""
+    return SimpleNamespace(features=lambda turn: game.features(turn).astype(np.float64))
+
+
+def precise(weights):
+    return {name: value.astype(np.float64) for name, value in weights.items()}
+
+
+def network(game, tree, rng, hidden=(8,)):
+    return initial((game.features(tree.turn).shape[1], *hidden, game.actions), rng)
+
+
+def exact_tensors(*args):
+    """An exact sample as the trainers hand it to a solver: joined with others, here with none."""
+    return Tensors.of(join([exact_sample(*args)]))
+
+
+def doubled(sample):
+    """A sample in double precision, but for its rounding."""
+    return Tensors(
+        sample.features.double(),
+        sample.legal,
+        sample.logp.double(),
+        sample.credit.double(),
+        sample.weight.double(),
+    )
+
+
+def some_entries(weights, rng, count=6):
+    """A few places in each array of a network."""
+    for name, value in weights.items():
+        for flat in rng.choice(value.size, min(count, value.size), replace=False):
+            yield name, np.unravel_index(flat, value.shape)
+
+
+def slope(function, weights, name, place, small=1e-5):
+    """The central difference of a function of weights at one of them."""
+    ends = []
+    for sign in (-1, 1):
+        moved = {n: v.copy() for n, v in weights.items()}
+        moved[name][place] += sign * small
+        ends.append(function(moved))
+    return (ends[1] - ends[0]) / (2 * small)
+
+
+def test_every_solver_is_taught_here():
+    assert set(STEPS) == set(SOLVERS)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("opponent", ["call", "random"])
+def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
+    won, best = trained("kuhn", opponent, solver)
+    assert won[0] < 0.5 * best
+    assert won[-1] <= best + 1e-6
+    assert won[-1] > 0.97 * best
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("mixture", "reply", "best"),
+    # what a reply wins on average: rock 0, -25, 50; paper 25, 0, -5; scissors -50, 5, 0
+    [((0.5, 0.25, 0.25), "paper", 11.25), ((0.25, 0.25, 0.5), "rock", 18.75)],
+)
+def test_every_solver_finds_the_best_reply_to_a_biased_player(
+    tmp_path, solver, mixture, reply, best
+):
+    """The opponent is a stored model: a network without inputs that matter."""
+    weights = {
+        "policy.w0": np.zeros((2, 3), np.float32),
+        "policy.b0": np.log(np.array(mixture)).astype(np.float32),
+    }
+    folder = tmp_path / "opponent"
+    model.save(model.Model(weights, "brps", {}), folder)
+    one = trainer("brps", str(folder), solver)
+    for _ in range(60):
+        one.step()
+    (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
+    assert abs(row["best_response"] - best) < 1e-5
+    assert row["share"] > 0.97
+    played = one.learner.policy().probs(one.tree.turn)
+    assert (played[:, one.game.action_names.index(reply)] > 0.97).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened(solver):
+    one, two = (trainer("kuhn", "random", solver, games=100) for _ in range(2))
+    for _ in range(3):
+        one.step()
+    two.load(one.state())
+    assert two.step() == one.step()
+    ours, theirs = one.state(), two.state()
+    assert ours.keys() == theirs.keys()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("bound", [0.003, 0.03])
+def test_trpo_keeps_its_bound_on_the_divergence(bound):
+    one = trainer("leduc", "random", "trpo", games=100)
+    one.learner.solver.bound = bound
+    for _ in range(8):
+        before = one.learner.policy()
+        metrics = one.step()
+        assert 0 <= metrics["kl"] <= bound
+        assert metrics["step_taken"] > 0
+        # the same divergence from the policies themselves, on games of the old one
+        turn = play(one.game, [before, Uniform()], 2000, np.random.default_rng(0), watch=[0])
+        turn = turn.batch.turn()
+        p, q = before.probs(turn), one.learner.policy().probs(turn)
+        gap = p * np.log(np.divide(p, q, out=np.ones_like(p), where=turn.legal))
+        assert gap.sum(axis=1).mean() < 2 * bound
+
+
+def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
+    game, tree = whole("kuhn")
+    theta = network(game, tree, rng)
+    sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
+    idle = Tensors(
+        sample.features, sample.legal, sample.logp, torch.zeros_like(sample.credit), sample.weight
+    )
+    surrogate = Surrogate(idle, lambda t: log_probs({n: v[None] for n, v in t.items()}, idle))
+    kept, metrics = Trpo(0.01).improve(tensors(theta), surrogate, rng)
+    assert all(torch.equal(kept[name], torch.tensor(theta[name])) for name in theta)
+    assert metrics == {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
+
+
+@pytest.mark.parametrize("make", [lambda: Trpo(0.02), lambda: Ppo(0.01)], ids=["trpo", "ppo"])
+def test_a_step_on_exact_values_wins_more(whole, rng, make):
+    game, tree = whole("kuhn")
+    theta = network(game, tree, rng)
+    theirs = tree.uniform()
+    sample = exact_tensors(game, tree, repeat(theta, 1), theirs[None])
+    surrogate = Surrogate(sample, lambda t: log_probs({n: v[None] for n, v in t.items()}, sample))
+    better, metrics = make().improve(tensors(theta), surrogate, rng)
+
+    def payoff(weights):
+        (mine,) = strategies(game, tree, repeat(weights, 1))
+        return exact_payoff(tree, mine, theirs)
+
+    gained = payoff({name: value.numpy() for name, value in better.items()}) - payoff(theta)
+    assert gained > 0.005
+    assert abs(gained - metrics["gain"]) < 0.3 * gained  # the surrogate is of first order
+
+
+def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
+    game, tree = whole("leduc")
+    params = {name: np.stack([v, v]) for name, v in network(game, tree, rng).items()}
+    opponents = np.stack([tree.uniform(), tree.uniform()])
+    sample = exact_tensors(game, tree, params, opponents)
+    logp = log_probs(tensors(params), sample)
+    surrogate = Surrogate(sample, lambda params: log_probs(params, sample))
+    assert abs(float(surrogate.divergence(logp))) < 1e-6
+    assert torch.allclose(ratio(logp, sample), torch.ones_like(logp), atol=1e-5)
+    # advantages have mean 0 under the policy itself
+    assert abs(float(surrogate.gain(logp))) < 1e-5
+
+
+def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_choices(whole):
+    game, tree = whole("leduc")
+    inputs = game.features(tree.turn).shape[1]
+    even = {
+        "w0": np.zeros((1, inputs, game.actions), np.float32),
+        "b0": np.zeros((1, game.actions), np.float32),
+    }
+    sample = exact_tensors(game, tree, even, tree.uniform()[None])
+    entropy = Surrogate(sample, None).entropy(log_probs(tensors(even), sample))
+    nats = np.log(tree.legal.sum(axis=1))
+    weight = sample.weight[0].numpy()
+    assert abs(float(entropy) - (weight * nats).sum() / weight.sum()) < 1e-6
+
+
+def test_conjugate_gradient_solves_a_positive_definite_system(rng):
+    root = rng.normal(size=(8, 8))
+    matrix = torch.from_numpy(root @ root.T + 0.1 * np.eye(8))
+    b = torch.from_numpy(rng.normal(size=8))
+    x = conjugate_gradient(lambda v: matrix @ v, b, 40)
+    assert torch.allclose(matrix @ x, b, atol=1e-7)
+    assert torch.allclose(x, torch.linalg.solve(matrix, b), atol=1e-6)
+
+
+def test_conjugate_gradient_is_done_in_one_step_on_the_identity():
+    b = torch.tensor([3.0, -4.0])
+    assert torch.allclose(conjugate_gradient(lambda v: 2 * v, b, 1), b / 2)
+    assert not conjugate_gradient(lambda v: v, torch.zeros(3), 5).any()
+
+
+def descend(adam, times):
+    """So many steps towards the point (1, 2, 3)."""
+    for _ in range(times):
+        adam.descend((adam.params["w"] - torch.tensor([1.0, 2.0, 3.0])).square().sum())
+
+
+def adam_of(start):
+    return Adam({"w": np.array(start, np.float32)}, 0.1)
+
+
+@pytest.mark.parametrize("before", [0, 4])
+@pytest.mark.parametrize("saved", [0, 5])
+def test_adam_goes_on_from_its_state(before, saved):
+    """Whatever it did before it was loaded."""
+    one, two = adam_of([0, 0, 0]), adam_of([9, 9, 9])
+    descend(one, saved)
+    descend(two, before)
+    two.load(one.state())
+    descend(one, 5)
+    descend(two, 5)
+    for name, kept in one.state().items():
+        assert np.array_equal(kept, two.state()[name]), name
+
+
+def test_the_state_of_adam_is_a_copy():
+    adam = adam_of([0, 0, 0])
+    descend(adam, 1)
+    state = adam.state()
+    kept = {name: value.copy() for name, value in state.items()}
+    descend(adam, 3)
+    assert all(np.array_equal(kept[name], state[name]) for name in kept)
+    # Kingma and Ba: the first step is the rate, in the direction of the gradient's sign
+    assert np.allclose(kept["w"], [0.1, 0.1, 0.1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kuhn", "leduc", "brps"])
+def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff(whole, rng, name):
+    game, tree = whole(name)
+    weights = precise(network(game, tree, rng))
+    opponent = rng.exponential(size=tree.legal.shape) * tree.legal
+    opponent /= opponent.sum(axis=1, keepdims=True)
+    sample = exact_tensors(exact(game), tree, repeat(weights, 1), opponent[None])
+    params = {n: v.requires_grad_() for n, v in tensors(repeat(weights, 1)).items()}
+    loss = policy_gradient_loss(params, sample)
+    gradients = dict(zip(params, torch.autograd.grad(loss, list(params.values())), strict=True))
+
+    def payoff(moved):
+        (mine,) = strategies(exact(game), tree, repeat(moved, 1))
+        return exact_payoff(tree, mine, opponent)
+
+    scale = max(float(g.abs().max()) for g in gradients.values())
+    for entry, place in some_entries(weights, rng):
+        ours = -float(gradients[entry][(0, *place)])
+        assert abs(ours - slope(payoff, weights, entry, place)) < 1e-6 * max(scale, 1)
+
+
+def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng):
+    """Equal members play games of their own: each has a gradient, and their mean is the exact."""
+    game, tree = whole("kuhn")
+    members, games = 60, 100
+    theta = network(game, tree, rng)
+    critic = initial((game.features(tree.turn).shape[1], 4, 1), rng)
+    many = repeat(theta, members)
+    met = meet(game, many, critic, Uniform(), games, 1.0, 1.0, rng)
+    head = "b1"
+
+    def gradient(params, sample):
+        leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
+        loss = policy_gradient_loss(leaves, sample)
+        return torch.autograd.grad(loss, leaves[head])[0].double().numpy()
+
+    sampled = gradient(many, Tensors.of(met.sample))
+    sure = gradient(
+        repeat(theta, 1), exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
+    )
+    error = sampled.std(axis=0, ddof=1) / np.sqrt(members)
+    assert (np.abs(sampled.mean(axis=0) - sure[0]) < 5 * error).all()
+    assert (np.abs(sure[0]) > 5 * error).all()  # and it says something
+    # so is what was won
+    (mine,) = strategies(game, tree, repeat(theta, 1))
+    gap = met.payoff.mean() - exact_payoff(tree, mine, tree.uniform())
+    assert abs(gap) < 5 * met.payoff.std(ddof=1) / np.sqrt(members)
+
+
+def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng):
+    game, tree = whole("leduc")
+    members, games = 3, 80
+    many = {n: np.stack([v] * members) for n, v in network(game, tree, rng).items()}
+    theta = {n: v[0] for n, v in many.items()}
+    batch = play(game, [Network(game.features, theta), Uniform()], members * games, rng).batch
+    features = game.features(batch.turn())
+    critic = initial((features.shape[1], 4, 1), rng)
+    advantage = advantages(batch, predict(critic, features), 0.99, 0.95)
+    logp = np.log(np.where(batch.legal, Network(game.features, theta).probs(batch.turn()), 1))
+    logp = np.where(batch.legal, logp, -np.inf)
+    member = batch.game // games
+    apart, merged = (
+        of_games(batch, features, logp, advantage, games, member, members, merge)
+        for merge in (False, True)
+    )
+    assert merged.weight.shape[1] < apart.weight.shape[1] / 2
+    assert np.allclose(merged.weight.sum(axis=1), apart.weight.sum(axis=1))
+    leaves = {n: v.requires_grad_() for n, v in tensors(many).items()}
+    grads = [
+        torch.autograd.grad(policy_gradient_loss(leaves, Tensors.of(s)), list(leaves.values()))
+        for s in (apart, merged)
+    ]
+    for one, two in zip(*grads, strict=True):
+        assert torch.allclose(one, two, atol=1e-5)
+
+
+def test_joined_samples_keep_their_tasks_apart(whole, rng):
+    game, tree = whole("kuhn")
+    critic = initial((game.features(tree.turn).shape[1], 4, 1), rng)
+    parts, gradients = [], []
+    weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
+    for one, games in zip(weights, (5, 40, 12), strict=True):
+        sample = meet(game, one, critic, Uniform(), games, 1.0, 1.0, rng).sample
+        parts.append(sample)
+        leaves = {n: v.requires_grad_() for n, v in tensors(one).items()}
+        loss = policy_gradient_loss(leaves, Tensors.of(sample))
+        gradients.append(torch.autograd.grad(loss, list(leaves.values())))
+    together = {n: np.concatenate([w[n] for w in weights]) for n in weights[0]}
+    leaves = {n: v.requires_grad_() for n, v in tensors(together).items()}
+    loss = policy_gradient_loss(leaves, Tensors.of(join(parts)))
+    for k, whole_gradient in enumerate(torch.autograd.grad(loss, list(leaves.values()))):
+        for m in range(3):
+            assert torch.allclose(whole_gradient[m], gradients[m][k][0], atol=1e-5)
+
+
+@pytest.fixture
+def task(whole, rng):
+    """Three tasks of Kuhn in double precision: weights (3, ...), a sample, and a direction."""
+    game, tree = whole("kuhn")
+    params = repeat(precise(network(game, tree, rng)), 3)
+    theirs = rng.exponential(size=(3, *tree.legal.shape)) * tree.legal
+    theirs /= theirs.sum(axis=-1, keepdims=True)
+    sample = doubled(exact_tensors(exact(game), tree, params, theirs))
+    along = {n: torch.from_numpy(rng.normal(size=v.shape)) for n, v in params.items()}
+    return params, sample, along
+
+
+def adapted(params, sample, second_order, step=0.5):
+    leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
+    return leaves, maml.adapt(leaves, sample, step, second_order)
+
+
+def projected(moved, along):
+    return sum((moved[n] * along[n]).sum() for n in moved)
+
+
+def test_adaptation_is_one_step_down_the_policy_gradient_loss(task):
+    params, sample, _ = task
+    leaves, first = adapted(params, sample, second_order=False)
+    _, second = adapted(params, sample, second_order=True)
+    gradients = torch.autograd.grad(policy_gradient_loss(leaves, sample), list(leaves.values()))
+    for (name, start), gradient in zip(leaves.items(), gradients, strict=True):
+        assert torch.equal(first[name], start - 0.5 * gradient)
+        assert torch.equal(first[name], second[name])  # the order matters only to who looks back
+
+
+def test_a_first_order_gradient_passes_adaptation_unchanged(task):
+    params, sample, along = task
+    leaves, moved = adapted(params, sample, second_order=False)
+    gradients = torch.autograd.grad(projected(moved, along), list(leaves.values()))
+    for name, gradient in zip(leaves, gradients, strict=True):
+        assert torch.equal(gradient, along[name])
+
+
+def test_a_second_order_gradient_is_the_slope_through_adaptation(task, rng):
+    params, sample, along = task
+    leaves, moved = adapted(params, sample, second_order=True)
+    gradients = torch.autograd.grad(projected(moved, along), list(leaves.values()))
+    exact_slopes = dict(zip(leaves, gradients, strict=True))
+    differs = 0
+
+    def after(weights):
+        return float(projected(adapted(weights, sample, False)[1], along).detach())
+
+    for name, place in some_entries(params, rng):
+        gradient = float(exact_slopes[name][place])
+        assert abs(gradient - slope(after, params, name, place)) < 1e-6
+        differs += abs(gradient - float(along[name][place])) > 1e-3
+    assert differs > 5  # a first-order gradient would be wrong
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_meta_gradient_is_the_slope_of_what_is_won_after_adaptation(task, rng, steps):
+    params, sample, _ = task
+    theta = {n: v[0] for n, v in params.items()}
+    surrogate = maml.meta_surrogate([sample] * steps, sample, 0.5, second_order=True)
+    leaves = {n: v.requires_grad_() for n, v in tensors(theta).items()}
+    gain = surrogate.gain(surrogate.policy(leaves))
+    gradients = torch.autograd.grad(gain, list(leaves.values()))
+
+    def gained(weights):
+        free = {n: v.requires_grad_() for n, v in tensors(weights).items()}
+        return float(surrogate.gain(surrogate.policy(free)).detach())
+
+    slopes = dict(zip(leaves, gradients, strict=True))
+    for name, place in some_entries(theta, rng):
+        assert abs(float(slopes[name][place]) - slope(gained, theta, name, place)) < 1e-6
+
+
+def test_the_meta_gradient_knows_that_other_weights_play_other_games(whole, rng):
+    """Where a game is one decision, it is the slope of what adaptation to the games that the
+    weights themselves would play wins, worked out here from the payoffs."""
+    game, tree = whole("brps")
+    theta = precise(network(game, tree, rng))
+    theirs = np.array([[0.5, 0.2, 0.3], [0.1, 0.3, 0.6]])
+    step = 0.02
+    # what each action of seat 0 and of seat 1 wins on average
+    wins = torch.from_numpy(np.stack([game.payoff @ theirs[1], -game.payoff.T @ theirs[0]]))
+
+    def payoff(params):
+        logits = forward(params, torch.eye(2, dtype=torch.float64))
+        return (logits.softmax(dim=-1) * wins).sum() / 2
+
+    leaves = {n: v.requires_grad_() for n, v in tensors(theta).items()}
+    up = torch.autograd.grad(payoff(leaves), list(leaves.values()), create_graph=True)
+    after = {n: v + step * g for (n, v), g in zip(leaves.items(), up, strict=True)}
+    wanted = torch.autograd.grad(payoff(after), list(leaves.values()))
+
+    moved = {n: v.detach().numpy()[None] for n, v in after.items()}
+    inner, outer = (
+        doubled(exact_tensors(exact(game), tree, params, theirs[None]))
+        for params in (repeat(theta, 1), moved)
+    )
+    found, simpler = (
+        torch.autograd.grad(surrogate.gain(surrogate.policy(leaves)), list(leaves.values()))
+        for surrogate in (
+            maml.meta_surrogate([inner], outer, step, second_order)
+            for second_order in (True, False)
+        )
+    )
+    for right, ours, rough in zip(wanted, found, simpler, strict=True):
+        assert torch.allclose(ours, right, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(rough, right, atol=1e-2)
+
+
+def test_each_task_adapts_to_its_own_opponent(whole, rng):
+    """Against who always bets and who always passes, Kuhn is won in opposite ways."""
+    game, tree = whole("kuhn")
+    theta = network(game, tree, rng)
+    theirs = np.stack([np.tile([0.0, 1.0], (12, 1)), np.tile([1.0, 0.0], (12, 1))])
+    params = repeat(theta, 2)
+    for _ in range(60):
+        sample = exact_tensors(game, tree, params, theirs)
+        leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
+        moved = maml.adapt(leaves, sample, 1.0)
+        params = {n: v.detach().numpy() for n, v in moved.items()}
+    for mine, opponent in zip(strategies(game, tree, params), theirs, strict=True):
+        assert exact_payoff(tree, mine, opponent) > 0.95 * best_response_payoff(tree, opponent)
