@@ -60,7 +60,7 @@ def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -
             below += table[:, a]
         axis.set(title=f"opponent {member + 1}", xlabel="hand", ylim=(0, 1))
     axes[0].set_ylabel("probability")
-    axes[-1].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
     return figure
 
 

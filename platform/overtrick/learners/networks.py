@@ -89,6 +89,7 @@ class Adam:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
+        self._optimizer.state.clear()
         with torch.no_grad():
             for name, param in self.params.items():
                 param.copy_(torch.tensor(state[name]))
