@@ -11,11 +11,13 @@ import pytest
 
 import overtrick
 from overtrick import games as registry
-from overtrick.core import Enumerable, Refused, take, take_turn
+from overtrick.core import Enumerable, Refused, Turn, take, take_turn
+from overtrick.games.poker import rules
 from overtrick.games.poker.game import Poker
 from overtrick.play import play
 from overtrick.policies import Uniform, draw
 from overtrick.solvers import value
+from overtrick.solvers.tree import build
 
 GAMES = [*((name, {}) for name in overtrick.names()), ("leduc_textbook", {"fold": False})]
 POKER = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Poker)]
@@ -248,6 +250,50 @@ def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     error = payoff.std(axis=0, ddof=1) / np.sqrt(WANDERED)
     gap = payoff.mean(axis=0) - value.expected(tree, tree.uniform())
     assert (np.abs(gap) < 5 * error).all()
+
+
+class Forgetful(Poker):
+    """Kuhn poker in which seat 0 no longer knows its card when it has to answer a bet."""
+
+    def __init__(self):
+        super().__init__(rules.KUHN)
+        # nodes in preorder: the start, after pass, after pass and bet, after bet: 3 cards each
+        self.infosets = 10
+
+    def turn(self, state):
+        turn = super().turn(state)
+        answers, later = turn.infoset // 3 == 2, turn.infoset // 3 == 3
+        infoset = np.where(answers, 6, np.where(later, turn.infoset - 2, turn.infoset))
+        return Turn(turn.game, turn.seat, turn.seen, turn.legal, infoset)
+
+
+class Peeking(Poker):
+    """Kuhn poker that says that the second seat's card is never shown, and shows it to its seat."""
+
+    def shown(self, state):
+        return super().shown(state) - 1
+
+
+class Miscounting(Poker):
+    """Kuhn poker with an information set that nobody ever comes to."""
+
+    def __init__(self):
+        super().__init__(rules.KUHN)
+        self.infosets += 1
+
+
+@pytest.mark.parametrize(
+    ("game", "reason"),
+    [
+        (Forgetful(), "forgets what it knew or did"),
+        (Peeking(rules.KUHN), "acts on chance that the deal has not shown yet"),
+        (Miscounting(), "names 13 information sets, has 12"),
+    ],
+    ids=["forgetful", "peeking", "miscounting"],
+)
+def test_a_game_that_breaks_these_laws_has_no_tree(game, reason):
+    with pytest.raises(ValueError, match=reason):
+        build(game)
 
 
 def test_taken_games_are_copies(game, rng):

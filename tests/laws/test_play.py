@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Choice
+from overtrick.core import Choice, Turn
 from overtrick.play import duplicate, play, random_seating
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
@@ -47,6 +48,50 @@ class AlwaysSeated:
         action = self.wishes[turn.legal[:, self.wishes].argmax(axis=1)]
         self.times += 1
         return Choice(action, np.zeros(len(turn)), {"times": np.full(len(turn), self.times)})
+
+
+@dataclass
+class Paid:
+    """Games of Toll in progress."""
+
+    moves: np.ndarray  # (G,) made so far
+
+
+class Toll:
+    """Seats 0, 1, 0 choose a number in turn, and the other seat pays it to them at once."""
+
+    name, seats, unit, actions, infosets = "toll", 2, "point", 3, None
+    action_names = ("nothing", "one", "two")
+    facts = ("moves",)
+
+    def deal(self, games, rng):
+        return np.zeros((games, 0), np.int64)
+
+    def start(self, deals):
+        return Paid(np.zeros(len(deals), np.int64))
+
+    def turn(self, state):
+        game = np.flatnonzero(state.moves < 3)
+        moves = state.moves[game]
+        return Turn(game, moves % 2, moves[:, None], np.ones((len(game), 3), bool), None)
+
+    def step(self, state, turn, action):
+        gain = np.zeros((len(state.moves), 2))
+        gain[turn.game, turn.seat] = action
+        gain[turn.game, 1 - turn.seat] = -action
+        state.moves[turn.game] += 1
+        return gain
+
+
+def test_a_reward_is_what_came_between_a_decision_and_the_next(rng):
+    played = play(Toll(), [Always(2), Always(1)], 2, rng)
+    assert played.payoff.tolist() == [[3, -3]] * 2
+    # seat 0: 2 of its own less 1 of the other's, then 2; what seat 1 lost before it first acted
+    # came of no decision of its own
+    assert played.batch.seat.tolist() == [0, 0, 1] * 2
+    assert played.batch.reward.tolist() == [1, 2, -1] * 2
+    assert played.batch.last.tolist() == [False, True, True] * 2
+    assert played.batch.infoset is None
 
 
 def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
@@ -194,6 +239,15 @@ def test_what_one_policy_does_never_changes_anothers_luck(whole):
     # the same cards and the same first moves, whoever sits across
     assert all(one == opened[0] for one in opened)
     assert len(set(opened[0][1])) == 3
+
+
+def test_policies_that_act_at_once_draw_from_generators_of_their_own(whole):
+    game, _ = whole("brps")
+    answers = []
+    for first in (Uniform(), Always(0)):  # one draws, the other does not
+        batch = play(game, [first, Uniform()], 100, np.random.default_rng(8), watch=[1]).batch
+        answers.append(batch.action.tolist())
+    assert answers[0] == answers[1]
 
 
 def test_an_illegal_action_stops_play(whole, rng):

@@ -162,6 +162,19 @@ def test_trpo_keeps_its_bound_on_the_divergence(bound):
         assert gap.sum(axis=1).mean() < 2 * bound
 
 
+@pytest.mark.parametrize("bound", [0.01, 0.1, 1.0])
+def test_trpo_shortens_a_step_that_goes_too_far(whole, rng, bound):
+    game, tree = whole("kuhn")
+    theta = network(game, tree, rng)
+    sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
+    surrogate = Surrogate(sample, lambda t: log_probs({n: v[None] for n, v in t.items()}, sample))
+    better, metrics = Trpo(bound, damping=1e-4).improve(tensors(theta), surrogate, rng)
+    assert metrics["kl"] <= bound
+    assert metrics["gain"] > 0
+    assert abs(float(surrogate.divergence(surrogate.policy(better))) - metrics["kl"]) < 1e-6
+    assert (metrics["step_taken"] < 1) == (bound > 0.05)
+
+
 def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
     game, tree = whole("kuhn")
     theta = network(game, tree, rng)
@@ -319,8 +332,9 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng):
     assert abs(gap) < 5 * met.payoff.std(ddof=1) / np.sqrt(members)
 
 
-def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng):
-    game, tree = whole("leduc")
+@pytest.mark.parametrize("name", ["leduc", "brps"])
+def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng, name):
+    game, tree = whole(name)
     members, games = 3, 80
     many = {n: np.stack([v] * members) for n, v in network(game, tree, rng).items()}
     theta = {n: v[0] for n, v in many.items()}
