@@ -73,6 +73,7 @@ def train(
     if resume is not None:
         folder = run.find(resume)
         plan = run.read_job(folder)
+        run.check(plan)
     else:
         plan = load(job, overrides or [], JOBS)  # type: ignore[arg-type]
         run.check(plan)
@@ -83,10 +84,11 @@ def train(
     people.print(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model")
     if done.undelivered:
         people.print(
-            f"MLflow did not answer: {done.undelivered} events wait in {folder}; "
-            f"`overtrick train --resume {folder.name}` delivers them"
+            f"MLflow has not taken {done.undelivered}; they wait in {folder} and go out with "
+            f"`overtrick train --resume {folder.name}`"
         )
-    people.print(f"look at it: overtrick dashboard --uri {plan.track.uri}")
+    program = Path(sys.argv[0])
+    people.print(f"dashboard: {program} dashboard --uri {plan.track.uri}", soft_wrap=True)
     _result(
         as_json,
         run=folder.name,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from overtrick import games
 from overtrick.core import Refused
@@ -18,10 +18,20 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
+def _absolute(name: str) -> str:
+    return str(Path(name).absolute()) if "/" in name else name
+
+
+Opponent = Annotated[str, AfterValidator(_absolute)]
+"""A stranger's name, or the folder of a model: the job keeps the latter as an absolute path."""
+
+
 class Section(BaseModel):
     """A frozen part of a job; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+    )
 
 
 class GameChoice(Section):
@@ -34,7 +44,7 @@ class Stop(Section):
 
 
 class Resources(Section):
-    cpus: Positive = Field(default=1, description="CPUs of the learner")
+    cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner; 0 so far")
 
     @field_validator("gpus")
@@ -52,28 +62,42 @@ class Checkpoints(Section):
 
 
 class Track(Section):
-    experiment: str = Field(default="overtrick", description="MLflow experiment")
+    experiment: str = Field(
+        default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
+    )
     uri: str = Field(
         default="sqlite:///mlflow.db", description="MLflow tracking store: sqlite or http address"
     )
+
+    @field_validator("uri")
+    @classmethod
+    def _absolute_file(cls, uri: str) -> str:
+        path = uri.removeprefix("sqlite:///")
+        return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
 
 class Job(Section):
     """What every job has; a trainer adds its own sections."""
 
     trainer: str = Field(description="a page of trainers/")
-    game: GameChoice = Field(description="a name, or {name: ..., options: {...}}")
+    game: GameChoice = Field(description="a name, or {name: ..., option: ...}")
     seed: int = Field(default=0, ge=0, description="same seed, same numbers")
     workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
     stop: Stop = Stop()
     resources: Resources = Resources()
     checkpoints: Checkpoints = Checkpoints()
-    track: Track = Track()
+    track: Track = Field(default_factory=Track)  # its default depends on where one stands
 
     @field_validator("game", mode="before")
     @classmethod
     def _game_by_name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
+        """A name, or a mapping of the name and options."""
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, Mapping) and "options" not in value:
+            named = {k: v for k, v in value.items() if k == "name"}
+            return {**named, "options": {k: v for k, v in value.items() if k != "name"}}
+        return value
 
     @field_validator("game")
     @classmethod
@@ -82,16 +106,27 @@ class Job(Section):
         return choice
 
 
+class _Unambiguous(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error, not the last of the two."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"key '{key}' stands twice {node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job]]) -> Job:
     """Read a job file, apply `key=value` overrides by dotted path, and check everything.
 
     jobs maps the name of a trainer to its job class. Raises Refused.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Unambiguous)
     except OSError as error:
         raise Refused(f"cannot read job file {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise Refused(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
@@ -165,7 +200,7 @@ def _refuse_unknown_keys(
                 f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
             )
         inner = _section(section.model_fields[key].annotation)
-        if inner is not None and isinstance(value, Mapping):
+        if inner is not None and inner is not GameChoice and isinstance(value, Mapping):
             _refuse_unknown_keys(value, inner, source, f"{prefix}{key}.")
 
 

@@ -7,6 +7,7 @@ N information sets, C chance outcomes of one game, M members of a population, F 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -52,6 +53,7 @@ class Choice:
 class Batch:
     """D decisions of whole games, ordered by (game, seat, time)."""
 
+    games: int  # G, also those in which nobody who was watched had to decide
     game: Array  # (D,)
     seat: Array  # (D,)
     seen: Array  # (D, K)
@@ -184,6 +186,18 @@ class Trainer(Protocol):
 
     def close(self) -> None:
         """Give the crew back."""
+
+
+def join(batches: Sequence[Batch]) -> Batch:
+    """The decisions of several batches as one; games are numbered on."""
+    starts = np.cumsum([0] + [b.games for b in batches])
+    columns: dict[str, Any] = {}
+    for name in ("seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+        parts = [getattr(b, name) for b in batches]
+        columns[name] = None if parts[0] is None else np.concatenate(parts)
+    game = np.concatenate([b.game + start for b, start in zip(batches, starts[:-1], strict=True)])
+    note = {n: np.concatenate([b.note[n] for b in batches]) for n in batches[0].note}
+    return Batch(games=int(starts[-1]), game=game, note=note, **columns)
 
 
 StateT = TypeVar("StateT")

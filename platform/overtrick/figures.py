@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,35 @@ from overtrick.core import Array
 
 mpl.use("Agg")
 
+OPPONENTS = "opponents"
+"""Stands where a stranger's name does in the metrics of the opponents of training."""
+
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright palette: told apart by colour-blind readers too."""
+
+
+def payoff_name(stranger: str, step: int, unit: str) -> str:
+    """The metric of a payoff against a stranger after so many steps, with its unit."""
+    return f"{stranger}/after_{step}_{unit.replace(' ', '_')}"
+
+
+def last_steps(history: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
+    """The strangers of a run's metrics, and the most steps that each was met after."""
+    last: dict[str, int] = {}
+    for _, metrics in history:
+        for name in metrics:
+            if found := re.fullmatch(r"(.+)/after_(\d+)_.+", name):
+                stranger, step = found[1], int(found[2])
+                if stranger != OPPONENTS:
+                    last[stranger] = max(last.get(stranger, 0), step)
+    return last
 
 
 def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
     """Adapted payoff against every stranger by iteration, from a run's metrics."""
     figure, (axis,) = _panels(1)
-    suffix = unit.replace(" ", "_")
-    last: dict[str, str] = {}
-    for _, metrics in history:
-        for name in metrics:
-            stranger, _, rest = name.rpartition("/after_")
-            if stranger and stranger != "payoff" and rest.endswith(suffix):
-                last[stranger] = max(last.get(stranger, ""), name)
-    for colour, (stranger, name) in zip(COLOURS, last.items(), strict=False):
+    for colour, (stranger, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
+        name = payoff_name(stranger, step, unit)
         points = [(i, m[name]) for i, m in history if name in m]
         axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
     axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
@@ -39,7 +55,7 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Payoff before and after each step against each stranger; the best response as a line."""
     figure, axes = _panels(len(rows))
-    for axis, colour, row in zip(axes, COLOURS * 3, rows, strict=False):
+    for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         steps = np.arange(len(row["steps"]))
         axis.bar(steps, row["steps"], yerr=row["standard_error"], color=colour, capsize=3)
         axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")

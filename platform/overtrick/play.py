@@ -98,29 +98,34 @@ def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Turn) -> Batch:
     order = [start[owner] + earlier for owner, earlier in places]
     decisions = int(made.sum())
 
-    def join(parts: Iterable[Array], like: Array) -> Array:
+    def join(parts: Iterable[Array | None], like: Array) -> Array:
         out = np.empty((decisions, *like.shape[1:]), like.dtype)
         for place, part in zip(order, parts, strict=True):
             out[place] = part
         return out
 
-    turns, actions, logps, notes, befores = zip(*kept, strict=True) if kept else ((),) * 5
     owner = np.repeat(np.arange(payoff.size), made)
     last = np.ones(decisions, bool)
     last[:-1] = owner[1:] != owner[:-1]
-    before = join(befores, np.zeros(0))
+    before = join([m[4] for m in kept], np.zeros(0))
     after = np.zeros(decisions)
     after[:-1] = before[1:]
     after[last] = payoff.reshape(-1)[owner[last]]
+    notes = [m[3] for m in kept]
+    if any(note.keys() != notes[0].keys() for note in notes):
+        raise ValueError("watched policies note different things: watch them one at a time")
     return Batch(
+        games=len(payoff),
         game=owner // game.seats,
         seat=owner % game.seats,
-        seen=join((t.seen for t in turns), like.seen),
-        legal=None if like.legal is None else join((t.legal for t in turns), like.legal),
-        infoset=None if like.infoset is None else join((t.infoset for t in turns), like.infoset),
-        action=join(actions, actions[0] if kept else owner),
-        logp=join(logps, before),
+        seen=join([m[0].seen for m in kept], like.seen),
+        legal=None if like.legal is None else join([m[0].legal for m in kept], like.legal),
+        infoset=None if like.infoset is None else join([m[0].infoset for m in kept], like.infoset),
+        action=join([m[1] for m in kept], kept[0][1] if kept else owner),
+        logp=join([m[2] for m in kept], before),
         reward=after - before,
         last=last,
-        note={n: join((note[n] for note in notes), v) for n, v in notes[0].items()} if kept else {},
+        note={n: join([note[n] for note in notes], v) for n, v in notes[0].items()}
+        if notes
+        else {},
     )

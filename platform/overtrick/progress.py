@@ -16,6 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from overtrick.figures import last_steps
+
 LINE_SECONDS = 10.0  # between lines where there is no terminal to draw on
 
 
@@ -75,9 +77,10 @@ class Bar:
 
 def _told(metrics: Mapping[str, float]) -> str:
     """The payoffs against strangers after the last step, shortly."""
-    last: dict[str, float] = {}
-    for name, number in metrics.items():
-        stranger, found, _ = name.partition("/after_")
-        if found and stranger != "payoff":
-            last[stranger] = number  # metrics come in the order of the steps
-    return " ".join(f"{stranger} {number:.2f}" for stranger, number in last.items())
+    last = last_steps([(0, metrics)])
+    return " ".join(
+        f"{stranger} {number:.2f}"
+        for name, number in metrics.items()
+        for stranger, step in last.items()
+        if name.startswith(f"{stranger}/after_{step}_")
+    )

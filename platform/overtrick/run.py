@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick import config, figures, games, model, track, trial
+from overtrick.atomic import write_text
 from overtrick.config import Job
 from overtrick.core import Array, Refused
 from overtrick.trainers import JOBS, TRAINERS
@@ -31,7 +33,7 @@ class Finished:
     seconds: float  # of training, in this process
     metrics: dict[str, float]  # of the last iteration
     rows: list[dict[str, Any]]  # the table of the evaluation
-    undelivered: int  # events that MLflow has not taken; they wait in the run's folder
+    undelivered: str  # what MLflow has not taken and why; it waits in the run's folder
 
 
 def home() -> Path:
@@ -72,14 +74,25 @@ def open_folder(job: Job, name: str) -> Path:
     """A fresh folder that holds the job."""
     folder = new_folder(name)
     plain = json.dumps(job.model_dump(mode="json"), indent=1)
-    (folder / "job.json").write_text(plain + "\n")
+    write_text(folder / "job.json", plain + "\n")
     return folder
 
 
 def go(folder: Path, progress: Progress) -> Finished:
-    """Train the job of a folder to its end, from wherever its checkpoints and record stand."""
+    """Train the job of a folder to its end, from wherever its checkpoints and record stand.
+
+    Raises Refused if another process is at it.
+    """
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
+        except OSError:
+            raise Refused(f"run {folder.name} is still going on in another process") from None
+        return _go(folder, progress)
+
+
+def _go(folder: Path, progress: Progress) -> Finished:
     job = read_job(folder)
-    check(job)
     began = time.perf_counter()
     tracker = track.Tracker(
         job.track.uri, job.track.experiment, folder.name, folder, _provenance(job)
@@ -108,7 +121,8 @@ def go(folder: Path, progress: Progress) -> Finished:
     finally:
         undelivered = tracker.close(status)
     unit = games.make(job.game.name, **job.game.options).unit
-    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, undelivered)
+    missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
+    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing)
 
 
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
@@ -116,6 +130,8 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
+    game = games.make(job.game.name, **job.game.options)
+    model.network(folder, game)  # refuses weights of another shape
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     crew = hire(workers)
@@ -124,7 +140,7 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
     finally:
         crew.close()
-    return rows, stored.game, games.make(job.game.name, **job.game.options).unit
+    return rows, stored.game, game.unit
 
 
 def keep(
@@ -138,13 +154,13 @@ def keep(
     )
     report = trainer.report(history)
     figures.save(report.figures, folder / "figures")
-    (folder / "table.json").write_text(json.dumps(report.rows, indent=1) + "\n")
+    write_text(folder / "table.json", json.dumps(report.rows, indent=1) + "\n")
     return report.rows
 
 
 def read_job(folder: Path) -> Job:
-    """The job of a run."""
-    return config.parse(json.loads((folder / "job.json").read_text()), JOBS, f"{folder}/job.json")
+    """The job of a run. Raises Refused if its file is damaged."""
+    return config.load(folder / "job.json", [], JOBS)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -167,10 +183,19 @@ def _provenance(job: Job) -> dict[str, str]:
         "python": platform.python_version(),
         "mlflow.source.name": "overtrick",
     }
-    here = Path(__file__).parent
-    commit = subprocess.run(
-        ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
-    if commit.returncode == 0:  # an installed wheel has no repository
-        tags["mlflow.source.git.commit"] = commit.stdout.strip()
+    root = Path(__file__).parents[2]
+    if (root / ".git").exists():  # a checkout; an installed wheel may lie in somebody else's
+        tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
+        tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
     return tags
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """What git says, or nothing where there is no git."""
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return ""
+    return asked.stdout.strip()

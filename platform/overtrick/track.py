@@ -8,18 +8,21 @@ MLflow drops a metric that it already has.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import itertools
 import json
 import os
+import sqlite3
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from overtrick.atomic import write_text
 from overtrick.core import Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
@@ -27,26 +30,37 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
+REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow will never take such an event
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
 
 
 def check(uri: str) -> None:
     """Raise Refused if nothing can be tracked at this address, before any training."""
     if uri.startswith("sqlite:///"):
-        folder = Path(uri.removeprefix("sqlite:///")).absolute().parent
-        if not os.access(folder, os.W_OK):
-            raise Refused(f"track.uri {uri}: folder {folder} cannot be written")
+        _check_sqlite(uri, Path(uri.removeprefix("sqlite:///")).absolute())
         return
     if not uri.startswith(("http://", "https://")):
         raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise Refused(
             f"no MLflow server answers at {uri} ({reason}): start it, or set track.uri"
         ) from None
+
+
+def _check_sqlite(uri: str, file: Path) -> None:
+    place = file if file.exists() else file.parent
+    if not os.access(place, os.W_OK):
+        raise Refused(f"track.uri {uri}: {place} cannot be written")
+    if file.exists():
+        try:
+            with contextlib.closing(sqlite3.connect(file)) as database:
+                database.execute("SELECT name FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise Refused(f"track.uri {uri}: {file} is no SQLite database ({error})") from None
 
 
 class Tracker:
@@ -69,6 +83,8 @@ class Tracker:
         self._new = threading.Event()
         self._new.set()
         self._closing = threading.Event()
+        self._deadline = 0.0  # monotonic time at which a closing run gives up
+        self.error = ""  # why the last try failed
         self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -95,12 +111,13 @@ class Tracker:
         """A file or folder that belongs to the run."""
         self._add({"artifact": str(path.absolute()), "place": place})
 
-    def close(self, status: str, patience: float = 60.0) -> int:
+    def close(self, status: str, patience: float = 30.0) -> int:
         """Deliver what is left for so many seconds; the number of events that stay on disk."""
         self._add({"status": status})
+        self._deadline = time.monotonic() + patience
         self._closing.set()
         self._new.set()
-        self._thread.join(patience)
+        self._thread.join(patience + 5)  # a call in flight may outlast the last try
         return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
@@ -117,32 +134,46 @@ class Tracker:
         text = self._spool.read_text()
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
-            _write(self._spool, whole)
+            write_text(self._spool, whole)
         return [json.loads(line) for line in whole.splitlines()]
 
     def _deliver(self) -> None:
         wait, longest = BACKOFF
-        client, run_id = None, ""
+        client, run_id, size = None, "", BATCH
         while not (self._closing.is_set() and not self._waiting):
             self._new.wait()
             self._new.clear()
             while self._waiting:
-                part = list(itertools.islice(self._waiting, BATCH))
+                part = list(itertools.islice(self._waiting, size))
                 try:
                     if client is None:
                         client, run_id = self._open()
                     _send(client, run_id, part)
-                except Exception as error:  # the server is away: training goes on, events wait
-                    _write(self._spool.with_name("track.error"), f"{error}\n")
-                    if self._closing.wait(wait):
-                        return
-                    wait = min(2 * wait, longest)
-                    continue
+                except Exception as error:  # training goes on, events wait
+                    self.error = " ".join(str(error).split())
+                    if getattr(error, "error_code", "") != REJECTED:
+                        if not self._wait(wait):
+                            return
+                        wait = min(2 * wait, longest)
+                        continue
+                    if size > 1:
+                        size = 1  # which one of them is it?
+                        continue
+                    with self._spool.with_name("track.rejected").open("a") as rejected:
+                        rejected.write(json.dumps({"error": self.error, **part[0]}) + "\n")
                 wait = BACKOFF[0]
                 self._sent_events += len(part)
-                _write(self._sent, str(self._sent_events))
+                write_text(self._sent, str(self._sent_events))
                 for _ in part:
                     self._waiting.popleft()
+            size = BATCH
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait before another try; False when the run is closing and its patience is over."""
+        if not self._closing.wait(seconds):
+            return True
+        time.sleep(min(seconds, 1.0))
+        return time.monotonic() < self._deadline
 
     def _open(self) -> tuple[Any, str]:
         """A client, and this run: the same one after a restart."""
@@ -164,7 +195,7 @@ class Tracker:
         if known is not None:
             experiment_id = known.experiment_id
         run = client.create_run(experiment_id, run_name=self._name, tags=self._tags)
-        _write(self._identity, run.info.run_id)
+        write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
 
     def _artifacts(self) -> str | None:
@@ -195,10 +226,3 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
             log(run_id, path, place)
         if "status" in event:
             client.set_terminated(run_id, event["status"], event["time"])
-
-
-def _write(path: Path, text: str) -> None:
-    """Write beside, then rename: a reader never sees half a file."""
-    beside = path.with_suffix(path.suffix + ".new")
-    beside.write_text(text)
-    os.replace(beside, path)

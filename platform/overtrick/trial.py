@@ -83,10 +83,10 @@ def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str
     Refused if the job can never fit on the cluster, Failed if the trial keeps failing.
     """
     plain = job.model_dump(mode="json")
-    start_ray(_bundles(plain))
     resume = newest_checkpoint(folder)
     if resume is not None and _iteration(resume) >= job.stop.iterations:
         return read_state(resume)
+    start_ray(_bundles(plain))
     tuner = Tuner(
         Trial,
         param_space={"job": plain, "resume": str(resume) if resume else None},

@@ -17,10 +17,17 @@ import numpy as np
 import ray
 import torch
 from numpy.random import Generator
-from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
+from ray.exceptions import (
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+)
 
 from overtrick.core import Array, Failed, Refused
 
+LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
 LOSSES = 5  # workers that one shard may take down before the run gives up
 Shard = tuple[Any, ...]
 Work = Callable[..., Any]
@@ -97,7 +104,7 @@ class RayCrew:
             shard, worker = running.pop(done)
             try:
                 results[shard] = ray.get(done)
-            except (RayActorError, ObjectLostError) as error:
+            except LOST as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
                     raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
@@ -146,7 +153,7 @@ class _RayHost:
             try:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
                 return result
-            except (RayActorError, ObjectLostError):
+            except LOST:
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:

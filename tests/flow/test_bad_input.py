@@ -37,7 +37,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def job_file(folder: Path, text: str = JOB) -> str:
-    (folder / "job.yaml").write_text(text)
+    (folder / "job.yaml").write_text(text, errors="surrogateescape")
     return "job.yaml"
 
 
@@ -59,8 +59,18 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("game.name.x=1", "'name' holds a value, not keys"),
         ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
         ("resources.gpus=1", "no learner uses a GPU yet: set 0"),
+        ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
+        ("track.uri='http://[::1'", "no MLflow server answers at http://[::1"),
+        ("track.experiment=../../x", "'track.experiment' in job.yaml: string should match pattern"),
+        ("evaluate.strangers=[call, call]", "call is named twice"),
+        ("evaluate.strangers=[]", "'evaluate.strangers' in job.yaml: tuple should have at least 1"),
+        ("evaluate.strangers=[./absent]", "no model in "),
+        ("game={name: leduc, fould: true}", "game 'leduc' does not take these options"),
+        ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),
+        ("resources.cpus=.inf", "'resources.cpus' in job.yaml: input should be a finite number"),
+        ("trainer=[meta]", "unknown trainer '['meta']' in job.yaml"),
         ("track.uri=ftp://here", "must be sqlite:///FILE or the http address of a server"),
-        ("track.uri=sqlite:////no/such/folder/m.db", "folder /no/such/folder cannot be written"),
+        ("track.uri=sqlite:////no/such/folder/m.db", "/no/such/folder cannot be written"),
     ],
 )  # fmt: skip
 def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
@@ -83,6 +93,8 @@ def test_an_unreachable_tracking_server_is_told_before_any_training(refused, tmp
         ("just words", "job.yaml is not a job: it must map keys to values"),
         ("game: leduc", "unknown trainer 'None' in job.yaml"),
         ("trainer: meta", "'game' in job.yaml: field required"),
+        (JOB + "seed: 1\nseed: 2\n", "key 'seed' stands twice"),
+        ("\udcff\udcfe", "job.yaml is not YAML"),
     ],
 )
 def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None:
@@ -110,7 +122,7 @@ def test_a_wrong_command_is_refused(refused, arguments, said) -> None:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    weights = {"policy.w0": np.zeros((30, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
+    weights = {"policy.w0": np.zeros((12, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
     folder = tmp_path / "model"
     model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), folder)
     return folder
@@ -130,11 +142,25 @@ def test_a_model_of_another_game_is_refused(refused, stored: Path) -> None:
     assert said == f"the model in {stored} plays kuhn, not leduc"
 
 
+def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
+    weights = {"policy.w0": np.zeros((7, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
+    model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), stored)
+    for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
+        assert refused(*command) == f"the model in {stored} has other inputs or actions than kuhn"
+
+
+def test_a_file_that_is_no_database_is_refused(refused, tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_text("these are not the bytes of a database at all" * 9)
+    assert "mlflow.db is no SQLite database" in refused("train", job_file(tmp_path))
+
+
 def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
     (stored / model.CARD).write_text("{")
     assert "is damaged: it is not JSON" in refused("evaluate", str(stored))
     (stored / model.CARD).write_text('{"format": 99}')
     assert "has format 99; this version reads 1" in refused("evaluate", str(stored))
+    (stored / model.CARD).write_text('{"format": 1}')
+    assert "is damaged: it names no game or job" in refused("evaluate", str(stored))
 
 
 def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) -> None:
@@ -144,5 +170,5 @@ def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) ->
     monkeypatch.setattr(model, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         model.save(model.Model({}, "kuhn", {}), stored)
-    assert model.load(stored, "kuhn").weights["policy.w0"].shape == (30, 2)
+    assert model.load(stored, "kuhn").weights["policy.w0"].shape == (12, 2)
     assert [p.name for p in stored.parent.iterdir()] == ["model"]

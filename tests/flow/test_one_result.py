@@ -62,6 +62,15 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
     assert_same(alone, outcome(RayCrew(workers)))
 
 
+def test_exploit_gives_the_same_numbers_on_ray_workers(local_ray: None) -> None:
+    plain = {"trainer": "exploit", "game": "kuhn", "exploit": {"games": 1200, "hidden": [8]}}
+    job = config.parse(plain, trainers.JOBS, "exploit")
+    make = trainers.TRAINERS["exploit"].trainer
+    alone, crowded = make(job, LocalCrew()), make(job, RayCrew(2))
+    assert alone.step() == crowded.step()
+    crowded.close()
+
+
 def test_second_order_and_exact_values_do_not_depend_on_workers_either(local_ray: None) -> None:
     plan = {**TINY["meta"], "values": "exact", "second_order": True, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}

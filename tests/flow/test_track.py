@@ -82,7 +82,8 @@ def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
         first = open_tracker(store, tmp_path / "again")
         first.metrics(1, {"payoff": 1.0})
         first.metrics(2, {"payoff": 2.0})
-        assert first.close("FAILED", patience=5) == 3
+        assert first.close("FAILED", patience=0.1) == 3
+        assert first.error == "the server is away"
     run_id = first.run_id
     second = open_tracker(store, tmp_path / "again")
     assert second.reported == 2
@@ -107,3 +108,36 @@ def test_a_line_that_a_kill_cut_in_two_is_dropped(store: str, tmp_path: Path) ->
     second.metrics(2, {"payoff": 2.5})
     assert second.close("FINISHED") == 0
     assert points(store, second.run_id, "payoff") == [(1, 1.0), (2, 2.5)]
+
+
+def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
+    store: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "refused"
+    tracker = open_tracker(store, folder)
+    tracker.metrics(1, {"payoff": 1.0})
+    tracker.metrics(2, {"no (such) name!": 2.0})
+    tracker.metrics(3, {"payoff": 3.0})
+    assert tracker.close("FINISHED") == 0
+    assert points(store, tracker.run_id, "payoff") == [(1, 1.0), (3, 3.0)]
+    (rejected,) = (folder / "track.rejected").read_text().splitlines()
+    assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
+
+
+def test_a_closing_run_is_patient_with_a_server_that_stumbles(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, calls = track._send, []
+
+    def stumbling(*arguments: object) -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("database is locked")
+        send(*arguments)
+
+    monkeypatch.setattr(track, "_send", stumbling)
+    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    tracker = open_tracker(store, tmp_path / "stumbling")
+    tracker.metrics(1, {"payoff": 1.0})
+    assert tracker.close("FINISHED") == 0
+    assert points(store, tracker.run_id, "payoff") == [(1, 1.0)]

@@ -17,7 +17,7 @@ FILES = sorted(HOUSE.rglob("*.py"))
 ALLOWED = {
     "core": (),
     "environment": (),
-    "progress": (),
+    "atomic": (),
     "policies": ("core",),
     "games": ("core", "policies"),  # a scripted player is a policy that knows its game
     "play": ("core",),
@@ -25,9 +25,10 @@ ALLOWED = {
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
     "workers": ("core",),
-    "model": ("core",),
+    "model": ("core", "policies", "learners"),
     "figures": ("core",),
-    "track": ("core",),
+    "progress": ("figures",),
+    "track": ("core", "atomic"),
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
@@ -35,7 +36,8 @@ ALLOWED = {
     ),
     "trial": ("core", "config", "trainers", "workers"),
     "run": (
-        "core", "games", "workers", "model", "figures", "track", "config", "trainers", "trial",
+        "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
+        "trial",
     ),
     "cli": ("core", "environment", "progress", "games", "config", "trainers", "run"),
     "__init__": ("games",),

@@ -233,7 +233,7 @@ def test_what_one_policy_does_never_changes_anothers_luck(whole):
     others = [Uniform(), Tabular(tree.uniform()), Always(FOLD), Always(RAISE, CALL)]
     opened = []
     for other in others:
-        batch = play(game, [Uniform(), other], 200, np.random.default_rng(8)).batch
+        batch = play(game, [Uniform(), other], 200, np.random.default_rng(8), watch=[0]).batch
         opening = (batch.seat == 0) & (tree.stage[batch.infoset] == 0)
         opened.append((batch.seen[opening].tolist(), batch.action[opening].tolist()))
     # the same cards and the same first moves, whoever sits across

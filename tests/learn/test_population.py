@@ -84,12 +84,12 @@ def test_without_mutation_a_population_of_twins_stays_the_same(rng, fitness):
 
 def test_at_rate_one_everybody_but_the_elite_mutates_by_the_given_strength(rng, fitness):
     strength = 0.1
-    twins = {"w0": np.full((MEMBERS, 50, 60), 3.0), "b0": np.full((MEMBERS, 4000), -0.2)}
+    twins = {"w0": np.full((MEMBERS, 50, 60), 3.0), "b0": np.full((MEMBERS, 4000), 0.0)}
     following = evolve(twins, fitness, Evolution(0.2, 1.0, strength), rng)
     for name, value in following.items():
         noise = (value - twins[name])[2:].reshape(MEMBERS - 2, -1)
         assert (noise != 0).mean() > 0.999
-        scale = strength * np.abs(twins[name][0]).max()  # a layer of equal genes
+        scale = strength * 3.0  # that of the layer's weights, for its biases too
         error = 5 * scale / np.sqrt(2 * noise.shape[1])
         assert (np.abs(noise.std(axis=1) - scale) < error).all()
         assert (np.abs(noise.mean(axis=1)) < 5 * scale / np.sqrt(noise.shape[1])).all()

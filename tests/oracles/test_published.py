@@ -244,7 +244,7 @@ def some_batch(rng, games=40, seats=2, longest=5):
     last = np.append(owner[1:] != owner[:-1], True)
     none = np.zeros(len(owner), np.int64)
     game, seat = owner // seats, owner % seats
-    return Batch(game, seat, none[:, None], None, None, none, none * 0.0, reward, last)
+    return Batch(1, game, seat, none[:, None], None, None, none, none * 0.0, reward, last)
 
 
 def stretches(batch):

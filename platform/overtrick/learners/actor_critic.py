@@ -61,16 +61,17 @@ class ActorCritic:
         return Network(self.features, self.theta)
 
     def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
-        """One improvement from the decisions of whole games."""
+        """One improvement from the decisions of whole games; none, if there were no decisions."""
         assert batch.legal is not None
+        if not len(batch):
+            return {}
         features = self.features(batch.turn())
         advantage = advantages(batch, predict(self.critic.weights, features), self.gamma, self.lam)
         with torch.inference_mode():
             logits = forward(tensors(self.theta), torch.from_numpy(features))
             logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
-        games = len(np.unique(batch.game))
         alone = np.zeros(len(batch), np.int64)
-        sample = Tensors.of(of_games(batch, features, logp, advantage, games, alone, 1))
+        sample = Tensors.of(of_games(batch, features, logp, advantage, batch.games, alone, 1))
 
         def policy(theta: Params) -> torch.Tensor:
             return log_probs({n: v[None] for n, v in theta.items()}, sample)

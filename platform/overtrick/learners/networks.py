@@ -113,7 +113,7 @@ class Critic:
         return arrays(self.adam.params)
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
-        """Regress (D, F) features on (D,) returns; the mean squared error before the last pass."""
+        """Regress (D, F) features on (D,) returns; the mean squared error in the last pass."""
         x, y = torch.from_numpy(features), torch.from_numpy(returns.astype(np.float32))
         loss = 0.0
         for _ in range(epochs):

@@ -41,25 +41,22 @@ class Ppo:
         adam = Adam(arrays(theta), self.rate)
         if self._memory:
             adam.load({**self._memory, **arrays(theta)})
-        sample, kl = surrogate.sample, 0.0
-        before = after = 0.0
-        for epoch in range(self.epochs):
-            logp = surrogate.policy(adam.params)
-            kl = float(surrogate.divergence(logp.detach()))
-            after = float(surrogate.gain(logp.detach()))
-            before = after if epoch == 0 else before
-            if kl > self.kl_stop:
-                break
+        sample = surrogate.sample
+        logp = surrogate.policy(adam.params)
+        before = float(surrogate.gain(logp.detach()))
+        for _ in range(self.epochs):
             moved = ratio(logp, sample)
             clipped = moved.clamp(1 - self.clip, 1 + self.clip)
             worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
             objective = worse.sum() / len(sample.weight)
             adam.descend(-objective - self.entropy * surrogate.entropy(logp))
+            logp = surrogate.policy(adam.params)
+            if surrogate.divergence(logp.detach()) > self.kl_stop:
+                break
         self._memory = adam.state()
         return {n: v.detach() for n, v in adam.params.items()}, {
-            "kl": kl,
-            "gain": after - before,
-            "step_taken": 1.0,
+            "kl": float(surrogate.divergence(logp.detach())),
+            "gain": float(surrogate.gain(logp.detach())) - before,
         }
 
     def state(self) -> dict[str, Array]:

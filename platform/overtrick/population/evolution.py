@@ -49,8 +49,9 @@ def evolve(weights: Weights, fitness: Array, plan: Evolution, rng: Generator) ->
         per_gene = (members,) + (1,) * (genes.ndim - 1)
         crossed = rng.random(genes.shape) < 0.5
         child = np.where(crossed & rest.reshape(per_gene), genes[mates], genes)
-        axes = tuple(range(1, genes.ndim))
-        scale = np.sqrt((child**2).mean(axis=axes, keepdims=True))
+        # a layer's biases start at 0, so they go by the scale of its weights
+        layer = weights[name.replace("b", "w", 1)][order]
+        scale = np.sqrt((layer**2).mean(axis=(1, 2))).reshape(per_gene)
         noise = rng.normal(size=genes.shape) * plan.mutation_strength * scale
         child = child + noise * (mutates & rest).reshape(per_gene)
         following[name] = child.astype(value.dtype)

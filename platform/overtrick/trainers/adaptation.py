@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Enumerable, Game, Mixed, Policy
 from overtrick.learners import maml
-from overtrick.learners.networks import arrays, predict
+from overtrick.learners.networks import arrays, predict, repeat
 from overtrick.learners.returns import Sample, Tensors, advantages, discounted, of_games
 from overtrick.play import play, random_seating
 from overtrick.policies import (
@@ -128,8 +128,8 @@ def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array
     legal = np.broadcast_to(tree.legal, sigma.shape)
     features = game.features(tree.turn)
     return Sample(
-        np.broadcast_to(features, (len(sigma), *features.shape)),
-        legal,
+        np.repeat(features[None], len(sigma), axis=0),
+        legal.copy(),
         np.where(legal, logp, -np.inf).astype(np.float32),
         credit.astype(np.float32),
         weight.astype(np.float32),
@@ -154,7 +154,7 @@ def adapted_payoffs(
     Each draw starts from theta and adapts to the opponent on its own sampled games only.
     """
     theirs = value.sigma_of(tree, [opponent] * tree.seats)
-    params = {n: np.repeat(v[None], draws, axis=0) for n, v in theta.items()}
+    params = repeat(theta, draws)
     payoffs = np.empty((draws, steps + 1))
     for k in range(steps + 1):
         sigma = strategies(game, tree, params)

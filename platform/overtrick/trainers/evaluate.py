@@ -6,26 +6,37 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from overtrick import games
-from overtrick.config import Count, GameChoice, Positive, Section
+from overtrick.config import Count, GameChoice, Opponent, Positive, Section
+from overtrick.core import Mixed, Refused
+from overtrick.figures import payoff_name
 from overtrick.policies import Weights
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree, build
 from overtrick.trainers.adaptation import adapted_payoffs, best_response_payoff
-from overtrick.trainers.strangers import stranger
+from overtrick.trainers.strangers import label, stranger
 from overtrick.workers import Crew
 
 
 class Evaluate(Section):
     """How a model is judged."""
 
-    strangers: tuple[str, ...] = Field(
+    strangers: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
         min_length=1,
         description="opponents by name, or folders of models; training never meets them",
     )
+
+    @field_validator("strangers")
+    @classmethod
+    def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} is named twice")
+        return names
+
     steps: Count = Field(default=3, description="gradient steps of adaptation")
     step: Positive = Field(default=0.1, description="size of a gradient step at test")
     games: Count = Field(default=200, description="sampled games a step")
@@ -54,7 +65,8 @@ def evaluate(
 
 def _row(rng: Generator, common: Any, name: str) -> Row:
     choice, theta, critic, how, gamma = common
-    game, tree, opponent = _known(choice, name)
+    game, tree = game_and_tree(choice)
+    opponent = opponent_of(choice, name)
     payoffs = adapted_payoffs(
         game, tree, theta, critic, opponent, how.draws, how.steps, how.step, how.games, gamma, rng
     )
@@ -78,24 +90,24 @@ def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
     key = choice.model_dump_json()
     if key not in _cache:
         game = games.make(choice.name, **choice.options)
+        if game.seats != 2:
+            raise Refused(f"{game.name} has {game.seats} seats: this trainer needs 2")
         _cache[key] = game, build(game)
     return _cache[key]
 
 
-def _known(choice: GameChoice, name: str) -> tuple[Any, Tree, Any]:
-    """A game, its tree and a stranger, kept by each process: CFR takes a moment."""
-    game, tree = game_and_tree(choice)
+def opponent_of(choice: GameChoice, name: str) -> Mixed:
+    """A stranger, kept by each process: CFR takes a moment."""
     key = choice.model_dump_json() + name
     if key not in _cache:
-        _cache[key] = stranger(name, game, tree)
-    return game, tree, _cache[key]
+        _cache[key] = stranger(name, *game_and_tree(choice))
+    return _cache[key]
 
 
 def metrics_of(rows: list[Row], unit: str) -> dict[str, float]:
     """The rows as flat metrics, such as random/after_3_big_blind."""
-    metrics: dict[str, float] = {}
-    suffix = unit.replace(" ", "_")
-    for row in rows:
-        for k, payoff in enumerate(row["steps"]):
-            metrics[f"{row['stranger']}/after_{k}_{suffix}"] = payoff
-    return metrics
+    return {
+        payoff_name(label(row["stranger"]), k, unit): payoff
+        for row in rows
+        for k, payoff in enumerate(row["steps"])
+    }

@@ -101,7 +101,7 @@ class MetaTrainer:
         """One iteration of Algorithm 1."""
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
-        evolve_rng, choose_rng, meet_rng, learn_rng, judge_rng = rng.spawn(5)
+        evolve_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
         metrics = self.opponents.evolve(self.learner.theta, evolve_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
@@ -109,14 +109,19 @@ class MetaTrainer:
         plan = self.job.meta
         surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order)
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
-        unit = self.game.unit.replace(" ", "_")
-        metrics |= {f"payoff/after_{k}_{unit}": float(p.mean()) for k, p in enumerate(payoff)}
-        if self.iteration % self.job.evaluate.every == 0 or self._is_last():
-            metrics |= metrics_of(self.evaluate(judge_rng), self.game.unit)
+        unit = self.game.unit
+        metrics |= {
+            figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
+            for k, p in enumerate(payoff)
+        }
+        last = self.iteration == self.job.stop.iterations
+        if last or self.iteration % self.job.evaluate.every == 0:
+            metrics |= metrics_of(self._rows(), unit)
         return metrics
 
-    def evaluate(self, rng: Generator) -> list[Row]:
-        """Adaptation to every stranger."""
+    def _rows(self) -> list[Row]:
+        """Adaptation to every stranger, with the same luck every time."""
+        rng = generator(self.job.seed, Part.JUDGE)
         return judge(self.job, self.learner.weights(), self.crew, rng)
 
     def state(self) -> dict[str, Array]:
@@ -137,7 +142,7 @@ class MetaTrainer:
 
     def report(self, history: History) -> Report:
         """The final table, and the figures of the run."""
-        rows = self.evaluate(generator(self.job.seed, Part.JUDGE))
+        rows = self._rows()
         unit = self.game.unit
         probabilities, hands = self._styles()
         drawn = {
@@ -150,11 +155,8 @@ class MetaTrainer:
     def close(self) -> None:
         self.crew.close()
 
-    def _is_last(self) -> bool:
-        return self.iteration == self.job.stop.iterations
-
     def _styles(self) -> tuple[Array, list[str]]:
-        """(4, hands, A) what the fittest opponents do with each hand against the meta-model.
+        """(4, hands, A) what the first opponents, the elite, do with each hand.
 
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 from overtrick import games, model
 from overtrick.config import nearest
 from overtrick.core import Enumerable, Mixed, Refused
-from overtrick.policies import Network, Tabular, Uniform
+from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.tree import Tree
 
@@ -22,7 +22,7 @@ def names(game: Enumerable) -> list[str]:
 def check(name: str, game: Enumerable) -> None:
     """Raise Refused if there is no such opponent, without making it."""
     if _is_model(name):
-        model.load(Path(name), game.name)
+        model.network(Path(name), game)
     elif name not in names(game):
         near = nearest(name, names(game))
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
@@ -36,7 +36,7 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     """
     check(name, game)
     if _is_model(name):
-        return Network(game.features, model.load(Path(name), game.name).policy("policy"))
+        return model.network(Path(name), game)
     if name == "random":
         return Uniform()
     if name == "cfr":
@@ -44,5 +44,13 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     return games.scripted_players(game)[name](game)
 
 
+def label(name: str) -> str:
+    """What a stranger is called in metrics and figures; a model goes by the name of its run."""
+    path = Path(name)
+    if not _is_model(name):
+        return name
+    return path.parent.name if path.name == "model" else path.name
+
+
 def _is_model(name: str) -> bool:
-    return "/" in name or (Path(name) / model.CARD).exists()
+    return "/" in name
