@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
-from overtrick.core import Failed, Refused
+from overtrick.core import Failed, Refused, nearest
 
 app = typer.Typer(
     add_completion=False,
@@ -176,7 +176,7 @@ def list_(as_json: Json = False) -> None:
 @app.command("keys")
 def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None:
     """Every key of a trainer's job file, with its default and meaning."""
-    from overtrick.config import keys, nearest
+    from overtrick.config import keys
     from overtrick.trainers import JOBS
 
     if trainer not in JOBS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -11,7 +10,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from overtrick import games
-from overtrick.core import Refused
+from overtrick.core import Refused, nearest
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -164,11 +163,6 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
         else:
             default = "required" if field.is_required() else str(field.get_default())
             yield f"{prefix}{name}", default, field.description or ""
-
-
-def nearest(word: str, words: Sequence[str] | Mapping[str, Any]) -> str:
-    """The most similar of some words."""
-    return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]
 
 
 def _override(content: dict[str, Any], override: str) -> None:

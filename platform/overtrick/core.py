@@ -1,13 +1,15 @@
 """The nouns that flow between the rooms, and the letters that their shapes are written in.
 
 G games side by side, S seats, R rows that must act now, K facts, A actions, D decisions,
-N information sets, C chance outcomes of one game, M members of a population, F features.
+N information sets, C chance outcomes of one game, M members of a population, F features. In poker
+B betting nodes; in the solvers V nodes of a tree; in a network H units of a layer.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -24,6 +26,11 @@ class Refused(ValueError):
 
 class Failed(RuntimeError):
     """Work that was rightly asked for and failed: one line. The command line exits with 1."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The most similar of some words: what the user may have meant."""
+    return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class Learner(Protocol):
     def policy(self, explore: bool = True) -> Policy: ...
     def learn(self, batch: Batch, rng: Generator) -> dict[str, float]: ...
     def state(self) -> dict[str, Array]: ...
-    def load(self, state: dict[str, Array]) -> None: ...
+    def load(self, state: Mapping[str, Array]) -> None: ...
 
 
 class Trainer(Protocol):
@@ -175,7 +182,7 @@ class Trainer(Protocol):
     def state(self) -> dict[str, Array]:
         """Everything that the next iteration depends on."""
 
-    def load(self, state: dict[str, Array]) -> None:
+    def load(self, state: Mapping[str, Array]) -> None:
         """Go on from a state as if nothing had happened."""
 
     def model(self) -> dict[str, Array]:

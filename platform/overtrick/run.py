@@ -17,7 +17,7 @@ from typing import Any
 from overtrick import config, figures, games, model, track, trial
 from overtrick.atomic import write_text
 from overtrick.config import Job
-from overtrick.core import Array, Refused
+from overtrick.core import Array, Refused, nearest
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew, Part, generator, hire, start_ray
 
@@ -60,7 +60,7 @@ def find(run: str) -> Path:
         if (folder / "job.json").exists():
             return folder.absolute()
     known = sorted(p.parent.name for p in home().glob("*/job.json"))
-    hint = f": did you mean '{config.nearest(run, known)}'?" if known else ""
+    hint = f": did you mean '{nearest(run, known)}'?" if known else ""
     raise Refused(f"no run '{run}' in {home()}{hint}")
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from overtrick.core import Enumerable, Mixed, Refused
+from overtrick.core import Enumerable, Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.poker import rules, scripted
 from overtrick.games.poker.game import Poker
@@ -29,8 +28,7 @@ def make(name: str, /, **options: Any) -> Enumerable:
     Raises Refused with the nearest name if there is none such, or if an option is unknown.
     """
     if name not in _GAMES:
-        near = difflib.get_close_matches(name, _GAMES, n=1, cutoff=0.0)
-        raise Refused(f"unknown game '{name}': did you mean '{near[0]}'?")
+        raise Refused(f"unknown game '{name}': did you mean '{nearest(name, _GAMES)}'?")
     try:
         return _GAMES[name](**options)
     except TypeError as error:

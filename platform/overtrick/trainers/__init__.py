@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from overtrick.config import Job
+from overtrick.core import Trainer
 from overtrick.trainers import exploit, meta
 from overtrick.trainers.evaluate import Row
+from overtrick.workers import Crew
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Page:
     """A trainer as the rest of the house sees it."""
 
     job: type[Job]
-    trainer: Callable[..., Any]  # (job, crew) -> Trainer
+    trainer: Callable[[Any, Crew], Trainer]
     check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
 

@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 from overtrick import games
-from overtrick.config import nearest
-from overtrick.core import Refused
+from overtrick.core import Refused, nearest
 from overtrick.solvers import cfr, tree, value
 from overtrick.trainers.strangers import stranger
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overtrick import games, model
-from overtrick.config import nearest
-from overtrick.core import Enumerable, Mixed, Refused
+from overtrick.core import Enumerable, Mixed, Refused, nearest
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.tree import Tree

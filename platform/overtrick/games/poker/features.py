@@ -32,8 +32,7 @@ def encode(game: Poker, seen: Array) -> Array:
     rows = np.arange(len(seen))
     hole, board, own, other, _, node = seen.T
     ranks = game.rules.ranks
-    if not game.fold:
-        hole, board = hole // game.rules.suits, board // game.rules.suits
+    hole, board = game.rank(hole), game.rank(board)
     if not sum(game.rules.board):
         out = np.zeros((len(seen), ranks + len(game.betting.seat)), np.float32)
         out[rows, ranks + node] = 1

@@ -57,9 +57,16 @@ class Poker:
     def __reduce__(self) -> tuple[Any, ...]:
         return Poker, (self.rules, self.fold)
 
-    @property
-    def ranks(self) -> int:
-        return self.rules.ranks
+    def rank(self, cards: Array) -> Array:
+        """Ranks of cards, from 0; -1 stays -1."""
+        return cards if self.fold else cards // self.rules.suits
+
+    def _card_name(self, card: int) -> str:
+        """A rank and, where suits are told apart, a suit; nothing for a card not turned yet."""
+        if card < 0:
+            return ""
+        rank = self.rules.rank_names[int(self.rank(np.array(card)))]
+        return rank if self.fold else f"{rank}{card % self.rules.suits + 1}"
 
     def every_deal(self) -> tuple[Deals, Array]:
         """All distinct deals (G, C) in lexicographic order and their probabilities (G,)."""
@@ -70,7 +77,7 @@ class Poker:
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
     def start(self, deals: Deals) -> Hands:
-        ranks = deals if self.fold else deals // self.rules.suits
+        ranks = self.rank(deals)
         hole, board = ranks[:, : self.seats], ranks[:, self.seats :]
         node = np.zeros(len(deals), np.int32)
         return Hands(deals, node, strength(hole, board, self.rules.ranks))
@@ -152,14 +159,11 @@ class Poker:
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the name of each row's hole card."""
-        rank = turn.seen[:, 0] if self.fold else turn.seen[:, 0] // self.rules.suits
-        return np.array(list(self.rules.rank_names))[rank]
+        return np.array(list(self.rules.rank_names))[self.rank(turn.seen[:, 0])]
 
     def describe(self, seen: Array) -> str:
         """One row of facts (K,) in words: the holding, the board, and the betting so far."""
-        names = self.rules.rank_names
-        cards = seen[:2] if self.fold else np.where(seen[:2] < 0, -1, seen[:2] // self.rules.suits)
-        hole = names[cards[0]]
-        board = "" if cards[1] < 0 else f" on {names[cards[1]]}"
+        hole, turned = (self._card_name(int(card)) for card in seen[:2])
+        board = f" on {turned}" if turned else ""
         actions = ", ".join(self.action_names[a] for a in self.betting.history[seen[5]])
         return f"{hole}{board} after {actions or 'nothing'}"

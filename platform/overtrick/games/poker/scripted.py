@@ -49,9 +49,7 @@ class Bluffer(Scripted):
         strong = self.wish(turn, RAISE, CALL, CHECK)
         medium = self.wish(turn, CALL, CHECK)
         weak = self.bluff * strong + (1 - self.bluff) * self.wish(turn, CHECK, FOLD)
-        hole, board = turn.seen[:, 0, None], turn.seen[:, 1, None]
-        if not self.game.fold:
-            hole, board = hole // self.game.rules.suits, board // self.game.rules.suits
+        hole, board = (self.game.rank(turn.seen[:, column, None]) for column in (0, 1))
         is_strong = (hole == self.game.rules.ranks - 1) | (hole == board)
         return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
 
