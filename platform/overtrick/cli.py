@@ -81,7 +81,10 @@ def train(
     with Bar(people, folder.name, plan.stop.iterations) as bar:
         done = run.go(folder, bar.show)
     _show_rows(done.rows, done.unit)
-    people.print(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model")
+    people.print(
+        f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model",
+        soft_wrap=True,
+    )
     if done.undelivered:
         people.print(
             f"MLflow has not taken {done.undelivered}; they wait in {folder} and go out with "
@@ -206,7 +209,8 @@ def _show_rows(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
         return
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
-    table = Table("stranger", "before", *after, "best response", "share", title=f"{unit} a game")
+    first = "before" if after else "payoff"
+    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
     for row in rows:
         payoffs = [
             f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"

@@ -55,9 +55,10 @@ class Bar:
         if now - self._line > LINE_SECONDS or iteration == self._iterations:
             self._line = now
             each = (now - self._began) / max(iteration - self._first, 1)
-            left = f", {each * (self._iterations - iteration):.0f} s left" if each else ""
+            seconds = each * (self._iterations - iteration)
+            left = f", {seconds:.0f} s left" if iteration > self._first else ""
             line = f"{self._name}: {iteration}/{self._iterations}{left} {told}"
-            self._console.print(line, highlight=False)
+            self._console.print(line.rstrip(), highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Bar:
         if self._console.is_terminal:
