@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -15,12 +16,12 @@ Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
 
 
-class Memoryless:
+class Memoryless(ABC):
     """A policy known by its probabilities; subclasses give `probs`."""
 
+    @abstractmethod
     def probs(self, turn: Turn) -> Array:
         """(R, A) float64, 0 where illegal, each row summing to 1."""
-        raise NotImplementedError(f"{type(self).__name__}.probs")
 
     def sit(self, games: int, rng: Generator) -> Player:
         return Sampler(self, rng)

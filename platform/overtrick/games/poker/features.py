@@ -15,29 +15,24 @@ Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from overtrick.core import Array
-
-if TYPE_CHECKING:
-    from overtrick.games.poker.game import Poker
+from overtrick.games.poker.rules import Rules
 
 CHIPS = 15
 
 
-def encode(game: Poker, seen: Array) -> Array:
-    """(R, F) float32 features of (R, K) facts."""
-    rows = np.arange(len(seen))
-    hole, board, own, other, _, node = seen.T
-    ranks = game.rules.ranks
-    hole, board = game.rank(hole), game.rank(board)
-    if not sum(game.rules.board):
-        out = np.zeros((len(seen), ranks + len(game.betting.seat)), np.float32)
+def encode(rules: Rules, nodes: int, ranked: Array) -> Array:
+    """(R, F) float32 features of (R, K) facts, cards as ranks; nodes is B of the betting table."""
+    rows = np.arange(len(ranked))
+    hole, board, own, other, _, node = ranked.T
+    ranks = rules.ranks
+    if not sum(rules.board):
+        out = np.zeros((len(ranked), ranks + nodes), np.float32)
         out[rows, ranks + node] = 1
     else:
-        out = np.zeros((len(seen), 2 * ranks + 2 * CHIPS), np.float32)
+        out = np.zeros((len(ranked), 2 * ranks + 2 * CHIPS), np.float32)
         turned = board >= 0
         out[rows[turned], ranks + board[turned]] = 1
         out[rows, 2 * ranks + own] = 1

@@ -114,7 +114,8 @@ class Poker:
         return gain
 
     def features(self, turn: Turn) -> Array:
-        return features.encode(self, turn.seen)
+        ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
+        return features.encode(self.rules, len(self.betting.seat), ranked)
 
     @cached_property
     def _equal_deals(self) -> Array:
