@@ -47,6 +47,8 @@ def main() -> None:
         line = error.format_message()
     except Failed as error:
         wrong, line = 1, " ".join(str(error).split())
+    except OSError as error:  # a full disk, a folder that went away
+        wrong, line = 1, f"{error}; what was written before is whole, so `--resume RUN` goes on"
     print(f"error: {line}", file=sys.stderr)
     if "--json" in sys.argv:
         print(json.dumps({"error": line}))
@@ -90,6 +92,8 @@ def train(
             f"MLflow has not taken {done.undelivered}; they wait in {folder} and go out with "
             f"`overtrick train --resume {folder.name}`"
         )
+    if done.rejected:
+        people.print(f"MLflow refuses {done.rejected} events: see {folder}/track.rejected")
     program = Path(sys.argv[0])
     people.print(f"dashboard: {program} dashboard --uri {plan.track.uri}", soft_wrap=True)
     _result(

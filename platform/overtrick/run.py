@@ -34,6 +34,7 @@ class Finished:
     metrics: dict[str, float]  # of the last iteration
     rows: list[dict[str, Any]]  # the table of the evaluation
     undelivered: str  # what MLflow has not taken and why; it waits in the run's folder
+    rejected: int  # events that MLflow will never take
 
 
 def home() -> Path:
@@ -122,7 +123,7 @@ def _go(folder: Path, progress: Progress) -> Finished:
         undelivered = tracker.close(status)
     unit = games.make(job.game.name, **job.game.options).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
-    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing)
+    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing, tracker.rejected)
 
 
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:

@@ -85,6 +85,7 @@ class Tracker:
         self._closing = threading.Event()
         self._deadline = 0.0  # monotonic time at which a closing run gives up
         self.error = ""  # why the last try failed
+        self.rejected = 0  # events that MLflow will never take, kept in track.rejected
         self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -159,6 +160,7 @@ class Tracker:
                     if size > 1:
                         size = 1  # which one of them is it?
                         continue
+                    self.rejected += 1
                     with self._spool.with_name("track.rejected").open("a") as rejected:
                         rejected.write(json.dumps({"error": self.error, **part[0]}) + "\n")
                 wait = BACKOFF[0]

@@ -172,3 +172,20 @@ def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) ->
         model.save(model.Model({}, "kuhn", {}), stored)
     assert model.load(stored, "kuhn").weights["policy.w0"].shape == (12, 2)
     assert [p.name for p in stored.parent.iterdir()] == ["model"]
+
+
+def test_a_full_disk_is_one_line_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "job.json")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("overtrick.run.write_text", full)
+    monkeypatch.setattr(sys, "argv", ["overtrick", "train", job_file(tmp_path), "--json"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    out, err = capsys.readouterr()
+    assert "No space left on device: 'job.json'" in json.loads(out.splitlines()[-1])["error"]
+    assert "Traceback" not in err

@@ -120,6 +120,7 @@ def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
     tracker.metrics(3, {"payoff": 3.0})
     assert tracker.close("FINISHED") == 0
     assert points(store, tracker.run_id, "payoff") == [(1, 1.0), (3, 3.0)]
+    assert tracker.rejected == 1
     (rejected,) = (folder / "track.rejected").read_text().splitlines()
     assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
 

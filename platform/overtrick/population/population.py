@@ -13,7 +13,7 @@ from overtrick.population.evolution import Evolution, evolve, select
 
 
 class Population:
-    """M networks as one batch of weights, and how fit each was found to be.
+    """M networks as one batch of weights.
 
     A plain object: the host of `workers` is this class behind an actor.
     """
@@ -21,7 +21,6 @@ class Population:
     def __init__(self, weights: Weights, plan: Evolution) -> None:
         self.weights = weights  # (M, ...) each
         self.plan = plan
-        self.fitness = np.zeros(self.size)  # (M,) points a game against the guest of honour
 
     @property
     def size(self) -> int:
@@ -33,7 +32,6 @@ class Population:
         fitness (M + 1,) of the members and the guest. Returns the generation's summary.
         """
         stay = np.sort(select(fitness, self.size))
-        self.fitness = np.sort(fitness[stay])[::-1]
         joined = {n: v[stay] for n, v in with_guest(self.weights, guest).items()}
         self.weights = evolve(joined, fitness[stay], self.plan, rng)
         return {
@@ -43,11 +41,10 @@ class Population:
         }
 
     def state(self) -> dict[str, Array]:
-        return {**self.weights, "fitness": self.fitness}
+        return dict(self.weights)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.weights = {n: v for n, v in state.items() if n != "fitness"}
-        self.fitness = state["fitness"]
+        self.weights = dict(state)
 
 
 def with_guest(members: Weights, guest: Weights) -> Weights:

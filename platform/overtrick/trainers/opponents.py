@@ -60,8 +60,8 @@ class EvolvingOpponents:
         self.host = crew.host(Population(self.newcomers(plan.size, rng), operators))
 
     def members(self) -> Weights:
-        """(M, ...) the population as it stands, the fittest first."""
-        return {n: v for n, v in self.host.state().items() if n != "fitness"}
+        """(M, ...) the population as it stands, the elite of the last generation first."""
+        return self.host.state()
 
     def evolve(self, guest: Weights, rng: Generator) -> dict[str, float]:
         """Algorithm 2: the guest joins, everyone is scored against it, the rest evolve."""
