@@ -2,7 +2,8 @@
 
 G games side by side, S seats, R rows that must act now, K facts, A actions, D decisions,
 N information sets, C chance outcomes of one game, M members of a population, F features. In poker
-B betting nodes; in the solvers V nodes of a tree; in a network H units of a layer.
+B betting nodes; in the solvers V nodes of a tree, I of them inner ones, and L legal actions of all
+information sets, one after another; in a network H units of a layer.
 """
 
 from __future__ import annotations
@@ -140,6 +141,37 @@ class Enumerable(Game, Protocol):
 
     def shown(self, state: Any) -> Array:
         """(G,) how many columns of the deal play has revealed to anybody so far."""
+
+
+CHANCE, END = -1, -2  # what Nodes.seat says where nobody acts
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """V nodes of a game tree in breadth-first order; a node's children are neighbours, by edge."""
+
+    seats: int  # S
+    parent: Array  # (V,) int32, -1 for the root
+    edge: Array  # (V,) int32 action of the parent that leads here; of chance, the outcome's rank
+    seat: Array  # (V,) int32 who acts, CHANCE or END
+    infoset: Array  # (V,) int32 information set, -1 where nobody acts
+    chance: Array  # (V,) float64 probability of the edge if chance chose it, else 1
+    gain: Array  # (V, S) float64 points gained on the edge into the node
+    turn: Turn  # one row for each of the N information sets, in their order
+
+
+@runtime_checkable
+class Unfolded(Protocol):
+    """A game that lays out its own tree: it can be solved exactly, but not played."""
+
+    name: str
+    seats: int
+    unit: str
+    actions: int
+    action_names: tuple[str, ...]
+
+    def nodes(self, most: int) -> Nodes:
+        """The whole tree. Raises Refused before much work if it has more nodes than `most`."""
 
 
 class Player(Protocol):

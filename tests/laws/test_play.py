@@ -104,8 +104,9 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     assert (stage[1:][later] == stage[:-1][later] + 1).all()
     assert (stage[1:][~later] == 0).all()
     assert stage[0] == 0
-    assert (tree.previous[batch.infoset[1:]][later] == batch.infoset[:-1][later]).all()
-    assert (tree.previous_action[batch.infoset[1:]][later] == batch.action[:-1][later]).all()
+    came_by = tree.past[batch.infoset[1:]][later] - 1
+    assert (tree.owner[came_by] == batch.infoset[:-1][later]).all()
+    assert (np.nonzero(tree.legal)[1][came_by] == batch.action[:-1][later]).all()
 
 
 def test_last_marks_the_final_decision_of_each_seat_of_each_game(unrolled, rng):

@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from math import inf
 
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array
-from overtrick.solvers.tree import CHANCE, Tree
+from overtrick.core import CHANCE, Array
+from overtrick.solvers.tree import Tree
+from overtrick.solvers.walk import others_reach, plan
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One variant of counterfactual regret minimisation."""
+    """One variant, as discounts (Brown and Sandholm 2019, "Discounted regret minimization").
 
-    clip: bool  # keep cumulative regrets at or above 0 (regret matching+)
-    linear: bool  # weigh the strategy of iteration t by t in the average, else by 1
-    alternate: bool  # each seat sees what the seats before it have just learned
+    After iteration t, cumulative regrets above 0 are multiplied by t^a / (t^a + 1), a = positive,
+    those below 0 likewise by b = negative; the strategy of iteration t weighs t^average in the
+    average. So inf keeps regrets whole, -inf forgets them.
+    """
+
+    positive: float
+    negative: float
+    average: float
+    alternate: bool = True  # each seat sees what the seats before it have just learned
 
 
-CFR = Plan(clip=False, linear=False, alternate=True)
+CFR = Plan(inf, inf, 0)
 """Zinkevich et al. 2007, with alternating updates."""
 
-CFR_PLUS = Plan(clip=True, linear=True, alternate=True)
+CFR_PLUS = Plan(inf, -inf, 1)
 """Tammelin 2014, "Solving large imperfect information games using CFR+"."""
 
-PLANS = {"cfr": CFR, "cfr+": CFR_PLUS}
+LINEAR = Plan(1, 1, 1)
+"""Linear CFR (Brown and Sandholm 2019)."""
+
+DISCOUNTED = Plan(1.5, 0, 2)
+"""Discounted CFR with its authors' values."""
+
+PLANS = {
+    "cfr": CFR,
+    "cfr+": CFR_PLUS,
+    "linear": LINEAR,
+    "dcfr": DISCOUNTED,
+    "cfr-simultaneous": Plan(inf, inf, 0, alternate=False),
+    "cfr+-simultaneous": Plan(inf, -inf, 1, alternate=False),
+    "linear-simultaneous": Plan(1, 1, 1, alternate=False),
+    "dcfr-simultaneous": Plan(1.5, 0, 2, alternate=False),
+}
 
 
 class Solver:
@@ -41,26 +65,42 @@ class Solver:
         self.tree = tree
         self.plan = plan
         self.iteration = 0
-        self.regret = np.zeros(tree.legal.shape)  # (N, A) cumulative
-        self.total = np.zeros(tree.legal.shape)  # (N, A) reach-weighted sum of strategies
-        self.sigma = tree.uniform()  # (N, A) the strategy of the next iteration
+        places = int(tree.legal.sum())
+        self.regret = np.zeros(places)  # (L,) cumulative
+        self.total = np.zeros(places)  # (L,) reach-weighted sum of strategies
+        self.sigma = tree.flat(tree.uniform())  # (L,) the strategy of the next iteration
 
     def run(self, iterations: int) -> None:
         """Add iterations; each updates every seat once."""
-        tree, plan = self.tree, self.plan
+        tree = self.tree
+        rows = np.argsort(tree.stage, kind="stable")
+        of_seat = [rows[tree.turn.seat[rows] == seat] for seat in range(tree.seats)]
+        bounds = np.cumsum([0] + [len(mine) for mine in of_seat])
         _run(
-            tree.parent, tree.first, tree.children, tree.edge, tree.seat, tree.infoset,
-            tree.chance, tree.gain, tree.turn.seat, tree.legal,
-            self.regret, self.total, self.sigma,
-            self.iteration, iterations, plan.clip, plan.linear, plan.alternate,
+            tree.walk, tree.chance, np.ascontiguousarray(tree.gain.T), np.concatenate(of_seat),
+            bounds, np.append(tree.start, len(self.sigma)), tree.past,
+            self.regret, self.total, self.sigma, plan(tree, self.sigma),
+            self.iteration, iterations, *map(float, astuple(self.plan)[:3]), self.plan.alternate,
         )  # fmt: skip
         self.iteration += iterations
 
     def average(self) -> Array:
         """(N, A) the average strategy; uniform where no iteration has come."""
-        weight = self.total.sum(axis=1, keepdims=True)
-        seen = weight > 0
-        return np.where(seen, self.total / np.where(seen, weight, 1), self.tree.uniform())
+        return normalised(self.tree, self.total)
+
+    def state(self) -> dict[str, Array]:
+        """What the next iteration depends on."""
+        iteration = np.array(self.iteration)
+        return {
+            "regret": self.regret,
+            "total": self.total,
+            "sigma": self.sigma,
+            "iteration": iteration,
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.regret, self.total = state["regret"].copy(), state["total"].copy()
+        self.sigma, self.iteration = state["sigma"].copy(), int(state["iteration"])
 
 
 def solve(tree: Tree, iterations: int, plan: Plan = CFR_PLUS) -> Array:
@@ -70,68 +110,71 @@ def solve(tree: Tree, iterations: int, plan: Plan = CFR_PLUS) -> Array:
     return solver.average()
 
 
+def normalised(tree: Tree, total: Array) -> Array:
+    """(N, A) weights (L,) as probabilities; uniform where an information set has none."""
+    weight = np.bincount(tree.owner, total, minlength=tree.infosets)[:, None]
+    seen = weight > 0
+    return np.where(seen, tree.table(total) / np.where(seen, weight, 1), tree.uniform())
+
+
 @njit(cache=True)
-def _run(  # type: ignore[no-untyped-def]  # noqa: PLR0912
-    parent, first, children, edge, seat, infoset, chance, gain, owner, legal,
-    regret, total, sigma,
-    start, iterations, clip, linear, alternate,
+def _run(  # type: ignore[no-untyped-def]
+    walk, chance, gain, rows, bounds, start, past,
+    regret, total, sigma, realised,
+    done, iterations, positive, negative, average, alternate,
 ):  # fmt: skip
-    nodes, seats = gain.shape
-    probability = np.ones(nodes)
-    reach = np.ones((nodes, seats + 1))  # by each seat's own choices; chance in the last column
-    value = np.empty(nodes)
-    for t in range(start + 1, start + iterations + 1):
-        weight = float(t) if linear else 1.0
+    seats = len(gain)
+    value = gain.copy()  # ends keep what they gain
+    for t in range(done + 1, done + iterations + 1):
+        weight = float(t) ** average
+        keep_above = 1.0 if positive == np.inf else t**positive / (t**positive + 1)
+        keep_below = 1.0 if negative == np.inf else 0.0
+        if np.isfinite(negative):
+            keep_below = t**negative / (t**negative + 1)
         for who in range(seats):
-            for node in range(1, nodes):
-                above = parent[node]
-                mover = seat[above]
-                p = chance[node] if mover == CHANCE else sigma[infoset[above], edge[node]]
-                probability[node] = p
-                for other in range(seats + 1):
-                    reach[node, other] = reach[above, other]
-                reach[node, mover] *= p  # CHANCE is -1, the last column
-            for node in range(nodes - 1, -1, -1):
-                total_here = 0.0
-                for child in range(first[node], first[node] + children[node]):
-                    total_here += probability[child] * value[child]
-                value[node] = total_here + gain[node, who]
-            for node in range(1, nodes):
-                above = parent[node]
-                if seat[above] == who:
-                    others = 1.0
-                    for other in range(seats + 1):
-                        if other != who:
-                            others *= reach[above, other]
-                    # the value of `above` holds its own gain, which no action can change
-                    better = value[node] - (value[above] - gain[above, who])
-                    row = infoset[above]
-                    regret[row, edge[node]] += others * better
-                    total[row, edge[node]] += weight * reach[above, who] * probability[node]
+            _regrets(walk, chance, gain[who], sigma, realised, who, value[who], regret)
+            mine = rows[bounds[who] : bounds[who + 1]]
+            for row in mine:
+                for place in range(start[row], start[row + 1]):
+                    total[place] += weight * realised[1 + place]
             if alternate:
-                _match(regret, legal, owner, sigma, who, clip)
+                _match(mine, start, past, regret, sigma, realised, keep_above, keep_below)
         if not alternate:
-            for who in range(seats):
-                _match(regret, legal, owner, sigma, who, clip)
+            _match(rows, start, past, regret, sigma, realised, keep_above, keep_below)
 
 
 @njit(cache=True)
-def _match(regret, legal, owner, sigma, who, clip):  # type: ignore[no-untyped-def]
-    """Play each action in proportion to its positive regret (Hart and Mas-Colell 2000)."""
-    for row in range(len(regret)):
-        if owner[row] != who:
-            continue
+def _regrets(walk, chance, gain, sigma, realised, who, value, regret):  # type: ignore[no-untyped-def]
+    """Add a seat's instantaneous counterfactual regrets; value (V,) is filled on the way."""
+    for i in range(len(walk.node)):
+        here = 0.0
+        first, mover, start = walk.first[i], walk.mover[i], walk.start[i]
+        shift = start - first
+        if mover == CHANCE:
+            for child in range(first, walk.last[i]):
+                here += chance[child] * value[child]
+        else:
+            for child in range(first, walk.last[i]):
+                here += sigma[child + shift] * value[child]
+            if mover == who:
+                others = others_reach(walk, realised, i, who)
+                for child in range(first, walk.last[i]):
+                    regret[child + shift] += others * (value[child] - here)
+        value[walk.node[i]] = here + gain[walk.node[i]]
+
+
+@njit(cache=True)
+def _match(rows, start, past, regret, sigma, realised, keep_above, keep_below):  # type: ignore[no-untyped-def]
+    """Discount regrets; play each action in proportion to its positive one (Hart and Mas-Colell
+    2000). rows: a seat's earlier information sets stand before its later ones."""
+    for row in rows:
         positive = 0.0
-        choices = 0
-        for a in range(regret.shape[1]):
-            if clip and regret[row, a] < 0:
-                regret[row, a] = 0.0
-            positive += max(regret[row, a], 0.0)
-            choices += legal[row, a]
-        for a in range(regret.shape[1]):
-            if not legal[row, a]:
-                sigma[row, a] = 0.0
-            elif positive > 0:
-                sigma[row, a] = max(regret[row, a], 0.0) / positive
+        for place in range(start[row], start[row + 1]):
+            regret[place] *= keep_above if regret[place] > 0 else keep_below
+            positive += max(regret[place], 0.0)
+        for place in range(start[row], start[row + 1]):
+            if positive > 0:
+                sigma[place] = max(regret[place], 0.0) / positive
             else:
-                sigma[row, a] = 1.0 / choices
+                sigma[place] = 1.0 / (start[row + 1] - start[row])
+            realised[1 + place] = realised[past[row]] * sigma[place]

@@ -1,4 +1,4 @@
-"""Every deal times every action, step by step through the engine that plays: a tree's levels."""
+"""Every deal times every action, step by step through the engine that plays: a tree's nodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Enumerable, Turn, take, take_turn
-
-CHANCE, END = -1, -2  # what Tree.seat says where nobody acts
+from overtrick.core import CHANCE, END, Array, Enumerable, Nodes, Refused, Turn, take, take_turn
 
 
 @dataclass
@@ -35,7 +33,58 @@ class _Rows:
     pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
 
 
-def unroll(game: Enumerable, deals: Array, weight: Array) -> list[Level]:
+def unroll(game: Enumerable, most: int) -> Nodes:
+    """The whole tree of a game.
+
+    A node gathers every deal that play so far cannot tell apart, so chance stands where it is
+    revealed, one outcome a node, as in OpenSpiel. Raises ValueError if a seat acts on what the
+    deal has not shown yet, Refused if there are more nodes than `most`.
+    """
+    deals, probability = game.every_deal()
+    weight = probability / probability.min()
+    if np.allclose(weight, np.rint(weight), rtol=1e-12):
+        # equally likely deals are counted, not added up: so a third is a third to the last bit
+        weight = np.rint(weight)
+    levels = _levels(game, deals, weight, most)
+    sizes = np.cumsum([0] + [len(level.seat) for level in levels])
+    parent = np.concatenate(
+        [np.full(1, -1)]
+        + [level.parent + start for level, start in zip(levels[1:], sizes[:-2], strict=True)]
+    )
+
+    def column(name: str, kind: type) -> Array:
+        return np.concatenate([getattr(level, name) for level in levels], dtype=kind)
+
+    return Nodes(
+        seats=game.seats,
+        parent=parent.astype(np.int32),
+        edge=column("edge", np.int32),
+        seat=column("seat", np.int32),
+        infoset=column("infoset", np.int32),
+        chance=column("chance", np.float64),
+        gain=column("gain", np.float64),
+        turn=_number(game, [level.turn for level in levels]),
+    )
+
+
+def _number(game: Enumerable, turns: list[Turn]) -> Turn:
+    """One row for each information set, in the engine's own numbering."""
+    infoset = np.concatenate([t.infoset for t in turns])
+    numbers, first = np.unique(infoset, return_index=True)
+    if len(numbers) != game.infosets:
+        raise ValueError(f"{game.name} names {game.infosets} information sets, has {len(numbers)}")
+    joined = Turn(
+        np.concatenate([t.game for t in turns]),
+        np.concatenate([t.seat for t in turns]),
+        np.concatenate([t.seen for t in turns]),
+        np.concatenate([t.legal for t in turns]),
+        infoset,
+    )
+    turn = take_turn(joined, first)
+    return Turn(np.arange(len(turn)), turn.seat, turn.seen, turn.legal, turn.infoset)
+
+
+def _levels(game: Enumerable, deals: Array, weight: Array, most: int) -> list[Level]:
     """The levels of a game's tree from the root down; deals (G, C) weigh (G,) each."""
     # prefix[c][d]: deals that agree in their first c columns share a number
     prefix = np.stack(
@@ -55,8 +104,12 @@ def unroll(game: Enumerable, deals: Array, weight: Array) -> list[Level]:
     parent, edge = np.zeros(1, np.int64), np.zeros(1, np.int64)
     chance, gain = np.ones(1), np.zeros((1, game.seats))
     levels: list[Level] = []
+    found = 0
     while len(parent):
         nodes = len(parent)
+        found += nodes
+        if found > most:
+            raise Refused(f"{game.name} has more than the {most:,} nodes that fit in memory")
         hidden = shown < game.shown(rows.state)  # chance moves before anybody else
         turn, row_of = _next_to_act(game, rows, ~hidden)
         seat = np.full(nodes, END)

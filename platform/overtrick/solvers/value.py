@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Mixed
+from overtrick.core import CHANCE, Array, Mixed
 from overtrick.solvers.tree import Tree
+from overtrick.solvers.walk import others_reach, plan
 
 
 def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
@@ -26,7 +27,7 @@ def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
 
 def expected(tree: Tree, sigma: Array) -> Array:
     """(S,) points that each seat wins on average when all play sigma."""
-    return _values(tree.parent, edge_probability(tree, sigma), tree.gain)[0]
+    return _expected(tree.walk, tree.chance, tree.gain, tree.flat(sigma))
 
 
 def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
@@ -45,18 +46,21 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     (the first of equals; where the others never let it come, its first legal action). Works
     up from the seat's last decisions to its first, which perfect recall makes sound.
     """
-    reply = sigma.copy()
-    own = tree.turn.seat == seat
-    reply[own] = 0
-    reply[np.flatnonzero(own), tree.legal[own].argmax(axis=1)] = 1
-    others = reach(tree, sigma, without=seat)
-    for stage in range(int(tree.stage[own].max(initial=-1)), -1, -1):
-        gains = action_values(tree, reply, others, seat)
-        rows = np.flatnonzero(own & (tree.stage == stage))
-        best = np.where(tree.legal[rows], gains[rows], -np.inf).argmax(axis=1)
-        reply[rows] = 0
-        reply[rows, best] = 1
-    return float(expected(tree, reply)[seat]), reply
+    flat = tree.flat(sigma)
+    worth, best = _best_response(tree, flat, plan(tree, flat), seat)
+    reply = flat.copy()
+    reply[tree.turn.seat[tree.owner] == seat] = 0
+    reply[best[tree.turn.seat == seat]] = 1
+    return worth, tree.table(reply)
+
+
+def _best_response(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
+    """A best reply's value, and (N,) the place of the best action of each information set."""
+    best = np.arange(len(flat))
+    stop = np.append(tree.start, len(flat))
+    gain = np.ascontiguousarray(tree.gain[:, seat])
+    worth = _respond(tree.stages[seat], tree.chance, gain, flat, realised, stop, seat, best)
+    return float(worth), best[tree.start]
 
 
 def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
@@ -93,8 +97,11 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
 
 def nash_conv(tree: Tree, sigma: Array) -> float:
     """Sum over the seats of what a best response gains over sigma; 0 at an equilibrium."""
-    values = expected(tree, sigma)
-    return sum(best_response(tree, sigma, s)[0] - float(values[s]) for s in range(tree.seats))
+    flat = tree.flat(sigma)
+    realised = plan(tree, flat)
+    values = _expected(tree.walk, tree.chance, tree.gain, flat)
+    best = [_best_response(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
+    return sum(b - float(v) for b, v in zip(best, values, strict=True))
 
 
 def exploitability(tree: Tree, sigma: Array) -> float:
@@ -118,12 +125,49 @@ def _edge_probability(parent, edge, seat, infoset, chance, sigma):  # type: igno
 
 
 @njit(cache=True)
-def _values(parent, probability, gain):  # type: ignore[no-untyped-def]
-    values = gain.copy()
-    for node in range(len(parent) - 1, 0, -1):
-        for seat in range(values.shape[1]):
-            values[parent[node], seat] += probability[node] * values[node, seat]
-    return values
+def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
+    value = gain.copy()
+    for i in range(len(walk.node)):
+        shift = walk.start[i] - walk.first[i]
+        for child in range(walk.first[i], walk.last[i]):
+            p = chance[child] if walk.mover[i] == CHANCE else flat[child + shift]
+            for seat in range(gain.shape[1]):
+                value[walk.node[i], seat] += p * value[child, seat]
+    return value[0]
+
+
+@njit(cache=True)
+def _respond(stages, chance, gain, flat, realised, start, who, best):  # type: ignore[no-untyped-def]
+    """The value of a best reply; best (L,) names its action at each information set's start."""
+    walk = stages.walk
+    value = gain.copy()
+    worth = np.zeros(len(flat))  # counterfactual value of each action of the seat
+    begin, row_begin = 0, 0
+    for group in range(len(stages.ends)):
+        end = stages.ends[group]
+        if group % 2 == 0:
+            for i in range(begin, end):
+                shift = walk.start[i] - walk.first[i]
+                for child in range(walk.first[i], walk.last[i]):
+                    p = chance[child] if walk.mover[i] == CHANCE else flat[child + shift]
+                    value[walk.node[i]] += p * value[child]
+        else:
+            for i in range(begin, end):
+                others = others_reach(walk, realised, i, who)
+                shift = walk.start[i] - walk.first[i]
+                for child in range(walk.first[i], walk.last[i]):
+                    worth[child + shift] += others * value[child]
+            row_end = stages.row_ends[group // 2]
+            for row in stages.rows[row_begin:row_end]:
+                for place in range(start[row] + 1, start[row + 1]):
+                    if worth[place] > worth[best[start[row]]]:
+                        best[start[row]] = place
+            for i in range(begin, end):
+                child = walk.first[i] + best[walk.start[i]] - walk.start[i]
+                value[walk.node[i]] += value[child]
+            row_begin = row_end
+        begin = end
+    return value[0]
 
 
 @njit(cache=True)
