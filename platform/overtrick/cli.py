@@ -121,20 +121,30 @@ def evaluate(
 
 @app.command()
 def solve(
-    game: GameName,
-    plan: Annotated[str, typer.Option(help="cfr or cfr+.")] = "cfr+",
+    game: Annotated[
+        str, typer.Argument(metavar="GAME", help="As `overtrick list` has it, or openspiel/NAME.")
+    ],
+    plan: Annotated[str, typer.Option(help="cfr, cfr+, linear, dcfr, external, ..., lp.")] = "cfr+",
     iterations: Annotated[
         int, typer.Option(min=1, help="Iterations, every seat once each.")
     ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="For the plans that sample.")] = 0,
+    memory: Annotated[
+        float | None, typer.Option(min=0.001, help="GiB that the tree may take; else what is free.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the strategy here, as a model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Approach an equilibrium by counterfactual regret minimisation; say how close it is."""
-    from overtrick.trainers.solve import solve_game
+    """Approach an equilibrium, or find it by the linear program; say how close it is."""
+    from overtrick.progress import counting
+    from overtrick.trainers.exact import solve_game
 
-    answer = solve_game(game, plan, iterations)
+    with counting(people, game, iterations) as progress:
+        answer = solve_game(game, plan, iterations, seed, memory, save, progress)
     people.print(
-        f"{answer['game']}: exploitability {answer['exploitability']:.3g} after {iterations} "
-        f"iterations of {plan} in {answer['seconds']:.2f} s; values {answer['values']}"
+        f"{answer['game']}: exploitability {answer['exploitability']:.3g} after "
+        f"{answer['iterations']} iterations of {plan} in {answer['seconds']:.2f} s; "
+        f"values {answer['values']}"
     )
     _result(as_json, **answer)
 
@@ -146,7 +156,7 @@ def best_response(
     as_json: Json = False,
 ) -> None:
     """The most that anyone can win against an opponent, exactly, in each seat."""
-    from overtrick.trainers.solve import best_response_to
+    from overtrick.trainers.exact import best_response_to
 
     answer = best_response_to(game, against)
     values = ", ".join(f"{v:.4f}" for v in answer["values"])
@@ -208,9 +218,24 @@ def dashboard(
 
 
 def _show_rows(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """The table of an evaluation: payoffs before and after each step, beside the best response."""
-    if not rows:
-        return
+    """The table of an evaluation."""
+    if rows and "steps" in rows[0]:
+        _show_adaptation(rows, unit)
+    elif rows:
+        table = Table(*rows[0], title=f"in {unit}s a game")
+        for row in rows:
+            table.add_row(*map(_short, row.values()))
+        people.print(table)
+
+
+def _short(entry: Any) -> str:
+    if isinstance(entry, list):
+        return " ".join(map(_short, entry))
+    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
+
+
+def _show_adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
+    """Payoffs before and after each step, beside the best response."""
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"

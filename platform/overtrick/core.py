@@ -3,7 +3,7 @@
 G games side by side, S seats, R rows that must act now, K facts, A actions, D decisions,
 N information sets, C chance outcomes of one game, M members of a population, F features. In poker
 B betting nodes; in the solvers V nodes of a tree, I of them inner ones, and L legal actions of all
-information sets, one after another; in a network H units of a layer.
+information sets, one after another; in a network H units of a layer; in Chains K buckets.
 """
 
 from __future__ import annotations
@@ -143,6 +143,18 @@ class Enumerable(Game, Protocol):
         """(G,) how many columns of the deal play has revealed to anybody so far."""
 
 
+@runtime_checkable
+class Redealable(Game, Protocol):
+    """A game whose hidden part can be drawn again as one seat has to imagine it."""
+
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        """(R, C) for each row a deal from the rules' distribution, given all that the row sees.
+
+        It knows the turn and nothing else, so nobody can peek at the cards that were dealt. What
+        the others' choices tell is left out: who knows how they play weighs the deals by it.
+        """
+
+
 CHANCE, END = -1, -2  # what Nodes.seat says where nobody acts
 
 
@@ -172,6 +184,33 @@ class Unfolded(Protocol):
 
     def nodes(self, most: int) -> Nodes:
         """The whole tree. Raises Refused before much work if it has more nodes than `most`."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """A zero-sum game of public moves between two seats; chance alone moves what each holds.
+
+    A seat holds one of K buckets and sees no other. At the start, and wherever the round number
+    rises by one, chance moves both buckets: independently of each other by one table a round, or
+    jointly. An end pays seat 0 gain + stake x (2 win - 1), and seat 1 the opposite.
+    """
+
+    name: str
+    unit: str  # of one point of payoff
+    action_names: tuple[str, ...]
+    after: Array  # (B, A) int32 next public node, -1 where illegal; node 0 is the start
+    seat: Array  # (B,) int32 who acts, END at an end
+    round: Array  # (B,) int32 from 0
+    gain: Array  # (B,) float64 points of seat 0 at an end whatever the buckets are; else 0
+    stake: Array  # (B,) float64 points at an end that the buckets decide; 0 where nobody shows
+    start: Array  # (K, K) probability of both seats' first buckets, seat 0's first
+    moves: Array  # (rounds - 1, K, K) from, to; or joint, (rounds - 1, K, K, K, K) both from, to
+    win: Array  # (K, K) probability that seat 0's last bucket beats seat 1's, plus half a tie's
+
+    @property
+    def joint(self) -> bool:
+        """Are the seats' buckets moved together? If not, start is the product of its sums."""
+        return self.moves.ndim == 5
 
 
 class Player(Protocol):

@@ -12,7 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from overtrick.core import Array
+from overtrick.core import CHANCE, END, Array, Nodes
 
 mpl.use("Agg")
 
@@ -21,6 +21,23 @@ OPPONENTS = "opponents"
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright palette: told apart by colour-blind readers too."""
+
+
+ITERATIONS = "solver_iterations"
+"""The metric that says how far the solvers of a run have come."""
+
+
+EVALUATIONS = "evaluations"
+"""The metric that counts the genomes that an evolution has had scored."""
+
+CHANCES = 2  # outcomes of chance that a picture of a tree shows
+
+FEW_SETS = 40  # information sets that still fit in a picture
+
+
+def gap_name(plan: str, unit: str) -> str:
+    """The metric of a plan's exploitability, with its unit; MLflow takes no plus sign."""
+    return f"exploitability_{unit.replace(' ', '_')}/{plan.replace('+', '_plus')}"
 
 
 def payoff_name(stranger: str, step: int, unit: str) -> str:
@@ -49,6 +66,98 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
         axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
     axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
     axis.legend()
+    return figure
+
+
+def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+    """Exploitability of every plan by iteration, beside the slopes of the published rates.
+
+    1 / sqrt(T) bounds every variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
+    Tammelin et al. 2015; Brown and Sandholm 2019); 1 / T is what CFR+ and discounted CFR often
+    come near to in practice.
+    """
+    figure, (axis,) = _panels(1)
+    start = gap_name("", unit)
+    plans = [name for name in history[-1][1] if name.startswith(start)]
+    reached = [m[ITERATIONS] for _, m in history]
+    for k, name in enumerate(plans):
+        colour, line = COLOURS[k % len(COLOURS)], ("-", "-.")[k // len(COLOURS) % 2]
+        gaps = [m[name] for _, m in history]
+        axis.plot(reached, gaps, line, color=colour, label=name.removeprefix(start))
+    worst = max(m[name] for name in plans for _, m in history[:1])
+    for power, style in ((-0.5, "--"), (-1.0, ":")):
+        rate = [worst * (t / reached[0]) ** power for t in reached]
+        axis.plot(reached, rate, color="black", ls=style, lw=1, label=f"slope {power:g}")
+    axis.set(xscale="log", yscale="log", xlabel="iterations", ylabel=f"exploitability, {unit}")
+    axis.legend(fontsize=7)
+    return figure
+
+
+def progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+    """Exploitability of the best genome and step size by evaluation (Samothrakis 2011, Fig. 6)."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    evaluations = [m[EVALUATIONS] for _, m in history]
+    gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
+    labels = ((gap, f"exploitability, {unit}"), ("step_size", "step size"))
+    for axis, (name, label) in zip(figure.subplots(1, 2), labels, strict=True):
+        axis.plot(evaluations, [m[name] for _, m in history], color=COLOURS[0])
+        axis.set(yscale="log", xlabel="evaluations", ylabel=label)
+    return figure
+
+
+def strategy(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:
+    """What a strategy (N, A) does in each situation (N,), a bar each."""
+    figure = Figure(figsize=(7, 1 + 0.25 * len(situations)), layout="constrained")
+    axis = figure.subplots()
+    left = np.zeros(len(situations))
+    for a, action in enumerate(actions):
+        axis.barh(situations, sigma[:, a], left=left, color=COLOURS[a % 7], label=action)
+        left += sigma[:, a]
+    axis.invert_yaxis()
+    axis.set(xlabel="probability", xlim=(0, 1))
+    figure.legend(loc="outside upper right", ncols=len(actions))
+    return figure
+
+
+def game_tree(nodes: Nodes, probability: Array, actions: Sequence[str]) -> Figure:
+    """The first nodes of a tree down to an end, with what a strategy does at each (Fig. 3).
+
+    probability: (V,) of the edge into each node. Chance is grey, a seat has its colour, and an
+    edge is as wide as it is probable.
+    """
+    below = np.bincount(nodes.parent[1:], minlength=len(nodes.parent))
+    first = 1 + np.cumsum(below) - below
+    place: dict[int, tuple[float, int]] = {}
+
+    def visit(node: int, depth: int) -> float:
+        shown = range(first[node], first[node] + below[node])
+        if nodes.seat[node] == CHANCE:
+            shown = shown[:CHANCES]
+        across = [visit(child, depth + 1) for child in shown]
+        x = sum(across) / len(across) if across else float(sum(y < 0 for _, y in ends))
+        place[node] = (x, -depth)
+        if not across:
+            ends.append((x, -depth))
+        return x
+
+    ends: list[tuple[float, int]] = []
+    visit(0, 0)
+    figure = Figure(figsize=(max(6.4, 0.7 * len(ends)), 4), layout="constrained")
+    axis = figure.subplots()
+    for node, (x, y) in place.items():
+        above = int(nodes.parent[node])
+        if above >= 0:
+            x0, y0 = place[above]
+            axis.plot([x0, x], [y0, y], color="black", lw=0.3 + 2 * probability[node], zorder=1)
+            said = "" if nodes.seat[above] == CHANCE else actions[nodes.edge[node]] + " "
+            axis.text((x0 + x) / 2, (y0 + y) / 2, f"{said}{probability[node]:.2f}", fontsize=6)
+        seat = int(nodes.seat[node])
+        colour = "lightgrey" if seat < 0 else COLOURS[seat % len(COLOURS)]
+        axis.scatter([x], [y], color=colour, zorder=2, s=60, marker="s" if seat == END else "o")
+        if seat == END:
+            paid = " ".join(f"{points:+g}" for points in nodes.gain[node])
+            axis.text(x, y - 0.15, paid, fontsize=6, ha="center", va="top")
+    axis.axis("off")
     return figure
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.networks import unprefixed
-from overtrick.policies import Network
+from overtrick.policies import Network, Tabular
 
 FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
@@ -24,7 +24,7 @@ WEIGHTS, CARD = "weights.safetensors", "model.json"
 class Model:
     """What training leaves behind."""
 
-    weights: dict[str, Array]  # by name: policy.w0, ..., critic.w0, ...
+    weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; or sigma (N, A)
     game: str
     job: dict[str, Any]  # the whole job, defaults filled in
 
@@ -69,9 +69,34 @@ def load(folder: Path, game: str | None = None) -> Model:
     return Model(weights, card["game"], card["job"])
 
 
-def network(folder: Path, game: Game) -> Network:
+def policy(folder: Path, game: Any) -> Mixed:
     """The policy of a stored model, for a game that it fits. Raises Refused."""
-    weights = unprefixed("policy", load(folder, game.name).weights)
+    weights = load(folder, game.name).weights
+    if "sigma" in weights:
+        return _tabular(weights["sigma"], folder, game)
+    return _network(unprefixed("policy", weights), folder, game)
+
+
+def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
+    sets = getattr(game, "infosets", None)  # a game that lays out its own tree counts them there
+    if sigma.ndim != 2 or sigma.shape != (sets or len(sigma), game.actions):
+        raise Refused(
+            f"the strategy in {folder} is {sigma.shape}, but {game.name} has {sets} information "
+            f"sets and {game.actions} actions: was it solved with other options?"
+        )
+    sums = sigma.sum(axis=1)
+    wrong = np.flatnonzero(~(np.abs(sums - 1) < 1e-6) | (sigma < 0).any(axis=1))
+    if len(wrong):
+        raise Refused(
+            f"the strategy in {folder} is damaged: row {wrong[0]} must be probabilities with sum "
+            f"1, but sums to {sums[wrong[0]]:.6g}; solve again or restore it"
+        )
+    return Tabular(sigma)
+
+
+def _network(weights: dict[str, Array], folder: Path, game: Any) -> Network:
+    if not isinstance(game, Game):
+        raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
     inputs = game.features(game.turn(game.start(game.deal(1, np.random.default_rng(0))))).shape[1]
     layers = [weights.get(f"w{k}") for k in range(len(weights) // 2)]
     wide = [w.shape for w in layers if w is not None]

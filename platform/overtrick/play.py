@@ -23,8 +23,11 @@ def play(
     games: how many to deal, or the deals (G, C) themselves. seating (G, S): which policy sits
     in each seat of each game; by default policy s sits in seat s. watch: the policies whose
     decisions are kept, all by default. Every policy draws from a generator of its own, so that
-    what one does never changes another's luck. Raises ValueError if an action is illegal.
+    what one does never changes another's luck. Raises ValueError if an action is illegal, or if
+    nobody is there to sit in a seat.
     """
+    if seating is None and len(policies) != game.seats:
+        raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
     deal_rng, *their_rngs = rng.spawn(1 + len(policies))
     deals = game.deal(games, deal_rng) if isinstance(games, int) else games
     state = game.start(deals)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -76,8 +77,25 @@ class Bar:
         self._bar.stop()
 
 
+@contextmanager
+def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar for work that says how much of `total` is done; nothing where there is no terminal."""
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
 def _told(metrics: Mapping[str, float]) -> str:
-    """The payoffs against strangers after the last step, shortly."""
+    """The payoffs against strangers after the last step, or exploitabilities, shortly."""
+    gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
+    if gaps:
+        return " ".join(f"{plan} {gap:.2g}" for plan, gap in gaps)
     last = last_steps([(0, metrics)])
     return " ".join(
         f"{stranger} {number:.2f}"

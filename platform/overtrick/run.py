@@ -132,7 +132,7 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
     game = games.make(job.game.name, **job.game.options)
-    model.network(folder, game)  # refuses weights of another shape
+    model.policy(folder, game)  # refuses weights of another shape
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     crew = hire(workers)

@@ -3,4 +3,16 @@
 A bench is a module here with `run() -> Result`, named in `NAMES`; pytest collects none of it.
 """
 
-NAMES = ("leduc_play", "cfr_plus_leduc", "exploitability_leduc", "ray_overhead", "demo_memory")
+NAMES = (
+    "leduc_play",
+    "cfr_plus_leduc",
+    "cfr_plus_kuhn",
+    "cfr_plus_leduc_unfolded",
+    "cfr_plus_liars_dice",
+    "exploitability_leduc",
+    "mccfr_leduc",
+    "growth_one_card",
+    "search_rate",
+    "ray_overhead",
+    "demo_memory",
+)

@@ -54,6 +54,7 @@ DOORS = {
     "ray.job_submission": {"submit.py"},
     "mlflow": {"track.py", "served.py"},
     "pyarrow": {"store.py"},
+    "pyspiel": {"games/openspiel.py"},
 }
 """The outside world, and the files that may speak to it."""
 

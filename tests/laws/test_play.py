@@ -15,11 +15,17 @@ from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 
 GAMES = overtrick.names()
+FOR_TWO = [name for name in GAMES if overtrick.make(name).seats == 2]
 CALL, RAISE, FOLD, CHECK = range(4)  # leduc's actions
 
 
 @pytest.fixture(params=GAMES)
 def unrolled(request, whole):
+    return whole(request.param)
+
+
+@pytest.fixture(params=FOR_TWO)
+def for_two(request, whole):
     return whole(request.param)
 
 
@@ -96,7 +102,7 @@ def test_a_reward_is_what_came_between_a_decision_and_the_next(rng):
 
 def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     game, tree = unrolled
-    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    batch = play(game, [Uniform()] * game.seats, 300, rng).batch
     owner = batch.game * game.seats + batch.seat
     assert (np.diff(owner) >= 0).all()
     later = owner[1:] == owner[:-1]
@@ -111,7 +117,7 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
 
 def test_last_marks_the_final_decision_of_each_seat_of_each_game(unrolled, rng):
     game, _ = unrolled
-    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    batch = play(game, [Uniform()] * game.seats, 300, rng).batch
     owner = batch.game * game.seats + batch.seat
     _, finals = np.unique(owner[::-1], return_index=True)
     assert np.array_equal(np.flatnonzero(batch.last), np.sort(len(owner) - 1 - finals))
@@ -119,7 +125,7 @@ def test_last_marks_the_final_decision_of_each_seat_of_each_game(unrolled, rng):
 
 def test_the_rewards_of_a_seat_sum_to_its_payoff(unrolled, rng):
     game, _ = unrolled
-    played = play(game, [Uniform(), Uniform()], 300, rng)
+    played = play(game, [Uniform()] * game.seats, 300, rng)
     batch = played.batch
     owner = batch.game * game.seats + batch.seat
     total = np.bincount(owner, batch.reward, minlength=played.payoff.size)
@@ -143,7 +149,7 @@ def test_actions_are_legal_and_logp_is_theirs(unrolled, rng):
     sigma = np.stack([rng.dirichlet(np.ones(tree.legal.shape[1])) for _ in range(tree.infosets)])
     sigma = np.where(tree.legal, sigma, 0)
     sigma /= sigma.sum(axis=1, keepdims=True)
-    batch = play(game, [Tabular(sigma), Uniform()], 300, rng).batch
+    batch = play(game, [Tabular(sigma), *[Uniform()] * (game.seats - 1)], 300, rng).batch
     rows = np.arange(len(batch))
     assert batch.legal[rows, batch.action].all()
     zero = batch.seat == 0
@@ -171,8 +177,8 @@ def test_a_note_stays_with_its_decision(whole, rng):
     assert played.batch.action.tolist() == [RAISE, RAISE, CALL, CALL] * 4
 
 
-def test_the_same_seed_plays_the_same_games(unrolled):
-    game, tree = unrolled
+def test_the_same_seed_plays_the_same_games(for_two):
+    game, tree = for_two
     policies = [Uniform(), Tabular(tree.uniform())]
     seating = random_seating(100, np.random.default_rng(2))
     one, two = (play(game, policies, 100, np.random.default_rng(1), seating) for _ in range(2))
@@ -185,14 +191,14 @@ def test_the_same_seed_plays_the_same_games(unrolled):
 def test_deals_can_be_given(unrolled, rng):
     game, tree = unrolled
     deals, probability = game.every_deal()
-    a, b = pure(tree, rng), pure(tree, rng)
-    payoff = play(game, [a, b], deals, rng).payoff
-    exact = value.expected(tree, value.sigma_of(tree, [a, b]))
+    policies = [pure(tree, rng) for _ in range(game.seats)]
+    payoff = play(game, policies, deals, rng).payoff
+    exact = value.expected(tree, value.sigma_of(tree, policies))
     assert np.allclose(probability @ payoff, exact, atol=1e-12, rtol=0)
 
 
-def test_exchanged_seats_exchange_the_policies(unrolled, rng):
-    game, tree = unrolled
+def test_exchanged_seats_exchange_the_policies(for_two, rng):
+    game, tree = for_two
     a, b = pure(tree, rng), pure(tree, rng)
     deals = game.deal(200, rng)
     first = rng.integers(2, size=200)
@@ -208,8 +214,8 @@ def test_exchanged_seats_exchange_the_policies(unrolled, rng):
         assert np.array_equal(mixed.batch.seat[ours], expected.batch.seat[theirs])
 
 
-def test_only_watched_policies_leave_decisions(unrolled):
-    game, _ = unrolled
+def test_only_watched_policies_leave_decisions(for_two):
+    game, _ = for_two
     seating = random_seating(100, np.random.default_rng(4))
     policies = [Uniform(), Uniform()]
 
@@ -251,6 +257,12 @@ def test_policies_that_act_at_once_draw_from_generators_of_their_own(whole):
     assert answers[0] == answers[1]
 
 
+def test_every_seat_needs_a_policy(whole, rng):
+    game, _ = whole("kuhn_three")
+    with pytest.raises(ValueError, match="3 seats, for 2 policies"):
+        play(game, [Uniform(), Uniform()], 5, rng)
+
+
 def test_an_illegal_action_stops_play(whole, rng):
     game, _ = whole("leduc")
 
@@ -264,8 +276,8 @@ def test_an_illegal_action_stops_play(whole, rng):
         play(game, [Cheat(), Uniform()], 5, rng)
 
 
-def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(unrolled, rng):
-    game, tree = unrolled
+def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(for_two, rng):
+    game, tree = for_two
     policy = pure(tree, rng)
     won, mean = duplicate(game, policy, policy, 100, rng)
     assert won.shape == (100, 2)
@@ -273,14 +285,14 @@ def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(unrolled, rn
     assert not mean.any()
 
 
-def test_duplicate_play_is_fair_to_equal_policies(unrolled, rng):
-    game, _ = unrolled
+def test_duplicate_play_is_fair_to_equal_policies(for_two, rng):
+    game, _ = for_two
     _, mean = duplicate(game, Uniform(), Uniform(), 4000, rng)
     assert abs(mean.mean()) < 5 * mean.std(ddof=1) / np.sqrt(len(mean))
 
 
-def test_duplicate_play_gives_the_opponent_the_opposite(unrolled, rng):
-    game, tree = unrolled
+def test_duplicate_play_gives_the_opponent_the_opposite(for_two, rng):
+    game, tree = for_two
     a, b = pure(tree, rng), pure(tree, rng)
     won, mean = duplicate(game, a, b, 100, np.random.default_rng(6))
     lost, minus = duplicate(game, b, a, 100, np.random.default_rng(6))

@@ -8,10 +8,13 @@ import numpy as np
 import pyspiel
 import pytest
 
+from overtrick.core import END
+from overtrick.games.openspiel import tabular_policy, twin_words
 from overtrick.solvers import cfr, value
 
 TWINS = {
     "kuhn": ("kuhn_poker", "kuhn", {}),
+    "three": ("kuhn_poker(players=3)", "kuhn_three", {}),
     "folded": ("leduc_poker(suit_isomorphism=true)", "leduc_textbook", {}),
     "unfolded": ("leduc_poker", "leduc_textbook", {"fold": False}),
 }
@@ -20,21 +23,16 @@ TWINS = {
 
 @dataclass
 class Twins:
-    """A game of OpenSpiel and ours, walked through together."""
+    """A game of OpenSpiel and ours, node by node the same."""
 
     theirs: pyspiel.Game
-    game: object
     tree: object
-    nodes: int  # of their tree
-    words: list  # (N,) their string for each of our information sets
+    their_tree: object
+    words: tuple  # (N,) their string for each of our information sets
 
     def policy(self, sigma):
         """A strategy (N, A) as OpenSpiel takes it."""
-        table = {
-            word: [(a, float(p)) for a, p in enumerate(row) if legal[a]]
-            for word, row, legal in zip(self.words, sigma, self.tree.legal, strict=True)
-        }
-        return pyspiel.TabularPolicy(table)
+        return tabular_policy(self.words, self.tree.legal, sigma)
 
     def sigma(self, policy):
         """A policy of OpenSpiel's as a strategy (N, A)."""
@@ -43,40 +41,6 @@ class Twins:
             for action, p in policy.get_state_policy(word):
                 sigma[row, action] = p
         return sigma
-
-
-def walk(theirs, tree):
-    """Every history of both trees side by side, and their words for our information sets.
-
-    Actions have the same numbers in both games. Chance outcomes come in the same order: the
-    cards from the lowest rank up, hole card of seat 0 first.
-    """
-    words = [None] * tree.infosets
-    todo, nodes = [(theirs.new_initial_state(), 0)], 0
-    while todo:
-        state, node = todo.pop()
-        nodes += 1
-        children = np.arange(tree.first[node], tree.first[node] + tree.children[node])
-        if state.is_terminal():
-            assert tree.seat[node] == -2
-            assert np.abs(np.array(state.returns()) - gain_on_the_way(tree, node)).max() < 1e-12
-            continue
-        if state.is_chance_node():
-            assert tree.seat[node] == -1
-            outcomes, chances = zip(*state.chance_outcomes(), strict=True)
-            assert np.abs(tree.chance[children] - chances).max() < 1e-15
-            todo += [(state.child(o), int(c)) for o, c in zip(outcomes, children, strict=True)]
-            continue
-        assert tree.seat[node] == state.current_player()
-        assert tree.edge[children].tolist() == state.legal_actions()
-        word = state.information_state_string()
-        row = tree.infoset[node]
-        assert words[row] in (None, word)
-        words[row] = word
-        todo += [
-            (state.child(a), int(c)) for a, c in zip(state.legal_actions(), children, strict=True)
-        ]
-    return nodes, words
 
 
 def gain_on_the_way(tree, node):
@@ -91,9 +55,10 @@ def gain_on_the_way(tree, node):
 @pytest.fixture(scope="module", params=TWINS)
 def twins(request, whole):
     theirs, ours, options = TWINS[request.param]
-    game, tree = whole(ours, **options)
-    theirs = pyspiel.load_game(theirs)
-    return Twins(theirs, game, tree, *walk(theirs, tree))
+    door, their_tree = whole(f"openspiel/{theirs}")
+    _, tree = whole(ours, **options)
+    words = twin_words(their_tree, door.words, tree)
+    return Twins(pyspiel.load_game(theirs), tree, their_tree, words)
 
 
 def some_strategies(tree, rng, count=5):
@@ -108,9 +73,15 @@ def some_strategies(tree, rng, count=5):
 
 
 def test_the_trees_are_the_same_node_by_node(twins):
-    assert twins.nodes == twins.tree.nodes
-    assert None not in twins.words
-    assert len(set(twins.words)) == twins.tree.infosets
+    """Their tree is OpenSpiel's by test_openspiel_door.py. Actions have the same numbers in both
+    games; cards come from the lowest rank up, hole card of seat 0 first."""
+    ours, theirs = twins.tree, twins.their_tree
+    for name in ("parent", "edge", "seat"):
+        assert np.array_equal(getattr(ours, name), getattr(theirs, name))
+    assert np.abs(ours.chance - theirs.chance).max() < 1e-15
+    for end in np.flatnonzero(ours.seat == END):
+        assert np.abs(gain_on_the_way(ours, end) - theirs.gain[end]).max() < 1e-12
+    assert len(set(twins.words)) == len(twins.words) == ours.infosets
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from overtrick import games as registry
 from overtrick.core import Batch
-from overtrick.learners.returns import advantages, discounted
+from overtrick.learners.returns import advantages, discounted, less_others_mean
 from overtrick.policies import Uniform, draw
 from overtrick.solvers import cfr, value
 
@@ -286,3 +286,17 @@ def test_advantages_with_lambda_one_are_returns_less_the_baseline(rng):
     values = rng.normal(size=len(batch))
     gap = advantages(batch, values, 0.97, 1.0) - (discounted(batch, 0.97) - values)
     assert np.abs(gap).max() < 1e-12
+
+
+def test_the_others_mean_is_a_baseline_that_leaves_each_game_out(rng):
+    """Written out as a loop; and so the mean of the gradient stays what it was."""
+    advantage = rng.normal(size=60)
+    infoset, member = rng.integers(0, 4, 60), np.repeat(np.arange(3), 20)
+    less = less_others_mean(advantage, infoset, member, 2.0)
+    for d in range(60):
+        others = (infoset == infoset[d]) & (member == member[d])
+        others[d] = False
+        baseline = advantage[others].sum() / (others.sum() + 2.0)
+        assert abs(less[d] - (advantage[d] - baseline)) < 1e-12
+    advantage[7] += 100  # a game's own return is not in its own baseline
+    assert abs(less_others_mean(advantage, infoset, member, 2.0)[7] - less[7] - 100) < 1e-9

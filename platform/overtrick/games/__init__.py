@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from overtrick.core import Enumerable, Mixed, Refused, nearest
+from overtrick.core import Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
+from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
 from overtrick.games.poker.game import Poker
 
@@ -22,13 +23,23 @@ def names() -> tuple[str, ...]:
     return tuple(_GAMES)
 
 
-def make(name: str, /, **options: Any) -> Enumerable:
+def make(name: str, /, **options: Any) -> Any:
     """A game by its name; options are those of its class, such as fold=False for poker.
 
-    Raises Refused with the nearest name if there is none such, or if an option is unknown.
+    openspiel/NAME is any game of OpenSpiel, its parameters in the name as OpenSpiel writes them:
+    a core.Unfolded; all others are core.Game, and Enumerable if they are small. Raises Refused
+    with the nearest name if there is none such, or if an option is unknown.
     """
+    door, slash, theirs = name.partition("/")
+    if slash and door == "openspiel":
+        if options:
+            raise Refused(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
+        return OpenSpiel(theirs)
     if name not in _GAMES:
-        raise Refused(f"unknown game '{name}': did you mean '{nearest(name, _GAMES)}'?")
+        near = nearest(name, _GAMES)
+        raise Refused(
+            f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
+        )
     try:
         return _GAMES[name](**options)
     except TypeError as error:

@@ -51,6 +51,9 @@ class Matrix:
     def deal(self, games: int, rng: Generator) -> Deals:
         return np.zeros((games, 0), np.int64)
 
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        return np.zeros((len(turn), 0), np.int64)
+
     def start(self, deals: Deals) -> Choices:
         return Choices(np.full((len(deals), self.seats), -1))
 
@@ -75,6 +78,10 @@ class Matrix:
     def features(self, turn: Turn) -> Array:
         """(R, 2) the seat, one-hot."""
         return np.eye(self.seats, dtype=np.float32)[turn.seat]
+
+    def brief(self, turn: Turn) -> Array:
+        """(R, 0) nothing: a seat knows nothing that could tell two situations apart."""
+        return np.zeros((len(turn), 0))
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the name of each row's seat: there are no cards."""

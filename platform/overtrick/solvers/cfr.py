@@ -127,10 +127,7 @@ def _run(  # type: ignore[no-untyped-def]
     value = gain.copy()  # ends keep what they gain
     for t in range(done + 1, done + iterations + 1):
         weight = float(t) ** average
-        keep_above = 1.0 if positive == np.inf else t**positive / (t**positive + 1)
-        keep_below = 1.0 if negative == np.inf else 0.0
-        if np.isfinite(negative):
-            keep_below = t**negative / (t**negative + 1)
+        keep_above, keep_below = _kept(positive, t), _kept(negative, t)
         for who in range(seats):
             _regrets(walk, chance, gain[who], sigma, realised, who, value[who], regret)
             mine = rows[bounds[who] : bounds[who + 1]]
@@ -141,6 +138,14 @@ def _run(  # type: ignore[no-untyped-def]
                 _match(mine, start, past, regret, sigma, realised, keep_above, keep_below)
         if not alternate:
             _match(rows, start, past, regret, sigma, realised, keep_above, keep_below)
+
+
+@njit(cache=True)
+def _kept(power, t):  # type: ignore[no-untyped-def]
+    """t^power / (t^power + 1), in a form that cannot overflow; inf and -inf from the start."""
+    if np.isinf(power):
+        return 1.0 if power > 0 else 0.0
+    return 1 / (1 + float(t) ** -power)
 
 
 @njit(cache=True)

@@ -77,8 +77,8 @@ class Tree(Nodes):
 def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
     """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
 
-    Raises Refused if it would not fit, ValueError if a seat forgets what it knew or did: the
-    solvers need perfect recall.
+    Raises Refused if it would not fit, or if a seat forgets what it knew or did: the solvers need
+    perfect recall.
     """
     budget = psutil.virtual_memory().available if memory is None else memory
     most = budget // NODE_BYTES
@@ -90,7 +90,7 @@ def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
 
 
 def grow(nodes: Nodes, name: str) -> Tree:
-    """The tree of some nodes. Raises ValueError for imperfect recall; name is said in errors."""
+    """The tree of some nodes. Raises Refused for imperfect recall; name is said in errors."""
     assert nodes.turn.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
     first = (1 + np.cumsum(children) - children).astype(np.int32)
@@ -98,12 +98,12 @@ def grow(nodes: Nodes, name: str) -> Tree:
     start = (np.cumsum(choices) - choices).astype(np.int32)
     acts = nodes.seat >= 0
     if (children[acts] != choices[nodes.infoset[acts]]).any():
-        raise ValueError(f"{name}: the legal actions differ within one information set")
+        raise Refused(f"{name}: the legal actions differ within one information set")
     sequence, past, stage, sound = _recall(
         nodes.seats, nodes.parent, nodes.seat, nodes.infoset, first, start
     )
     if not sound:
-        raise ValueError(f"{name}: a seat forgets what it knew or did (imperfect recall)")
+        raise Refused(f"{name}: a seat forgets what it knew or did (imperfect recall)")
     return Tree(
         **vars(nodes),
         first=first,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from overtrick.core import CHANCE, Array, Mixed
+from overtrick.core import CHANCE, Array, Mixed, Refused
 from overtrick.solvers.tree import Tree
-from overtrick.solvers.walk import others_reach, plan
+from overtrick.solvers.walk import others_reach, plan, realise
 
 
 def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
@@ -22,7 +22,25 @@ def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
     for seat, policy in enumerate(policies):
         rows = tree.turn.seat == seat
         sigma[rows] = policy.probs(tree.turn)[rows]
+    check(tree, sigma)
     return sigma
+
+
+def check(tree: Tree, sigma: Array) -> None:
+    """Raise Refused unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
+    if sigma.shape != tree.legal.shape:
+        raise Refused(
+            f"a strategy for another game: it is {sigma.shape}, this game has {tree.infosets} "
+            f"information sets and {tree.legal.shape[1]} actions"
+        )
+    sums = np.where(tree.legal, sigma, 0).sum(axis=1)
+    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma > 0) & ~tree.legal)).any(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise Refused(
+            f"row {row} of a strategy must be probabilities of legal actions with sum 1, "
+            f"not {sigma[row].tolist()}"
+        )
 
 
 def expected(tree: Tree, sigma: Array) -> Array:
@@ -44,8 +62,10 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
 
     Returns the value in points and sigma with the seat's rows replaced by a pure best reply
     (the first of equals; where the others never let it come, its first legal action). Works
-    up from the seat's last decisions to its first, which perfect recall makes sound.
+    up from the seat's last decisions to its first, which perfect recall makes sound. Raises
+    Refused if sigma is no strategy of this tree.
     """
+    check(tree, sigma)
     flat = tree.flat(sigma)
     worth, best = _best_response(tree, flat, plan(tree, flat), seat)
     reply = flat.copy()
@@ -96,12 +116,32 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
 
 
 def nash_conv(tree: Tree, sigma: Array) -> float:
-    """Sum over the seats of what a best response gains over sigma; 0 at an equilibrium."""
+    """Sum over the seats of what a best response gains over sigma; 0 at an equilibrium.
+
+    Raises Refused if sigma is no strategy of this tree.
+    """
+    check(tree, sigma)
     flat = tree.flat(sigma)
     realised = plan(tree, flat)
     values = _expected(tree.walk, tree.chance, tree.gain, flat)
     best = [_best_response(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
     return sum(b - float(v) for b, v in zip(best, values, strict=True))
+
+
+def expecteds(tree: Tree, sigmas: Array) -> Array:
+    """(M, S) points of each seat under each of M strategies (M, N, A)."""
+    flats = np.ascontiguousarray(sigmas[:, tree.legal])
+    return _expecteds(tree.walk, tree.chance, tree.gain, flats)
+
+
+def nash_convs(tree: Tree, sigmas: Array) -> Array:
+    """(M,) NashConv of M strategies (M, N, A) in one call; what they are is not checked."""
+    rows = np.argsort(tree.stage, kind="stable")
+    return _nash_convs(
+        tree.walk, tree.stages, tree.chance, tree.gain, np.ascontiguousarray(tree.gain.T),
+        np.ascontiguousarray(sigmas[:, tree.legal]), rows, np.append(tree.start, len(tree.owner)),
+        tree.past,
+    )  # fmt: skip
 
 
 def exploitability(tree: Tree, sigma: Array) -> float:
@@ -122,6 +162,28 @@ def _edge_probability(parent, edge, seat, infoset, chance, sigma):  # type: igno
         if seat[above] >= 0:
             probability[node] = sigma[infoset[above], edge[node]]
     return probability
+
+
+@njit(cache=True)
+def _nash_convs(walk, stages, chance, gain, gains, flats, rows, start, past):  # type: ignore[no-untyped-def]
+    gaps = np.zeros(len(flats))
+    realised = np.ones(1 + flats.shape[1])
+    for m in range(len(flats)):
+        realise(rows, start, past, flats[m], realised)
+        values = _expected(walk, chance, gain, flats[m])
+        for who in range(len(gains)):
+            best = np.arange(flats.shape[1])
+            worth = _respond(stages[who], chance, gains[who], flats[m], realised, start, who, best)
+            gaps[m] += worth - values[who]
+    return gaps
+
+
+@njit(cache=True)
+def _expecteds(walk, chance, gain, flats):  # type: ignore[no-untyped-def]
+    values = np.empty((len(flats), gain.shape[1]))
+    for m in range(len(flats)):
+        values[m] = _expected(walk, chance, gain, flats[m])
+    return values
 
 
 @njit(cache=True)

@@ -58,7 +58,7 @@ def towards_root(tree: Tree, rank: Array) -> Walk:
     of a depth-first walk.
     """
     inner = np.flatnonzero(tree.children > 0)
-    depth, luck = _down(tree.parent, tree.seat, tree.chance)
+    depth, luck = down(tree.parent, tree.seat, tree.chance)
     inner = inner[np.lexsort((inner, -depth[inner], -rank[inner]))].astype(np.int32)
     acts = tree.seat[inner] >= 0
     start = np.zeros(len(inner), np.int32)
@@ -82,20 +82,21 @@ def plan(tree: Tree, flat: Array) -> Array:
     (the realisation plan of Koller, Megiddo and von Stengel 1996).
     """
     realised = np.ones(1 + len(flat))
-    _realise(np.argsort(tree.stage, kind="stable"), tree.start, tree.past, flat, realised)
+    rows = np.argsort(tree.stage, kind="stable")
+    realise(rows, np.append(tree.start, len(flat)), tree.past, flat, realised)
     return realised
 
 
 @njit(cache=True)
-def _realise(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
+def realise(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
+    """Fill a plan; rows: a seat's earlier information sets stand before its later ones."""
     for row in rows:
-        stop = start[row + 1] if row + 1 < len(start) else len(flat)
-        for place in range(start[row], stop):
+        for place in range(start[row], start[row + 1]):
             realised[1 + place] = realised[past[row]] * flat[place]
 
 
 @njit(cache=True)
-def _down(parent, seat, chance):  # type: ignore[no-untyped-def]
+def down(parent, seat, chance):  # type: ignore[no-untyped-def]
     """Each node's depth and the probability that chance lets it come."""
     depth = np.zeros(len(parent), np.int32)
     luck = np.ones(len(parent))

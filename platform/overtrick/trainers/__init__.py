@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import exploit, meta
+from overtrick.trainers import coevolve, exploit, meta, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -24,7 +24,11 @@ class Page:
 
 
 TRAINERS = {
+    "coevolve": Page(
+        coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge
+    ),
     "exploit": Page(exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge),
     "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge),
+    "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge),
 }
 JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

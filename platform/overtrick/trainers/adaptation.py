@@ -11,7 +11,14 @@ from numpy.random import Generator
 from overtrick.core import Array, Enumerable, Game, Mixed, Policy
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict, repeat
-from overtrick.learners.returns import Sample, Tensors, advantages, discounted, of_games
+from overtrick.learners.returns import (
+    Sample,
+    Tensors,
+    advantages,
+    discounted,
+    less_others_mean,
+    of_games,
+)
 from overtrick.play import play, random_seating
 from overtrick.policies import (
     Crowd,
@@ -24,6 +31,10 @@ from overtrick.policies import (
 )
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree
+
+
+PRIOR_GAMES = 3.0
+"""Games at an information set after which a sample knows the baseline better than the critic."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,8 @@ def meet(
     """M learners (weights with leading axis M) play so many games each, in random seats.
 
     opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
-    discount and lambda of the advantages over the critic's baseline; merge is `of_games`'s.
+    discount and lambda of the advantages over the critic's baseline, to which the sample adds its
+    own where information sets are numbered; merge is `of_games`'s.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
@@ -67,6 +79,8 @@ def meet(
         logits = forward(tensors(params), stacked)[member, slot]
         logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
     advantage = advantages(batch, predict(critic, features), gamma, lam)
+    if batch.infoset is not None:
+        advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES)
     sample = of_games(batch, features, logp, advantage, games, member, members, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from overtrick import games
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
-from overtrick.core import Mixed, Refused
+from overtrick.core import Game, Mixed, Refused
 from overtrick.figures import payoff_name
 from overtrick.policies import Weights
 from overtrick.solvers import value
@@ -85,15 +85,21 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
 _cache: dict[str, Any] = {}
 
 
-def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
+def known(choice: GameChoice) -> tuple[Any, Tree]:
     """A game and its tree, kept by each process."""
     key = choice.model_dump_json()
     if key not in _cache:
         game = games.make(choice.name, **choice.options)
-        if game.seats != 2:
-            raise Refused(f"{game.name} has {game.seats} seats: this trainer needs 2")
         _cache[key] = game, build(game)
     return _cache[key]
+
+
+def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
+    """The same, of a game that two can play. Raises Refused for another."""
+    game, tree = known(choice)
+    if game.seats != 2 or not isinstance(game, Game):
+        raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
+    return game, tree
 
 
 def opponent_of(choice: GameChoice, name: str) -> Mixed:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick import figures, games
+from overtrick import figures
 from overtrick.config import Count, Job, Positive, Section, Share
 from overtrick.core import Array
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
@@ -185,8 +185,8 @@ class MetaTrainer:
 
 
 def check(job: MetaJob) -> None:
-    """Raise Refused for opponents that do not exist."""
-    game = games.make(job.game.name, **job.game.options)
+    """Raise Refused for a game that two do not play, or opponents that do not exist."""
+    game, _ = game_and_tree(job.game)
     for name in job.evaluate.strangers:
         strangers.check(name, game)
 

@@ -21,7 +21,7 @@ def names(game: Enumerable) -> list[str]:
 def check(name: str, game: Enumerable) -> None:
     """Raise Refused if there is no such opponent, without making it."""
     if _is_model(name):
-        model.network(Path(name), game)
+        model.policy(Path(name), game)
     elif name not in names(game):
         near = nearest(name, names(game))
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
@@ -35,7 +35,7 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     """
     check(name, game)
     if _is_model(name):
-        return model.network(Path(name), game)
+        return model.policy(Path(name), game)
     if name == "random":
         return Uniform()
     if name == "cfr":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,7 @@ class Poker:
 
     A deal has C = S + board columns, the seats' hole cards first. With `fold` (suit symmetry
     folded) a card is its rank; without, card c has rank c // suits and seats see c itself.
+    `ranks` replaces the number of ranks in the rules, named 1, 2, ... from the lowest.
 
     Facts: hole card; board card, -1 before it is turned; chips that the seat and the other
     seats together have in the pot; betting round; node of the betting table.
@@ -40,9 +41,15 @@ class Poker:
 
     facts = FACTS
 
-    def __init__(self, rules: Rules, fold: bool = True) -> None:
+    def __init__(self, rules: Rules, fold: bool = True, ranks: int | None = None) -> None:
         if not isinstance(fold, bool):
             raise TypeError(f"fold must be true or false, not {fold!r}")
+        if ranks is not None:
+            if type(ranks) is not int or ranks < 1:
+                raise TypeError(f"ranks must be a number of ranks, not {ranks!r}")
+            if ranks != rules.ranks:
+                names = tuple(str(rank) for rank in range(1, ranks + 1))
+                rules = replace(rules, ranks=ranks, rank_names=names)
         self.rules = rules
         self.fold = fold
         self.name = rules.name
@@ -75,6 +82,28 @@ class Poker:
 
     def deal(self, games: int, rng: Generator) -> Deals:
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
+
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        """(R, C) deals in which each row has its hole card and the board that it sees.
+
+        All other columns are drawn without replacement from the cards that are left.
+        """
+        board, suits = sum(self.rules.board), self.rules.suits
+        cards = np.full((len(turn), self.seats + board), -1)
+        cards[np.arange(len(turn)), turn.seat] = turn.seen[:, 0]
+        cards[:, self.seats :] = turn.seen[:, 1 : 1 + board]
+        if self.fold:  # any copy of a rank will do, if no two cards are the same one
+            twins = [(cards[:, :c] == cards[:, [c]]).sum(axis=1) for c in range(cards.shape[1])]
+            cards = np.where(cards < 0, -1, cards * suits + np.stack(twins, axis=1))
+        deck = self.rules.ranks * suits
+        for column in range(cards.shape[1]):
+            rows = np.flatnonzero(cards[:, column] < 0)
+            held = np.sort(np.where(cards[rows] < 0, deck, cards[rows]), axis=1)
+            card = rng.integers(deck - (held < deck).sum(axis=1))
+            for lower in held.T:  # the card-th of those left: one further for each below it
+                card += card >= lower
+            cards[rows, column] = card
+        return cards // suits if self.fold else cards
 
     def start(self, deals: Deals) -> Hands:
         ranks = self.rank(deals)
@@ -116,6 +145,30 @@ class Poker:
     def features(self, turn: Turn) -> Array:
         ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
         return features.encode(self.rules, len(self.betting.seat), ranked)
+
+    def brief(self, turn: Turn) -> Array:
+        """(R, 1 + S) float64 the least that a small network needs, each number from -1 to 1.
+
+        The hole card's rank, lowest to highest; the latest action of the seat itself and of each
+        seat after it, first to last action of the game, 0 before it acted. For Kuhn these are
+        the inputs of Samothrakis and Lucas 2011, section 4.2.
+        """
+        card = 2 * self.rank(turn.seen[:, 0]) / max(1, self.rules.ranks - 1) - 1
+        turns = (turn.seat[:, None] + np.arange(self.seats)) % self.seats
+        latest = self._latest[turn.seen[:, 5][:, None], turns]
+        told = np.where(latest >= 0, 2 * latest / (self.actions - 1) - 1, 0)
+        return np.hstack([card[:, None], told])
+
+    @cached_property
+    def _latest(self) -> Array:
+        """(B, S) the latest action of each seat on the way to a node, -1 before it acted."""
+        latest = np.full((len(self.betting.seat), self.seats), -1)
+        for node, row in enumerate(self.betting.after):
+            for action, child in enumerate(row):
+                if child >= 0:
+                    latest[child] = latest[node]
+                    latest[child, self.betting.seat[node]] = action
+        return latest
 
     @cached_property
     def _equal_deals(self) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one
@@ -24,7 +25,7 @@ class Rules:
     fold_when_free: bool  # may a seat fold although checking costs nothing
     unit: str  # of one point of payoff
     chips_a_unit: int
-    rank_names: str
+    rank_names: Sequence[str]  # one a rank, lowest first
 
 
 LEDUC = Rules(
@@ -78,6 +79,9 @@ KUHN = Rules(
 )
 """Kuhn 1950, "A simplified two-person poker" (OpenSpiel's kuhn_poker)."""
 
+KUHN_THREE = replace(KUHN, name="kuhn_three", ranks=4, posts=(1, 1, 1), rank_names="JQKA")
+"""Kuhn poker for three seats and four cards (OpenSpiel's kuhn_poker(players=3))."""
+
 ONE_CARD = Rules(
     name="one_card",
     ranks=13,
@@ -95,4 +99,4 @@ ONE_CARD = Rules(
 )
 """Koller and Pfeffer 1997, "Representations and solutions for game-theoretic problems"."""
 
-ALL = (KUHN, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)
+ALL = (KUHN, KUHN_THREE, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)

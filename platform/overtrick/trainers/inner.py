@@ -1,0 +1,94 @@
+"""How badly strategies can be beaten: three answers to one question, for M strategies at once.
+
+A game with the others' strategies fixed is a search for one seat alone. Exact answers come from
+the tree; a search comes to them as its depth and simulations grow; an inner evolution is a lower
+bound. Samothrakis and Lucas 2011, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config import Count, Positive, Section
+from overtrick.core import Array
+from overtrick.population.genomes import Genome
+from overtrick.population.strategy import Strategy
+from overtrick.solvers import search, value
+from overtrick.solvers.tree import Tree
+
+
+class Inner(Section):
+    """Who plays against the genomes."""
+
+    kind: Literal["exact", "searched", "evolved"] = Field(
+        default="exact", description="best response on the tree, look-ahead, or inner evolution"
+    )
+    depth: int | None = Field(
+        default=None, ge=0, description="own decisions that the search weighs exactly; none: all"
+    )
+    simulations: Count = Field(
+        default=1000, description="of Monte Carlo tree search at each information set below that"
+    )
+    generations: Count = Field(default=5, description="of the inner evolution at the start")
+    growth: float = Field(
+        default=0.01, ge=0, description="inner generations more for each outer generation"
+    )
+    population: Count = Field(default=10, description="genomes of an inner generation")
+    step: Positive = Field(default=0.5, description="initial step size of the inner evolution")
+
+
+def replies_won(
+    plan: Inner,
+    tree: Tree,
+    genome: Genome,
+    sigma: Array,
+    seat: int,
+    warm: Array,
+    generation: int,
+    rng: Generator,
+) -> tuple[float, Array]:
+    """What a seat wins at most, as far as the inner evaluation knows, if the others play sigma.
+
+    Returns points, and the genome (P,) of the reply where it was evolved, else `warm` as given:
+    the best reply so far, from which an inner evolution starts. The points are what the reply
+    really wins, so they never exceed a best response's.
+    """
+    if plan.kind == "exact":
+        return value.best_response(tree, sigma, seat)[0], warm
+    if plan.kind == "searched":
+        depth = int(tree.stage.max()) + 1 if plan.depth is None else plan.depth
+        found = search.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
+        return float(value.expected(tree, found.sigma)[seat]), warm
+    return _evolved(plan, tree, genome, sigma, seat, warm, generation, rng)
+
+
+def _evolved(
+    plan: Inner,
+    tree: Tree,
+    genome: Genome,
+    sigma: Array,
+    seat: int,
+    warm: Array,
+    generation: int,
+    rng: Generator,
+) -> tuple[float, Array]:
+    """A run of the same strategy whose generations grow as the outer run proceeds."""
+    own = (tree.turn.seat == seat)[:, None]
+
+    def won(genes: Array) -> Array:
+        replies = np.where(own, genome.strategies(genes), sigma)
+        return value.expecteds(tree, replies)[:, seat]
+
+    best, best_won = warm, float(won(warm[None])[0])
+    strategy = Strategy(lambda _: warm, plan.step, plan.population, "csa", rng)
+    for _ in range(plan.generations + int(plan.growth * generation)):
+        genes = strategy.ask()
+        score = won(genes)
+        strategy.tell(genes, score)
+        if score.max() > best_won:
+            best, best_won = genes[score.argmax()], float(score.max())
+    return best_won, best

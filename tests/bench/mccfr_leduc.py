@@ -1,0 +1,52 @@
+"""Iterations a second of external sampling on textbook Leduc, against OpenSpiel's C++ solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyspiel
+from tests.bench.measure import Result, in_turns
+
+from overtrick import make
+from overtrick.solvers import tree, value
+from overtrick.solvers.mccfr import EXTERNAL, Solver, solve
+
+ITERATIONS, PEER_ITERATIONS, ROUNDS = 200_000, 4_000, 9
+JUDGED = 10_000  # iterations after which both average strategies are compared
+SEED = 1
+
+
+def run() -> Result:
+    """A stretch of ours in turns with a stretch of theirs, on the same unfolded game."""
+    whole = tree.build(make("leduc_textbook", fold=False))
+    game = pyspiel.load_game("leduc_poker")
+    solver = Solver(whole, EXTERNAL, np.random.default_rng(SEED))
+    theirs = pyspiel.ExternalSamplingMCCFRSolver(game, seed=SEED)
+
+    def peer() -> None:
+        for _ in range(PEER_ITERATIONS):
+            theirs.run_iteration()
+
+    our_seconds, peer_seconds = in_turns(lambda: solver.run(ITERATIONS), peer, ROUNDS)
+    our_rate, peer_rate = ITERATIONS / our_seconds, PEER_ITERATIONS / peer_seconds
+    our_gap, peer_gap = _exploitabilities(whole, game)
+    return Result(
+        name="mccfr_leduc",
+        work=f"external sampling on leduc_textbook, unfolded ({whole.nodes:,} nodes); after "
+        f"{JUDGED:,} iterations exploitability: ours {our_gap:.3g}, peer {peer_gap:.3g} chips",
+        ours=our_rate,
+        peer=peer_rate,
+        peer_name="pyspiel.ExternalSamplingMCCFRSolver",
+        unit="iterations/s",
+        ratio=our_rate / peer_rate,
+        goal=10,
+    )
+
+
+def _exploitabilities(whole: tree.Tree, game: pyspiel.Game) -> tuple[float, float]:
+    """Of both average strategies, from fresh solvers, each judged by its own library."""
+    sigma = solve(whole, JUDGED, EXTERNAL, np.random.default_rng(SEED))
+    theirs = pyspiel.ExternalSamplingMCCFRSolver(game, seed=SEED)
+    for _ in range(JUDGED):
+        theirs.run_iteration()
+    gap = pyspiel.exploitability(game, theirs.average_policy())
+    return value.exploitability(whole, sigma), gap

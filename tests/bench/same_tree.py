@@ -1,0 +1,47 @@
+"""CFR+ on a game of OpenSpiel, laid out as OpenSpiel has it, against OpenSpiel's own solver."""
+
+from __future__ import annotations
+
+import pyspiel
+from tests.bench.measure import Result, in_turns
+
+from overtrick import make
+from overtrick.solvers import tree, value
+from overtrick.solvers.cfr import CFR_PLUS, Solver
+
+JUDGED = 50  # iterations after which both average strategies are compared
+
+
+def compare(
+    name: str, title: str, goal: float, iterations: int, peer_iterations: int, rounds: int = 5
+) -> Result:
+    """Stretches of ours in turns with stretches of theirs."""
+    whole = tree.build(make(f"openspiel/{title}"))
+    game = pyspiel.load_game(title)
+    solver, theirs = Solver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
+
+    def peer() -> None:
+        for _ in range(peer_iterations):
+            theirs.evaluate_and_update_policy()
+
+    our_seconds, peer_seconds = in_turns(lambda: solver.run(iterations), peer, rounds)
+    our_rate, peer_rate = iterations / our_seconds, peer_iterations / peer_seconds
+    judged = min(JUDGED, peer_iterations * (rounds + 1))
+    ours = Solver(whole, CFR_PLUS)
+    ours.run(judged)
+    fresh = pyspiel.CFRPlusSolver(game)
+    for _ in range(judged):
+        fresh.evaluate_and_update_policy()
+    our_gap = value.exploitability(whole, ours.average())
+    peer_gap = pyspiel.exploitability(game, fresh.tabular_average_policy())
+    return Result(
+        name=name,
+        work=f"CFR+ on {title} ({whole.nodes:,} nodes, {whole.infosets:,} information sets); "
+        f"exploitability after {judged} iterations: ours {our_gap:.9g}, peer {peer_gap:.9g}",
+        ours=our_rate,
+        peer=peer_rate,
+        peer_name="pyspiel.CFRPlusSolver",
+        unit="iterations/s",
+        ratio=our_rate / peer_rate,
+        goal=goal,
+    )

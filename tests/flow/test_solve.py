@@ -1,0 +1,158 @@
+"""`overtrick solve` and the solve trainer: strategies are found, kept, met again and refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from overtrick import cli, config, model
+from overtrick.core import Refused
+from overtrick.policies import Tabular, Uniform
+from overtrick.solvers import value
+from overtrick.solvers.tree import NODE_BYTES, build
+from overtrick.trainers import JOBS, TRAINERS, exact, solve, strangers
+from overtrick.workers import LocalCrew
+
+KEYS = {
+    "game", "plan", "iterations", "seconds", "iterations_per_second", "exploitability",
+    "nash_conv", "values",
+}  # fmt: skip
+
+
+def trainer(**section):
+    content = {"trainer": "solve", "game": "kuhn", "solve": section}
+    return TRAINERS["solve"].trainer(config.parse(content, JOBS, "this test"), LocalCrew())
+
+
+@pytest.mark.parametrize("plan", solve.PLANS)
+def test_every_plan_solves_kuhn_from_the_command_line(plan):
+    done = CliRunner().invoke(
+        cli.app, ["solve", "kuhn", "--plan", plan, "--iterations", "3000", "--json"]
+    )
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert set(answer) == KEYS
+    assert answer["exploitability"] < 0.06
+    assert abs(answer["values"][0] + 1 / 18) < 0.05
+
+
+def test_a_strategy_is_kept_and_met_again(tmp_path, whole):
+    game, tree = whole("leduc")
+    answer = exact.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
+    policy = strangers.stranger(str(tmp_path / "lp"), game, tree)
+    sigma = value.sigma_of(tree, [policy] * 2)
+    assert value.nash_conv(tree, sigma) == pytest.approx(answer["nash_conv"], abs=1e-12)
+    best = exact.best_response_to("leduc", str(tmp_path / "lp"))
+    assert best["mean"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
+    exact.solve_game("kuhn", "cfr+", 100, save=tmp_path / "kuhn")
+    content = {
+        "trainer": "exploit", "game": "kuhn", "exploit": {"opponent": str(tmp_path / "kuhn")},
+    }  # fmt: skip
+    job = config.parse(content, JOBS, "this test")
+    TRAINERS["exploit"].check(job)
+    metrics = TRAINERS["exploit"].trainer(job, LocalCrew()).step()
+    assert any(name.endswith("after_0_chip") for name in metrics)
+
+
+def test_step_k_has_run_10_to_the_k_over_looks_iterations():
+    one = trainer(plans=["cfr", "external"], looks=2)
+    reached = [one.step()["solver_iterations"] for _ in range(4)]
+    assert reached == [4, 10, 32, 100]
+    assert {s.iteration for s in one.solvers.values()} == {100}
+
+
+def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
+    plans = ["cfr+", "dcfr-simultaneous", "external", "outcome", "lp"]
+    first, second, whole_run = trainer(plans=plans), trainer(plans=plans), trainer(plans=plans)
+    for _ in range(5):
+        first.step()
+        whole_run.step()
+    second.load(first.state())
+    for _ in range(5):
+        assert second.step() == whole_run.step()
+    assert (second.model()["sigma"] == whole_run.model()["sigma"]).all()
+
+
+def test_the_report_has_a_row_for_every_plan_and_the_curves():
+    one = trainer(plans=["cfr", "cfr+"])
+    history = [(k, one.step()) for k in range(1, 9)]
+    report = one.report(history)
+    assert [row["plan"] for row in report.rows] == ["cfr", "cfr+"]
+    assert report.rows[1]["exploitability"] == history[-1][1]["exploitability_chip/cfr_plus"]
+    assert set(report.figures) == {"convergence"}
+
+
+def keep(folder, sigma, game="kuhn"):
+    model.save(model.Model({"sigma": sigma}, game, {}), folder)
+    return folder
+
+
+def test_a_row_that_does_not_sum_to_1_is_refused(tmp_path, whole):
+    game, tree = whole("kuhn")
+    sigma = tree.uniform()
+    sigma[3, 0] += 0.2
+    with pytest.raises(Refused, match=r"row 3 .* sums to 1\.2"):
+        model.policy(keep(tmp_path / "bad", sigma), game)
+    for judged in (value.nash_conv, value.exploitability):
+        with pytest.raises(Refused, match="row 3"):
+            judged(tree, sigma)
+    with pytest.raises(Refused, match="row 3"):
+        value.best_response(tree, sigma, 0)
+
+
+def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
+    _, tree = whole("kuhn")
+    for row in ([np.nan, 1], [-0.5, 1.5]):
+        sigma = tree.uniform()
+        sigma[0] = row
+        with pytest.raises(Refused, match="row 0"):
+            value.check(tree, sigma)
+
+
+def test_probability_of_an_illegal_action_is_refused(whole):
+    _, tree = whole("leduc_textbook")
+    sigma = tree.uniform()
+    row = np.flatnonzero(~tree.legal.all(axis=1))[0]
+    sigma[row] = 1 / sigma.shape[1]
+    with pytest.raises(Refused, match=f"row {row}"):
+        value.check(tree, sigma)
+
+
+def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
+    game, tree = whole("kuhn")
+    other = whole("leduc_textbook")[1].uniform()
+    with pytest.raises(Refused, match="other options"):
+        model.policy(keep(tmp_path / "other", other), game)
+    with pytest.raises(Refused, match="plays leduc_textbook, not kuhn"):
+        model.policy(keep(tmp_path / "name", other, "leduc_textbook"), game)
+    with pytest.raises(Refused, match="another game"):
+        value.exploitability(tree, other)
+    with pytest.raises(Refused):
+        value.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
+
+
+def test_a_tree_that_does_not_fit_is_refused(whole):
+    game, tree = whole("leduc")
+    with pytest.raises(Refused, match="fit in memory"):
+        build(game, memory=NODE_BYTES * (tree.nodes - 1))
+    assert build(game, memory=NODE_BYTES * tree.nodes).nodes == tree.nodes
+    with pytest.raises(Refused, match="fit in memory"):
+        exact.solve_game("one_card", "cfr", 1, memory=1e-4)
+
+
+def test_an_unknown_plan_names_the_nearest():
+    with pytest.raises(Refused, match=r"'cfrr'.*'cfr'"):
+        exact.solve_game("kuhn", "cfrr", 1)
+
+
+@pytest.mark.parametrize("name", ["openspiel/kuhn_poker", "kuhn_three"])
+@pytest.mark.parametrize("which", ["meta", "exploit"])
+def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
+    job = config.parse({"trainer": which, "game": name}, JOBS, "this test")
+    with pytest.raises(Refused, match="no game that 2 seats play"):
+        TRAINERS[which].check(job)

@@ -1,0 +1,238 @@
+"""Evolution strategies and what evolves: exact answers, laws of genomes, inner evaluations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick import config
+from overtrick.core import Refused
+from overtrick.population.genomes import Direct, Perceptron
+from overtrick.population.strategy import Strategy
+from overtrick.solvers import value
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.inner import Inner, replies_won
+from overtrick.workers import LocalCrew
+
+
+def trainer(game, seed=0, inner=None, **section):
+    content = {
+        "trainer": "coevolve", "game": game, "seed": seed, "coevolve": section,
+        "inner": inner or {},
+    }  # fmt: skip
+    job = config.parse(content, JOBS, "this test")
+    return TRAINERS["coevolve"].trainer(job, LocalCrew())
+
+
+def evolved(game, generations, **section):
+    """A trainer after so many generations."""
+    one = trainer(game, generations=generations, **section)
+    one.step()
+    return one
+
+
+def genomes_of(whole, name):
+    game, tree = whole(name)
+    yield Direct(tree.legal)
+    yield Perceptron(game.brief(tree.turn), tree.legal, 4)
+
+
+@pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
+def test_every_genome_is_a_strategy(whole, rng, name):
+    _, tree = whole(name)
+    for genome in genomes_of(whole, name):
+        sigmas = genome.strategies(rng.normal(scale=3, size=(20, genome.genes)))
+        assert sigmas.shape == (20, *tree.legal.shape)
+        for sigma in sigmas:
+            value.check(tree, sigma)
+
+
+def test_a_genome_of_nothing_is_uniform_play(whole):
+    _, tree = whole("leduc_textbook")
+    for genome in genomes_of(whole, "leduc_textbook"):
+        (sigma,) = genome.strategies(np.zeros((1, genome.genes)))
+        assert np.abs(sigma - tree.uniform()).max() < 1e-12
+
+
+def test_a_direct_genome_can_be_any_strategy(whole, rng):
+    _, tree = whole("kuhn")
+    sigma = np.array([rng.dirichlet(np.ones(2)) for _ in range(tree.infosets)])
+    (same,) = Direct(tree.legal).strategies(np.sqrt(sigma[tree.legal])[None])
+    assert np.abs(same - sigma).max() < 1e-12
+
+
+def test_a_perceptron_is_equation_6_written_out(whole, rng):
+    game, tree = whole("kuhn")
+    inputs, hidden = game.brief(tree.turn), 3
+    genome = Perceptron(inputs, tree.legal, hidden)
+    genes = rng.normal(size=(1, genome.genes))
+    w0, b0, w1, b1 = np.split(genes[0], np.cumsum([9, 3, 6]))
+    for row in (0, 5, 11):
+        h = [np.tanh(sum(inputs[row, i] * w0[3 * i + k] for i in range(3)) + b0[k])
+             for k in range(hidden)]  # fmt: skip
+        out = [sum(h[k] * w1[2 * k + a] for k in range(hidden)) + b1[a] for a in range(2)]
+        weights = 1 / (1 + np.exp(-np.array(out)))
+        assert np.abs(genome.strategies(genes)[0, row] - weights / weights.sum()).max() < 1e-12
+
+
+def test_a_genome_of_the_wrong_length_is_refused(whole):
+    for genome in genomes_of(whole, "kuhn"):
+        with pytest.raises(Refused, match=f"genome of {genome.genes} numbers"):
+            genome.strategies(np.zeros((2, genome.genes + 1)))
+
+
+@pytest.mark.parametrize("kind", ["csa", "cma"])
+def test_a_strategy_climbs_to_the_top_of_a_paraboloid(kind):
+    top = np.array([1.0, -2, 3])
+    strategy = Strategy(lambda _: np.zeros(3), 0.5, 10, kind, np.random.default_rng(1))
+    nearest = np.inf
+    for _ in range(150):
+        genomes = strategy.ask()
+        strategy.tell(genomes, -((genomes - top) ** 2).sum(axis=1))
+        nearest = min(nearest, np.abs(genomes - top).max(axis=1).min())
+    assert nearest < 1e-3
+
+
+def test_a_strategy_begins_again_when_it_has_converged():
+    rng = np.random.default_rng(1)
+    strategy = Strategy(lambda rng: rng.normal(size=2), 0.1, 6, "cma", rng)
+    for _ in range(400):
+        genomes = strategy.ask()
+        strategy.tell(genomes, -(genomes**2).sum(axis=1))
+    assert strategy.starts > 1
+
+
+def test_a_loaded_strategy_asks_what_the_other_would_have_asked():
+    def fresh():
+        return Strategy(lambda r: r.normal(size=4), 0.3, 8, "cma", np.random.default_rng(5))
+
+    first, second = fresh(), fresh()
+    for _ in range(30):
+        genomes = first.ask()
+        first.tell(genomes, -np.abs(genomes).sum(axis=1))
+    second.load(first.state())
+    assert (first.ask() == second.ask()).all()
+
+
+def test_a_strategy_leaves_numpys_own_generator_alone():
+    before = np.random.get_state()[1].copy()
+    strategy = Strategy(lambda r: r.normal(size=4), 0.3, 8, "csa", np.random.default_rng(5))
+    genomes = strategy.ask()
+    strategy.tell(genomes, -np.abs(genomes).sum(axis=1))
+    assert (np.random.get_state()[1] == before).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_biased_rock_paper_scissors_is_found_to_6_digits(seed):
+    one = evolved("brps", 300, seed=seed, strategy="cma")
+    assert np.abs(one.sigma() - np.array([1, 10, 5]) / 16).max() < 1e-6
+
+
+def test_a_network_without_inputs_finds_biased_rock_paper_scissors():
+    one = evolved("brps", 400, genome="network", hidden=1, strategy="cma")
+    assert np.abs(one.sigma() - np.array([1, 10, 5]) / 16).max() < 1e-3
+
+
+def test_a_network_comes_near_an_equilibrium_of_kuhn():
+    one = evolved("kuhn", 800, genome="network", strategy="cma")
+    assert value.exploitability(one.tree, one.sigma()) < 0.003
+
+
+def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
+    """Kuhn 1950: facing a bet call with 0, 1/3, 1; after a pass bet with 1/3, 0, 1."""
+    one = evolved("kuhn", 800, seat=1, strategy="cma")
+    told = {
+        one.game.describe(seen): row[1]
+        for seen, row in zip(one.tree.turn.seen, one.sigma(), strict=True)
+    }
+    wanted = {
+        "J after bet": 0, "Q after bet": 1 / 3, "K after bet": 1,
+        "J after pass": 1 / 3, "Q after pass": 0, "K after pass": 1,
+    }  # fmt: skip
+    for situation, probability in wanted.items():
+        assert abs(told[situation] - probability) < 0.01
+
+
+def test_three_play_kuhn_with_a_small_nash_conv():
+    one = evolved("kuhn_three", 1000, strategy="cma")
+    assert value.nash_conv(one.tree, one.sigma()) < 0.1
+
+
+@pytest.mark.parametrize("name", ["kuhn", "one_card"])
+def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
+    game, tree = whole(name)
+    genome = Perceptron(game.brief(tree.turn), tree.legal, 4)
+    for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
+        for seat in range(2):
+            asked = (tree, genome, sigma, seat, np.zeros(genome.genes), 0, rng)
+            exact, _ = replies_won(Inner(kind="exact"), *asked)
+            searched, _ = replies_won(Inner(kind="searched"), *asked)
+            assert abs(exact - searched) < 1e-9
+
+
+def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
+    _, tree = whole("kuhn")
+    genome = Direct(tree.legal)
+    sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
+    for seat in range(2):
+        exact = value.best_response(tree, sigma, seat)[0]
+        asked = (tree, genome, sigma, seat, rng.normal(size=genome.genes), 0, rng)
+        few, _ = replies_won(Inner(kind="evolved", generations=1), *asked)
+        many, reply = replies_won(Inner(kind="evolved", generations=200), *asked)
+        assert few <= exact + 1e-12
+        assert exact - 0.01 < many <= exact + 1e-12
+        warm = (tree, genome, sigma, seat, reply, 0, rng)  # a warm start keeps what was found
+        assert replies_won(Inner(kind="evolved", generations=1), *warm)[0] >= many
+
+
+@pytest.mark.parametrize("kind", ["exact", "searched", "evolved"])
+def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
+    one = trainer("kuhn", strategy="cma", generations=60, inner={"kind": kind, "generations": 10})
+    start = value.exploitability(one.tree, one.sigma())
+    one.step()
+    assert value.exploitability(one.tree, one.sigma()) < start / 3
+
+
+def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
+    first, second, one = (
+        trainer("kuhn", generations=5, inner={"kind": "evolved", "generations": 2})
+        for _ in range(3)
+    )
+    first.step()
+    one.step()
+    second.load(first.state())
+    assert second.step() == one.step()
+    assert (second.model()["genome"] == one.model()["genome"]).all()
+
+
+def test_the_report_has_the_gap_and_the_pictures():
+    one = trainer("kuhn", generations=5)
+    history = [(k, one.step()) for k in (1, 2, 3)]
+    report = one.report(history)
+    (row,) = report.rows
+    assert row["exploitability"] == pytest.approx(history[-1][1]["exploitability_chip/direct"])
+    assert set(report.figures) == {"progress", "strategy", "tree"}
+
+
+@pytest.mark.parametrize(
+    ("game", "section", "match"),
+    [
+        ("kuhn", {"seat": 2}, "seat 2"),
+        ("kuhn_three", {"seat": 0}, "games of 2"),
+        ("kuhn", {"population": 1}, "greater than or equal to 4"),
+        ("kuhn", {"genome": "neural"}, "'direct' or 'network'"),
+    ],
+)
+def test_what_cannot_evolve_is_refused(game, section, match):
+    with pytest.raises(Refused, match=match):
+        trainer(game, **section)
+
+
+def test_a_network_needs_a_game_with_inputs():
+    job = config.parse(
+        {"trainer": "coevolve", "game": "openspiel/kuhn_poker", "coevolve": {"genome": "network"}},
+        JOBS,
+        "this test",
+    )
+    with pytest.raises(Refused, match="no inputs for a network"):
+        TRAINERS["coevolve"].check(job)

@@ -1,0 +1,349 @@
+"""OpenSpiel's own games, through the door and judged by our solvers, against OpenSpiel."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import sys
+import time
+
+import numpy as np
+import pyspiel
+import pytest
+
+import overtrick
+from overtrick.core import CHANCE, END, Refused, Unfolded
+from overtrick.games.openspiel import OpenSpiel, tabular_policy, twin_words
+from overtrick.solvers import cfr, tree, value
+
+SIZES = {
+    "kuhn_poker": (58, 12),
+    "kuhn_poker(players=3)": (617, 48),
+    "leduc_poker(suit_isomorphism=true)": (1_939, 288),
+    "liars_dice(numdice=1,dice_sides=3)": (1_147, 192),
+    "goofspiel(imp_info=true,num_cards=3)": (418, 90),  # seats bid at once
+    "tiny_hanabi": (55, 8),  # seats win together
+    "matrix_brps": (13, 2),
+}
+"""Nodes and information sets. Three seats, chance before, between and after moves, no chance."""
+
+
+def load(name):
+    """The game as OpenSpiel's own solvers take it."""
+    game = pyspiel.load_game(name)
+    if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+        game = pyspiel.convert_to_turn_based(game)
+    return game
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def door(whole, name):
+    """The game through the door, its tree, and OpenSpiel's own."""
+    return *whole(f"openspiel/{name}"), load(name)
+
+
+def some_strategies(whole_tree, rng, count=20):
+    """Random mixtures that also have zeros in them."""
+    for _ in range(count):
+        weight = rng.exponential(size=whole_tree.legal.shape) * whole_tree.legal
+        weight *= rng.random(weight.shape) < 0.8
+        empty = weight.sum(axis=1) == 0
+        weight[empty] = whole_tree.legal[empty]
+        yield weight / weight.sum(axis=1, keepdims=True)
+
+
+def test_the_tree_is_openspiels_node_by_node(door):
+    game, ours, theirs = door
+    todo, nodes, words = [(theirs.new_initial_state(), 0)], 0, {}
+    while todo:
+        state, node = todo.pop()
+        nodes += 1
+        children = np.arange(ours.first[node], ours.first[node] + ours.children[node])
+        assert (ours.parent[children] == node).all()
+        if state.is_terminal():
+            assert ours.seat[node] == END
+            assert ours.gain[node].tolist() == state.returns()
+            continue
+        assert (ours.gain[node] == 0).all()
+        if state.is_chance_node():
+            assert ours.seat[node] == CHANCE
+            moves, chances = zip(*state.chance_outcomes(), strict=True)
+            assert ours.chance[children].tolist() == list(chances)
+            assert ours.edge[children].tolist() == list(range(len(moves)))
+        else:
+            moves = state.legal_actions()
+            assert ours.seat[node] == state.current_player()
+            assert ours.edge[children].tolist() == moves
+            assert (ours.chance[children] == 1).all()
+            word = state.information_state_string()
+            assert game.words[ours.infoset[node]] == word
+            words.setdefault(word, set()).add((int(ours.infoset[node]), int(ours.seat[node])))
+        todo += [(state.child(m), int(c)) for m, c in zip(moves, children, strict=True)]
+    assert nodes == ours.nodes
+    assert [len(sets) for sets in words.values()] == [1] * ours.infosets
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "infosets"),
+    [
+        *((name, *size) for name, size in SIZES.items()),
+        ("leduc_poker", 9_457, 936),
+        ("liars_dice", 294_883, 24_576),
+    ],
+)
+def test_trees_have_the_known_sizes(whole, name, nodes, infosets):
+    _, ours = whole(f"openspiel/{name}")
+    assert (ours.nodes, ours.infosets) == (nodes, infosets)
+
+
+def test_an_opened_game_says_what_a_game_says(door):
+    game, ours, theirs = door
+    assert isinstance(game, Unfolded)
+    assert game.seats == ours.seats == theirs.num_players()
+    assert game.actions == len(game.action_names) == ours.legal.shape[1]
+    assert ours.turn.seen.tolist() == [[row] for row in range(ours.infosets)]
+    first = [int(np.flatnonzero(ours.infoset == row)[0]) for row in range(ours.infosets)]
+    assert ours.turn.seat.tolist() == ours.seat[first].tolist()
+
+
+def test_actions_have_the_names_that_the_game_has_for_them(whole):
+    assert whole("openspiel/leduc_poker")[0].action_names == ("Fold", "Call", "Raise")
+    assert whole("openspiel/matrix_brps")[0].action_names == ("action 0", "action 1", "action 2")
+
+
+def test_strategies_are_worth_the_same(door, rng):
+    game, ours, theirs = door
+    root = theirs.new_initial_state()
+    for sigma in some_strategies(ours, rng):
+        policy = tabular_policy(game.words, ours.legal, sigma)
+        expected = pyspiel.expected_returns(root, policy, -1, False)
+        assert np.abs(value.expected(ours, sigma) - expected).max() < 1e-9
+
+
+def test_best_responses_are_worth_the_same(door, rng):
+    game, ours, theirs = door
+    root = theirs.new_initial_state()
+    for sigma in some_strategies(ours, rng):
+        policy = tabular_policy(game.words, ours.legal, sigma)
+        for seat in range(ours.seats):
+            best = pyspiel.TabularBestResponse(theirs, seat, policy).value_from_state(root)
+            assert abs(value.best_response(ours, sigma, seat)[0] - best) < 1e-9
+
+
+def test_nash_conv_is_the_same(door, rng):
+    game, ours, theirs = door
+    for sigma in some_strategies(ours, rng):
+        policy = tabular_policy(game.words, ours.legal, sigma)
+        assert abs(value.nash_conv(ours, sigma) - pyspiel.nash_conv(theirs, policy)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "gap"), [("kuhn_poker", 11 / 12), ("leduc_poker", 4.747222222222222)]
+)
+def test_uniform_play_is_as_far_from_equilibrium_as_published(whole, name, gap):
+    _, ours = whole(f"openspiel/{name}")
+    assert abs(value.nash_conv(ours, ours.uniform()) - gap) < 1e-12
+
+
+@pytest.mark.parametrize("plan", ["cfr", "cfr+"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kuhn_poker(players=3)",
+        "liars_dice(numdice=1,dice_sides=3)",
+        "goofspiel(imp_info=true,num_cards=3)",
+    ],
+)
+def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
+    game, ours = whole(f"openspiel/{name}")
+    solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](load(name))
+    for _ in range(100):
+        solver.evaluate_and_update_policy()
+    average = solver.average_policy()
+    sigma = cfr.solve(ours, 100, cfr.PLANS[plan])
+    # where a seat itself never goes, an average means nothing
+    come = sum(value.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
+    assert come.mean() > 0.4
+    for row in np.flatnonzero(come):
+        for action, p in average.get_state_policy(game.words[row]):
+            assert abs(sigma[row, action] - p) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("kuhn_poker", None),
+        ("kuhn_poker", "kuhn"),
+        ("leduc_poker(suit_isomorphism=true)", "leduc_textbook"),
+        ("liars_dice(numdice=1,dice_sides=3)", None),
+    ],
+)
+def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
+    game, their_tree = whole(f"openspiel/{theirs}")
+    words, solved = game.words, their_tree
+    if ours:
+        _, solved = whole(ours)
+        words = twin_words(their_tree, game.words, solved)
+    sigma = cfr.solve(solved, 200)
+    policy = tabular_policy(words, solved.legal, sigma)
+    gap = pyspiel.exploitability(load(theirs), policy)
+    assert abs(value.exploitability(solved, sigma) - gap) < 1e-12
+    assert gap < 0.02
+
+
+def test_chance_that_cannot_come_has_no_node(tmp_path):
+    """Words of two seats may be the same; a strategy for them can be solved, not exported."""
+    (tmp_path / "coin.efg").write_text(
+        'EFG 2 R "coin" { "a" "b" } ""\n'
+        'c "" 1 "" { "heads" 1/4 "edge" 0 "tails" 3/4 } 0\n'
+        'p "" 1 1 "same" { "stop" "ask" } 0\nt "" 1 "" { 1 -1 }\nt "" 2 "" { 2 -2 }\n'
+        't "" 3 "" { 100 -100 }\n'
+        'p "" 2 1 "same" { "stop" "ask" } 0\nt "" 4 "" { 3 -3 }\nt "" 5 "" { 4 -4 }\n'
+    )
+    game = OpenSpiel(f"efg_game(filename={tmp_path}/coin.efg)")
+    ours = tree.build(game)
+    assert ours.chance[ours.parent == 0].tolist() == [0.25, 0.75]
+    assert ours.edge[ours.parent == 0].tolist() == [0, 1]
+    assert value.expected(ours, ours.uniform()).tolist() == [3, -3]
+    assert abs(value.nash_conv(ours, ours.uniform()) - (0.25 * 0.5 + 0.75 * 0.5)) < 1e-12
+
+
+def test_strategies_cannot_be_exported_where_two_seats_know_the_same_words():
+    with pytest.raises(ValueError, match="stands for two information sets"):
+        tabular_policy(["x", "x"], np.ones((2, 1), bool), np.ones((2, 1)))
+
+
+def test_twins_may_be_paid_on_different_edges(whole, rng):
+    game, theirs = whole("openspiel/kuhn_poker")
+    _, ours = whole("kuhn")
+    words = twin_words(theirs, game.words, ours)
+    advance = np.where(ours.seat[:, None] == END, 0, rng.normal(size=ours.gain.shape))
+    gain = ours.gain + advance
+    gain[1:] -= advance[ours.parent[1:]]
+    assert twin_words(theirs, game.words, dataclasses.replace(ours, gain=gain)) == words
+
+
+def test_seats_that_move_at_once_have_twins_that_move_in_turn(whole):
+    game, theirs = whole("openspiel/matrix_brps")
+    words = twin_words(theirs, game.words, whole("brps")[1])
+    assert [word.splitlines()[0] for word in words] == ["Current player: 0", "Current player: 1"]
+
+
+def test_games_that_differ_are_no_twins(whole):
+    game, theirs = whole("openspiel/kuhn_poker")
+    _, ours = whole("kuhn")
+    chance, gain, infoset = ours.chance.copy(), ours.gain.copy(), ours.infoset.copy()
+    chance[1] += 1e-6
+    gain[-1] += 1e-6
+    infoset[infoset == 1] = 0
+    coarse = dataclasses.replace(ours, infoset=infoset)
+    for wrong, said in (
+        (whole("leduc_textbook")[1], "parent"),
+        (dataclasses.replace(ours, edge=ours.edge + 1), "edge"),
+        (dataclasses.replace(ours, seat=-ours.seat), "seat"),
+        (dataclasses.replace(ours, chance=chance), "chance"),
+        (dataclasses.replace(ours, gain=gain), "gains"),
+        (coarse, "tell apart"),
+    ):
+        with pytest.raises(ValueError, match=f"the trees differ in .*{said}"):
+            twin_words(theirs, game.words, wrong)
+    with pytest.raises(ValueError, match="tell apart"):
+        twin_words(coarse, game.words, ours)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("leduc_pokr(players=3)", "unknown game .* did you mean 'openspiel/leduc_poker'"),
+        ("", "unknown game 'openspiel/'"),
+        ("leduc_poker(playrs=3)", "Unknown parameter 'playrs'. Available .* players"),
+        ("leduc_poker(players=77)", "num_players_ = 77"),
+        ("leduc_poker(players=2", "Missing closing bracket"),
+        ("kuhn_poker(players=many)", "Wrong type for parameter players"),
+        ("tiny_hanabi(num_players=5)", "expected_payoff_size = 7776"),
+        ("misere", "Missing parameter game"),
+        ("backgammon", "does not say what a seat knows"),
+        ("mfg_garnet", "mean-field"),
+        ("tarok", "samples its chance"),
+    ],
+)
+def test_what_is_no_game_with_a_tree_is_refused_in_one_line(name, said):
+    with pytest.raises(Refused, match=said) as refused:
+        overtrick.make(f"openspiel/{name}")
+    assert f"openspiel/{name}" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_options_belong_into_the_name():
+    with pytest.raises(Refused, match=r"takes no options: write 'openspiel/NAME\(option=value\)'"):
+        overtrick.make("openspiel/kuhn_poker", players=3)
+    with pytest.raises(Refused, match="OpenSpiel's games are openspiel/NAME"):
+        overtrick.make("kuhn_poker")
+
+
+def test_without_openspiel_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    with pytest.raises(Refused, match=r"pip install 'overtrick\[doors\]'"):
+        overtrick.make("openspiel/kuhn_poker")
+
+
+def test_parameters_that_only_play_finds_wrong_are_refused():
+    game = OpenSpiel("liars_dice(numdice=0)")
+    with pytest.raises(Refused, match="num_dice"):
+        game.nodes(1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        *((name, 100_000_000) for name in ("chess", "go", "battleship", "euchre", "bargaining")),
+        ("leduc_poker(players=3)", 700_000),  # of 1,831,601: by the mean
+        ("nim", 300_000),  # by the mean logarithm
+    ],
+)
+def test_huge_trees_are_refused_before_the_walk(name, most):
+    game = OpenSpiel(name)
+    began = time.perf_counter()
+    with pytest.raises(Refused, match=rf"some \de\+\d+ nodes or more; {most:,} fit in memory"):
+        game.nodes(most)
+    assert time.perf_counter() - began < 2
+
+
+def test_a_regular_tree_is_measured_by_its_first_descents():
+    with pytest.raises(Refused, match=r"some 3e\+06 nodes or more; 3,000,000 fit"):
+        OpenSpiel("goofspiel(num_cards=5)").nodes(3_000_000)  # it has 3,348,301
+
+
+def test_wide_tables_are_refused_before_the_nodes_are_counted_out():
+    with pytest.raises(Refused, match="a table of its 93,123 actions does not fit"):
+        OpenSpiel("colored_trails").nodes(2_000_000)
+
+
+def test_a_tree_that_just_fits_is_built_and_one_node_less_is_not(whole, name):
+    game, ours = whole(f"openspiel/{name}")
+    assert len(game.nodes(ours.nodes).parent) == ours.nodes
+    with pytest.raises(Refused, match="fit in memory"):
+        game.nodes(ours.nodes - 1)
+
+
+def test_imperfect_recall_is_no_tree_for_exact_solvers():
+    with pytest.raises(ValueError, match="imperfect recall"):
+        tree.build(OpenSpiel("liars_dice_ir(dice_sides=3)"))
+
+
+def test_a_game_travels_by_its_name(whole, name):
+    game, ours = whole(f"openspiel/{name}")
+    packed = pickle.dumps(game)
+    assert len(packed) < 150
+    there = pickle.loads(packed)
+    assert there.name == game.name == f"openspiel/{name}"
+    nodes = there.nodes(ours.nodes)
+    assert there.words == game.words
+    for field in dataclasses.fields(nodes):
+        if field.name not in ("seats", "turn"):
+            assert np.array_equal(getattr(nodes, field.name), getattr(ours, field.name))

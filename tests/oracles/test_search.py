@@ -1,0 +1,302 @@
+"""Looking ahead against a fixed strategy, measured by the exact best response."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from overtrick import games as registry
+from overtrick.core import CHANCE, END, Nodes, Turn
+from overtrick.policies import Uniform
+from overtrick.solvers import cfr, search, value
+from overtrick.solvers.tree import grow
+
+GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
+DECISIONS = 4  # the most that a seat of these games makes in a row
+
+
+def random_strategy(tree, rng):
+    weight = rng.exponential(size=tree.legal.shape) * tree.legal
+    return weight / weight.sum(axis=1, keepdims=True)
+
+
+def pure(tree, sigma):
+    """(N,) bool: which information sets are played without mixing."""
+    return sigma.max(axis=1) == 1
+
+
+def shortfall(tree, sigma, seat, found):
+    """Points that the found strategy is really worth less than the best response."""
+    best, _ = value.best_response(tree, sigma, seat)
+    return best - value.expected(tree, found.sigma)[seat]
+
+
+def mean_shortfall(tree, sigma, seat, find, seeds=5):
+    gaps = [shortfall(tree, sigma, seat, find(np.random.default_rng(s))) for s in range(seeds)]
+    assert min(gaps) > -1e-12  # nothing beats the best response
+    return np.mean(gaps)
+
+
+def three_seats(rng, depth=6):
+    """A made-up game of three seats with points on every edge.
+
+    Chance picks one of three states that only seat 2 sees; then a public tree of two or three
+    actions a decision, whose seats, chance moves and early ends are drawn at random.
+    """
+    parent, edge, mover, chance, level, public = [-1], [0], [CHANCE], [1.0], [0], [()]
+    state, plans, rows = [-1], {}, {}
+    infoset = []
+    node = -1
+    while (node := node + 1) < len(parent):
+        if node == 0:
+            plan = CHANCE, 3
+        else:
+            plan = plans.get(public[node])
+            if plan is None:
+                ends = level[node] > depth or (level[node] > 2 and rng.random() < 0.2)
+                drawn = int(rng.choice([CHANCE, 0, 1, 2])), int(rng.integers(2, 4))
+                plan = plans.setdefault(public[node], (END, 0) if ends else drawn)
+        mover[node], choices = plan
+        sees = (mover[node], public[node], state[node] if mover[node] == 2 else -1, choices)
+        infoset.append(rows.setdefault(sees, len(rows)) if mover[node] >= 0 else -1)
+        odds = rng.dirichlet(np.ones(choices)) if mover[node] == CHANCE else np.ones(choices)
+        for k in range(choices):
+            parent.append(node)
+            edge.append(k)
+            mover.append(END)
+            chance.append(odds[k])
+            level.append(level[node] + 1)
+            public.append((*public[node], k) if node else ())
+            state.append(state[node] if node else k)
+    legal = np.array([np.arange(3) < sees[3] for sees in rows])
+    seat = np.array([sees[0] for sees in rows])
+    turn = Turn(np.arange(len(rows)), seat, seat[:, None], legal, np.arange(len(rows)))
+    gain = rng.normal(size=(len(parent), 3))
+    columns = [np.array(c, np.int32) for c in (parent, edge, mover, infoset)]
+    return grow(Nodes(3, *columns, np.array(chance), gain, turn), "three seats")
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng):
+    _, tree = whole(name)
+    for _ in range(5):
+        sigma = random_strategy(tree, rng)
+        for seat in range(2):
+            best, _ = value.best_response(tree, sigma, seat)
+            found = search.expectimax(tree, sigma, seat, DECISIONS)
+            assert abs(found.value - best) < 1e-9
+            assert abs(shortfall(tree, sigma, seat, found)) < 1e-9
+            own = tree.turn.seat == seat
+            assert pure(tree, found.sigma)[own].all()
+            assert (found.sigma[~own] == sigma[~own]).all()
+
+
+def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng):
+    for _ in range(5):
+        tree = three_seats(rng)
+        sigma = random_strategy(tree, rng)
+        for seat in range(3):
+            best, _ = value.best_response(tree, sigma, seat)
+            found = search.expectimax(tree, sigma, seat, depth=9)
+            assert abs(found.value - best) < 1e-9
+            assert abs(shortfall(tree, sigma, seat, found)) < 1e-9
+            for found in (
+                search.mcts(tree, sigma, seat, 20_000, rng),
+                search.expectimax(tree, sigma, seat, 1, 20_000, rng),
+            ):
+                assert -1e-12 < shortfall(tree, sigma, seat, found) < 0.1
+                assert abs(found.value - best) < 0.3  # payoffs lie some 13 points apart
+
+
+def test_what_never_comes_is_not_searched(whole):
+    """A caller never raises, so nobody ever has to answer its raise."""
+    game, tree = whole("leduc")
+    sigma = value.sigma_of(tree, [Uniform(), registry.scripted_players(game)["call"](game)])
+    found = search.expectimax(tree, sigma, 0, DECISIONS)
+    others = value.reach(tree, sigma, without=0)
+    acts = tree.seat == 0
+    comes = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets) > 0
+    own = tree.turn.seat == 0
+    assert 0 < comes.sum() < own.sum()
+    assert pure(tree, found.sigma)[comes].all()
+    assert (found.sigma[own & ~comes] == sigma[own & ~comes]).all()
+    assert abs(shortfall(tree, sigma, 0, found)) < 1e-9
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_beliefs_follow_bayes_rule(whole, name, rng):
+    """The belief in a node is the share that it has in all that chance and others let come."""
+    _, tree = whole(name)
+    sigma = random_strategy(tree, rng)
+    probability = value.edge_probability(tree, sigma)
+    for seat in range(2):
+        others = value.reach(tree, sigma, without=seat)
+        acts = np.flatnonzero(tree.seat == seat)
+        arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
+        met = []
+
+        def visit(node, belief, comes, seat=seat, others=others, arrive=arrive, met=met):
+            _, sets = search.foresee(tree, probability, seat, node, belief)
+            for here in sets:
+                met.append(here.row)
+                assert abs(here.belief.sum() - 1) < 1e-12
+                assert set(here.node) == set(np.flatnonzero(tree.infoset == here.row))
+                assert np.abs(here.belief - others[here.node] / arrive[here.row]).max() < 1e-12
+                assert abs(comes * here.probability - arrive[here.row]) < 1e-12
+                for k in range(tree.legal[here.row].sum()):
+                    visit(tree.first[here.node] + k, here.belief, comes * here.probability)
+
+        visit(np.array([0]), np.ones(1), 1.0)
+        assert sorted(met) == np.flatnonzero(tree.turn.seat == seat).tolist()  # each set once
+
+
+def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
+    """If a king always bets first and a jack one time in three, a bet shows K, J as 3 to 1."""
+    game, tree = whole("kuhn")
+    words = [game.describe(seen) for seen in tree.turn.seen]
+    sigma = tree.uniform()
+    for card, bet in (("J", 1 / 3), ("Q", 0), ("K", 1)):
+        sigma[words.index(f"{card} after nothing")] = 1 - bet, bet
+    probability = value.edge_probability(tree, sigma)
+    points, sets = search.foresee(tree, probability, 1, np.array([0]), np.ones(1))
+    assert points == 0
+    here = next(s for s in sets if words[s.row] == "Q after bet")
+    assert sorted(here.belief) == pytest.approx([1 / 4, 3 / 4])
+    assert here.probability == pytest.approx((1 / 3 + 1) / 6)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng):
+    """One simulation adds one information set below the exact part, and nothing deeper."""
+    _, tree = whole("leduc")
+    sigma = random_strategy(tree, rng)
+    for seat in range(2):
+        found = search.expectimax(tree, sigma, seat, depth, simulations=1, rng=rng)
+        own = tree.turn.seat == seat
+        assert (pure(tree, found.sigma) == (own & (tree.stage <= depth))).all()
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_deeper_search_with_more_simulations_comes_closer(whole, seat):
+    """Mean of five seeds on Leduc against uniform, whose best response wins 1.6 and 1.4."""
+    _, tree = whole("leduc")
+    sigma = tree.uniform()
+    gaps = [
+        [
+            mean_shortfall(
+                tree, sigma, seat,
+                lambda rng, d=depth, n=n: search.expectimax(tree, sigma, seat, d, n, rng),
+            )
+            for n in (10, 100, 1_000)
+        ]
+        for depth in range(DECISIONS)
+    ]  # fmt: skip
+    assert (np.diff(gaps, axis=0) < 0.01).all()
+    assert (np.diff(gaps, axis=1) < 0.01).all()
+    assert gaps[0][-1] < 0.3  # tree search alone
+    assert max(gaps[-1]) < 0.03  # only the last decision is sampled
+
+
+def test_depth_0_is_tree_search_alone(whole, rng):
+    """The first seat of a matrix game decides at the root."""
+    _, tree = whole("brps")
+    sigma = random_strategy(tree, rng)
+    for n in (1, 10, 1_000):
+        ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
+        alone = search.mcts(tree, sigma, 0, n, ours)
+        below = search.expectimax(tree, sigma, 0, 0, n, theirs)
+        assert alone.value == below.value
+        assert (alone.sigma == below.sigma).all()
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng):
+    _, tree = whole("kuhn")
+    for sigma in (tree.uniform(), random_strategy(tree, rng)):
+        best, _ = value.best_response(tree, sigma, seat)
+        found = search.mcts(tree, sigma, seat, 10_000, rng)
+        assert shortfall(tree, sigma, seat, found) < 0.01
+        assert abs(found.value - best) < 0.05
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_tree_search_closes_in_on_the_best_reply_on_leduc(whole, seat):
+    """100,000 simulations come within 0.05 big blinds of it, also where little can be won."""
+    _, tree = whole("leduc")
+    for sigma in (tree.uniform(), cfr.solve(tree, 300)):
+        gaps = [
+            mean_shortfall(
+                tree,
+                sigma,
+                seat,
+                lambda rng, n=n, sigma=sigma: search.mcts(tree, sigma, seat, n, rng),
+            )
+            for n in (100, 1_000, 10_000, 100_000)
+        ]
+        assert (np.diff(gaps) < 0).all()
+        assert gaps[-1] < 0.05
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_the_value_of_a_tree_search_approaches_the_best_response(whole, seat):
+    _, tree = whole("leduc")
+    sigma = tree.uniform()
+    best, _ = value.best_response(tree, sigma, seat)
+    off = [
+        abs(best - search.mcts(tree, sigma, seat, n, np.random.default_rng(1)).value)
+        for n in (10_000, 100_000, 1_000_000)
+    ]
+    assert (np.diff(off) < 0).all()
+    assert off[-1] < 0.03
+
+
+def test_the_scale_of_the_payoffs_changes_nothing(whole, rng):
+    """The confidence bounds are in ranges of the payoffs, as the returns are."""
+    _, tree = whole("leduc")
+    scaled = dataclasses.replace(tree, gain=1024 * tree.gain)  # a power of 2 rounds nothing
+    sigma = random_strategy(tree, rng)
+    small = search.mcts(tree, sigma, 0, 2_000, np.random.default_rng(7))
+    large = search.mcts(scaled, sigma, 0, 2_000, np.random.default_rng(7))
+    assert (small.sigma == large.sigma).all()
+    assert large.value == 1024 * small.value
+
+
+def test_own_rows_of_the_strategy_play_no_part(whole, rng):
+    _, tree = whole("leduc")
+    sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
+    other = np.where((tree.turn.seat == 0)[:, None], other, sigma)
+    for depth in range(DECISIONS):
+        one, two = (
+            search.expectimax(tree, s, 0, depth, 500, np.random.default_rng(3))
+            for s in (sigma, other)
+        )
+        assert one.value == two.value
+        searched = pure(tree, one.sigma)
+        assert (one.sigma[searched] == two.sigma[searched]).all()
+
+
+def test_the_same_generator_gives_the_same_result(whole, rng):
+    _, tree = whole("leduc")
+    sigma = random_strategy(tree, rng)
+    before = sigma.copy()
+    for find in (
+        lambda rng: search.mcts(tree, sigma, 0, 3_000, rng),
+        lambda rng: search.expectimax(tree, sigma, 1, 2, 100, rng),
+    ):
+        one, two, other = (find(np.random.default_rng(seed)) for seed in (5, 5, 6))
+        assert one.value == two.value != other.value
+        assert (one.sigma == two.sigma).all()
+    assert (sigma == before).all()
+
+
+def test_what_cannot_be_searched_is_refused(whole, rng):
+    _, tree = whole("kuhn")
+    sigma = tree.uniform()
+    with pytest.raises(ValueError, match="2 decisions of seat 0: give simulations"):
+        search.expectimax(tree, sigma, 0, 1)
+    with pytest.raises(ValueError, match="give simulations and a generator"):
+        search.expectimax(tree, sigma, 0, 1, simulations=100)
+    with pytest.raises(ValueError, match="0 simulations"):
+        search.mcts(tree, sigma, 0, 0, rng)

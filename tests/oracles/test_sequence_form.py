@@ -1,0 +1,86 @@
+"""The linear program knows the exact answer, and what is iterative must come to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from overtrick.core import Refused
+from overtrick.games.matrix import Matrix
+from overtrick.solvers import cfr, sequence_form, value
+from overtrick.solvers.tree import build
+
+GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_equilibrium_of_the_linear_program_cannot_be_exploited(whole, name):
+    _, tree = whole(name)
+    worth, sigma = sequence_form.equilibrium(tree)
+    assert value.nash_conv(tree, sigma) < 1e-9
+    assert abs(value.expected(tree, sigma)[0] - worth) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("kuhn", -1 / 18), ("brps", 0), ("one_card", -0.064), ("leduc_textbook", -0.085606424078)],
+)
+def test_the_value_is_the_published_one(whole, name, published):
+    """Kuhn 1950; Koller and Pfeffer 1997; Lanctot's thesis for Leduc (-0.0856)."""
+    digits = 5e-4 if name == "one_card" else 1e-9
+    assert abs(sequence_form.equilibrium(whole(name)[1])[0] - published) < digits
+
+
+def test_biased_rock_paper_scissors_is_played_1_10_5(whole):
+    _, sigma = sequence_form.equilibrium(whole("brps")[1])
+    assert np.abs(sigma - np.array([1, 10, 5]) / 16).max() < 1e-9
+
+
+def secured(payoff):
+    """What the row player of a matrix can secure, by the textbook's program."""
+    rows, columns = payoff.shape
+    found = linprog(
+        np.append(np.zeros(rows), -1),
+        A_ub=np.hstack([-payoff.T, np.ones((columns, 1))]),
+        b_ub=np.zeros(columns),
+        A_eq=[[1] * rows + [0]],
+        b_eq=[1],
+        bounds=[(0, None)] * rows + [(None, None)],
+    )
+    return -found.fun
+
+
+def test_random_matrix_games_have_the_value_of_the_textbooks_program(rng):
+    for _ in range(20):
+        actions = int(rng.integers(2, 7))
+        payoff = rng.normal(size=(actions, actions))
+        names = tuple(f"action {a}" for a in range(actions))
+        tree = build(Matrix("random", tuple(map(tuple, payoff.tolist())), names))
+        worth, sigma = sequence_form.equilibrium(tree)
+        assert abs(worth - secured(payoff)) < 1e-9
+        assert value.nash_conv(tree, sigma) < 1e-9
+
+
+@pytest.mark.parametrize("plan", sorted(cfr.PLANS))
+@pytest.mark.parametrize("name", ["brps", "kuhn", "leduc_textbook"])
+def test_every_plan_comes_near_the_linear_programs_value(whole, name, plan):
+    _, tree = whole(name)
+    worth, _ = sequence_form.equilibrium(tree)
+    sigma = cfr.solve(tree, 2_000, cfr.PLANS[plan])
+    values, gap = value.expected(tree, sigma), value.nash_conv(tree, sigma)
+    span = np.abs(tree.gain).max()
+    assert gap / span < 0.02
+    assert abs(values[0] - worth) <= gap + 1e-9
+
+
+def test_a_game_that_is_not_zero_sum_is_refused(whole):
+    _, tree = whole("kuhn")
+    paid = tree.gain.copy()
+    paid[-1] += 1
+    with pytest.raises(Refused, match="zero-sum"):
+        sequence_form.equilibrium(type(tree)(**{**fields(tree), "gain": paid}))
+
+
+def fields(tree):
+    return {name: getattr(tree, name) for name in tree.__dataclass_fields__}
