@@ -166,6 +166,32 @@ def best_response(
     _result(as_json, **answer)
 
 
+@app.command()
+def generate(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="key=value, such as seed=1.")
+    ] = None,
+    buckets: Annotated[int, typer.Option(min=1, help="Buckets of like hands a round.")] = 6,
+    out: Annotated[Path | None, typer.Option(help="The file to write.")] = None,
+    samples_scale: Annotated[
+        float, typer.Option(help="Every sample count times this; 1 is the paper's.")
+    ] = 1.0,
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Work out once what jobs need: the card abstraction of limit hold'em. Stopped, it goes on."""
+    from overtrick import progress
+    from overtrick.trainers import generate as page
+
+    path = out or Path(f"abstractions/holdem-{buckets}.parquet")
+    with progress.stages(people) as told:
+        asked = [f"buckets={buckets}", *(overrides or [])]
+        done = page.generate(kind, path, asked, samples_scale, workers, told)
+    people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.0f} s", soft_wrap=True)
+    _result(as_json, **done)
+
+
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""
@@ -184,6 +210,7 @@ def list_(as_json: Json = False) -> None:
             name, str(game.seats), actions, str(game.infosets), game.unit, " ".join(opponents)
         )
     people.print(table)
+    people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
     runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))
     people.print(f"trainers: {' '.join(TRAINERS)}")
     people.print(f"runs in {run.home()}: {' '.join(runs) or 'none'}")

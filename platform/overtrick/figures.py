@@ -161,6 +161,41 @@ def game_tree(nodes: Nodes, probability: Array, actions: Sequence[str]) -> Figur
     return figure
 
 
+def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
+    """How buckets lead to buckets, round by round (Samothrakis and Lucas 2011, Fig. 5).
+
+    start (K, K): both seats' first buckets; moves: (K, K) from, to, for each change of round. A
+    line is as wide as the move is probable, a point as large as its bucket is often held.
+    """
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axis = figure.subplots()
+    held = start.sum(axis=1)
+    for round_, table in enumerate([*moves, None]):
+        axis.scatter([round_] * len(held), range(len(held)), s=1500 * held, color=COLOURS[0])
+        if table is None:
+            break
+        for a, b in np.argwhere(table > 0.005):
+            axis.plot([round_, round_ + 1], [a, b], color="black", lw=5 * table[a, b], alpha=0.5)
+        held = held @ table
+    axis.set(
+        xticks=range(len(moves) + 1), xlabel="round", ylabel="bucket, weakest to strongest",
+        yticks=range(len(start)),
+    )  # fmt: skip
+    return figure
+
+
+def intensity(probabilities: Array, actions: Sequence[str]) -> Figure:
+    """How much each action is played (rounds, K, A), by bucket and round (its Fig. 4)."""
+    figure = Figure(figsize=(3.2 * len(actions), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(actions), sharey=True, squeeze=False)[0]
+    for a, (axis, action) in enumerate(zip(axes, actions, strict=True)):
+        image = axis.imshow(probabilities[:, :, a].T, origin="lower", vmin=0, vmax=1)
+        axis.set(title=action, xlabel="round", xticks=range(len(probabilities)))
+    axes[0].set_ylabel("bucket, weakest to strongest")
+    figure.colorbar(image, ax=axes, label="probability")
+    return figure
+
+
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Payoff before and after each step against each stranger; the best response as a line."""
     figure, axes = _panels(len(rows))

@@ -91,6 +91,28 @@ def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int]
         yield lambda done: bar.update(task, completed=done)
 
 
+@contextmanager
+def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for work in stages, told (stage, parts done, parts in all); lines off a terminal."""
+    began = last = time.monotonic()
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(stage: str, done: int, total: int) -> None:
+            nonlocal last
+            bar.update(task, description=stage, completed=done, total=total)
+            now = time.monotonic()
+            if not console.is_terminal and now - last > LINE_SECONDS:
+                last = now
+                console.print(f"{stage}: {done}/{total} parts, {now - began:.0f} s")
+
+        yield show
+
+
 def _told(metrics: Mapping[str, float]) -> str:
     """The payoffs against strangers after the last step, or exploitabilities, shortly."""
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]

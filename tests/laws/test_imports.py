@@ -25,6 +25,7 @@ ALLOWED = {
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
     "workers": ("core",),
+    "store": ("core",),
     "model": ("core", "policies", "learners"),
     "figures": ("core",),
     "progress": ("figures",),
@@ -32,7 +33,7 @@ ALLOWED = {
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "model", "figures", "config",
+        "workers", "store", "model", "figures", "config",
     ),
     "trial": ("core", "config", "trainers", "workers"),
     "run": (

@@ -11,7 +11,8 @@ from overtrick.population.genomes import Direct, Perceptron
 from overtrick.population.strategy import Strategy
 from overtrick.solvers import value
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.inner import Inner, replies_won
+from overtrick.trainers.arena import OnTree
+from overtrick.trainers.inner import Inner, reply_won
 from overtrick.workers import LocalCrew
 
 
@@ -135,15 +136,15 @@ def test_a_network_without_inputs_finds_biased_rock_paper_scissors():
 
 def test_a_network_comes_near_an_equilibrium_of_kuhn():
     one = evolved("kuhn", 800, genome="network", strategy="cma")
-    assert value.exploitability(one.tree, one.sigma()) < 0.003
+    assert value.exploitability(one.arena.tree, one.sigma()) < 0.003
 
 
 def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
     """Kuhn 1950: facing a bet call with 0, 1/3, 1; after a pass bet with 1/3, 0, 1."""
     one = evolved("kuhn", 800, seat=1, strategy="cma")
     told = {
-        one.game.describe(seen): row[1]
-        for seen, row in zip(one.tree.turn.seen, one.sigma(), strict=True)
+        one.arena.game.describe(seen): row[1]
+        for seen, row in zip(one.arena.tree.turn.seen, one.sigma(), strict=True)
     }
     wanted = {
         "J after bet": 0, "Q after bet": 1 / 3, "K after bet": 1,
@@ -155,7 +156,7 @@ def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
 
 def test_three_play_kuhn_with_a_small_nash_conv():
     one = evolved("kuhn_three", 1000, strategy="cma")
-    assert value.nash_conv(one.tree, one.sigma()) < 0.1
+    assert value.nash_conv(one.arena.tree, one.sigma()) < 0.1
 
 
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
@@ -164,33 +165,41 @@ def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
     genome = Perceptron(game.brief(tree.turn), tree.legal, 4)
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
-            asked = (tree, genome, sigma, seat, np.zeros(genome.genes), 0, rng)
-            exact, _ = replies_won(Inner(kind="exact"), *asked)
-            searched, _ = replies_won(Inner(kind="searched"), *asked)
+            asked = (OnTree(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)
+            exact, _ = reply_won(Inner(kind="exact"), *asked)
+            searched, _ = reply_won(Inner(kind="searched"), *asked)
             assert abs(exact - searched) < 1e-9
 
 
 def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
-    _, tree = whole("kuhn")
+    game, tree = whole("kuhn")
     genome = Direct(tree.legal)
     sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
     for seat in range(2):
         exact = value.best_response(tree, sigma, seat)[0]
-        asked = (tree, genome, sigma, seat, rng.normal(size=genome.genes), 0, rng)
-        few, _ = replies_won(Inner(kind="evolved", generations=1), *asked)
-        many, reply = replies_won(Inner(kind="evolved", generations=200), *asked)
+        asked = (OnTree(game, tree), genome, sigma, seat, rng.normal(size=genome.genes), 0, rng)
+        few, _ = reply_won(Inner(kind="evolved", generations=1), *asked)
+        many, reply = reply_won(Inner(kind="evolved", generations=200), *asked)
         assert few <= exact + 1e-12
         assert exact - 0.01 < many <= exact + 1e-12
-        warm = (tree, genome, sigma, seat, reply, 0, rng)  # a warm start keeps what was found
-        assert replies_won(Inner(kind="evolved", generations=1), *warm)[0] >= many
+        warm = (
+            OnTree(game, tree),
+            genome,
+            sigma,
+            seat,
+            reply,
+            0,
+            rng,
+        )  # a warm start keeps what was found
+        assert reply_won(Inner(kind="evolved", generations=1), *warm)[0] >= many
 
 
 @pytest.mark.parametrize("kind", ["exact", "searched", "evolved"])
 def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
     one = trainer("kuhn", strategy="cma", generations=60, inner={"kind": kind, "generations": 10})
-    start = value.exploitability(one.tree, one.sigma())
+    start = value.exploitability(one.arena.tree, one.sigma())
     one.step()
-    assert value.exploitability(one.tree, one.sigma()) < start / 3
+    assert value.exploitability(one.arena.tree, one.sigma()) < start / 3
 
 
 def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():

@@ -148,7 +148,7 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened(solver):
 @pytest.mark.parametrize("bound", [0.003, 0.03])
 def test_trpo_keeps_its_bound_on_the_divergence(bound):
     one = trainer("leduc", "random", "trpo", games=100)
-    one.learner.solver.bound = bound
+    one.learner.solver.step = bound
     for _ in range(8):
         before = one.learner.policy()
         metrics = one.step()

@@ -10,38 +10,47 @@ from overtrick.core import Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
+from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.games.poker.game import Poker
 
 _GAMES: dict[str, Callable[..., Any]] = {
     "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
     **{each.name: partial(Poker, each) for each in rules.ALL},
 }
+_JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}
 
 
 def names() -> tuple[str, ...]:
-    """The games that `make` knows."""
+    """The games that `make` knows and that can be played."""
     return tuple(_GAMES)
+
+
+def judged() -> tuple[str, ...]:
+    """The games that can be solved and evolved on, but not played; and any openspiel/NAME."""
+    return tuple(_JUDGED)
 
 
 def make(name: str, /, **options: Any) -> Any:
     """A game by its name; options are those of its class, such as fold=False for poker.
 
     openspiel/NAME is any game of OpenSpiel, its parameters in the name as OpenSpiel writes them:
-    a core.Unfolded; all others are core.Game, and Enumerable if they are small. Raises Refused
-    with the nearest name if there is none such, or if an option is unknown.
+    a core.Unfolded; games of `names` are core.Game, and Enumerable if they are small; those of
+    `judged` are neither. Raises Refused with the nearest name if there is none such, or if an
+    option is unknown.
     """
     door, slash, theirs = name.partition("/")
     if slash and door == "openspiel":
         if options:
             raise Refused(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
         return OpenSpiel(theirs)
-    if name not in _GAMES:
-        near = nearest(name, _GAMES)
+    known = _GAMES | _JUDGED
+    if name not in known:
+        near = nearest(name, known)
         raise Refused(
             f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
         )
     try:
-        return _GAMES[name](**options)
+        return known[name](**options)
     except TypeError as error:
         raise Refused(f"game '{name}' does not take these options: {error}") from None
 

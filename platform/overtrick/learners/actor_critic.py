@@ -22,6 +22,8 @@ class Solver(Protocol):
     """Improves weights on a surrogate: whatever lies between weights and policy, such as
     adaptation, is the surrogate's business, so a new solver needs no other change."""
 
+    step: float  # KL bound of TRPO, Adam's rate of PPO; a schedule may change it on the way
+
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]: ...

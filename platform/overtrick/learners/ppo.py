@@ -27,7 +27,7 @@ class Ppo:
         epochs: int = 8,
         kl_stop: float = 0.05,
     ) -> None:
-        self.rate = rate
+        self.step = rate
         self.entropy = entropy
         self.clip = clip
         self.epochs = epochs
@@ -38,7 +38,7 @@ class Ppo:
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
         """Better weights by the clipped objective."""
-        adam = Adam(arrays(theta), self.rate)
+        adam = Adam(arrays(theta), self.step)
         if self._memory:
             adam.load({**self._memory, **arrays(theta)})
         sample = surrogate.sample

@@ -28,7 +28,7 @@ class Trpo:
         conjugate_steps: int = 10,
         backtracks: int = 15,
     ) -> None:
-        self.bound = bound
+        self.step = bound
         self.entropy = entropy
         self.damping = damping
         self.conjugate_steps = conjugate_steps
@@ -52,7 +52,7 @@ class Trpo:
         curvature = float(direction @ fisher(direction))
         if curvature <= 0:
             return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
-        full = direction * (2 * self.bound / curvature) ** 0.5
+        full = direction * (2 * self.step / curvature) ** 0.5
         start = flat(params).detach()
         for k in range(self.backtracks):
             share = 0.8**k
@@ -61,7 +61,7 @@ class Trpo:
                 now = surrogate.policy({n: v.requires_grad_() for n, v in tried.items()}).detach()
             kl = float(surrogate.divergence(now))
             gain = float((self._gain(surrogate, now) - before).detach())
-            if kl <= self.bound and gain > 0:
+            if kl <= self.step and gain > 0:
                 kept = {n: v.detach() for n, v in tried.items()}
                 return kept, {"kl": kl, "gain": gain, "step_taken": share}
         return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}

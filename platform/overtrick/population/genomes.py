@@ -9,6 +9,10 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Refused
 
+SURE = 20.0
+"""Beyond this an output changes no strategy (a sigmoid of 2e-9), but products of such
+probabilities would become subnormal numbers, with which a processor is very slow."""
+
 
 class Genome(Protocol):
     """A way to read genes (M, P) as strategies (M, N, A)."""
@@ -69,8 +73,8 @@ class Perceptron:
             part.reshape(len(genomes), *shape)
             for part, shape in zip(parts, self.shapes, strict=True)
         )
-        outputs = np.tanh(self.inputs @ w0 + b0) @ w1 + b1
-        return normalised(0.5 * (1 + np.tanh(outputs / 2)) * self.legal, self.legal)
+        outputs = np.clip(np.tanh(self.inputs @ w0 + b0) @ w1 + b1, -SURE, SURE)
+        return normalised(self.legal / (1 + np.exp(-outputs)), self.legal)
 
     def start(self, rng: Generator) -> Array:
         return rng.normal(size=self.genes)

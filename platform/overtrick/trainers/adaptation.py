@@ -32,7 +32,6 @@ from overtrick.policies import (
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree
 
-
 PRIOR_GAMES = 3.0
 """Games at an information set after which a sample knows the baseline better than the critic."""
 

@@ -11,14 +11,13 @@ from pydantic import Field, model_validator
 
 from overtrick import figures, games
 from overtrick.config import Count, GameChoice, Job, Positive, Section
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.population.genomes import Direct, Genome, Perceptron
 from overtrick.population.strategy import Strategy
-from overtrick.solvers import sequence_form, value
-from overtrick.solvers.tree import Tree
-from overtrick.trainers.evaluate import Row, known
-from overtrick.trainers.inner import Inner, replies_won
+from overtrick.trainers.arena import Arena, OnTree, arena_of
+from overtrick.trainers.evaluate import Row
+from overtrick.trainers.inner import Inner, reply_won
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -70,14 +69,15 @@ class CoevolveTrainer:
         self.job = job
         self.crew = crew
         self.iteration = 0
-        self.game, self.tree = known(job.game)
+        self.arena = arena_of(job.game)
+        self.unit: str = self.arena.game.unit
         plan = job.coevolve
         self.genome = genome_of(job.game, plan)
         rng = generator(job.seed, Part.INITIAL)
         self.strategy = Strategy(self.genome.start, plan.step, plan.population, plan.strategy, rng)
         start = self.genome.start(generator(job.seed, Part.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
-        self.warm = np.repeat(start[None], self.tree.seats, axis=0)  # (S, P) best replies so far
+        self.warm = np.repeat(start[None], self.arena.seats, axis=0)  # (S, P) best replies so far
 
     def step(self) -> dict[str, float]:
         """So many generations; the metrics of what was found by then."""
@@ -87,7 +87,7 @@ class CoevolveTrainer:
             self._generation(luck)
         return {
             figures.EVALUATIONS: float(self.strategy.size * len(self.strategy.told)),
-            figures.gap_name(self.job.coevolve.genome, self.game.unit): self._gap(),
+            figures.gap_name(self.job.coevolve.genome, self.unit): self._gap(),
             "step_size": self.strategy.spread,
             "starts": float(self.strategy.starts),
         }
@@ -115,9 +115,7 @@ class CoevolveTrainer:
 
     def _gap(self) -> float:
         """Exploitability of the best genome, exactly."""
-        return _gap(self.job, self.tree, self.sigma()) / (
-            self.tree.seats if self.job.coevolve.seat is None else 1
-        )
+        return float(_row(self.job, self.arena, self.sigma())["exploitability"])
 
     def state(self) -> dict[str, Array]:
         return {
@@ -138,75 +136,66 @@ class CoevolveTrainer:
 
     def report(self, history: History) -> Report:
         """How close the best genome came, the way there, and what it plays."""
-        sigma = self.sigma()
-        drawn = {"progress": figures.progress(history, self.game.unit)}
-        if self.tree.infosets <= figures.FEW_SETS and isinstance(self.game, Game):
-            words = [self.game.describe(seen) for seen in self.tree.turn.seen]
-            actions = self.game.action_names
-            drawn["strategy"] = figures.strategy(sigma, words, actions)
-            chosen = value.edge_probability(self.tree, sigma)
-            drawn["tree"] = figures.game_tree(self.tree, chosen, actions)
-        return Report(_rows(self.job, self.tree, sigma), drawn)
+        drawn = {"progress": figures.progress(history, self.unit)}
+        drawn |= self.arena.pictures(self.sigma())
+        return Report([_row(self.job, self.arena, self.sigma())], drawn)
 
     def close(self) -> None:
         self.crew.close()
 
 
 def check(job: CoevolveJob) -> None:
-    """Raise Refused for a genome that the game has no inputs for."""
+    """Raise Refused for what the game cannot do: a network, a search, one seat alone."""
     genome_of(job.game, job.coevolve)
+    arena = arena_of(job.game)
+    if job.coevolve.seat is not None:
+        arena.worth(job.coevolve.seat)
+    if job.inner.kind == "searched" and not isinstance(arena, OnTree):
+        raise Refused(f"{arena.game.name} has no tree to search: set inner.kind to exact")
 
 
 def judge(job: CoevolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
-    return _rows(job, known(job.game)[1], weights["sigma"])
+    return [_row(job, arena_of(job.game), weights["sigma"])]
 
 
 def genome_of(choice: GameChoice, plan: Coevolve) -> Genome:
     """How this job's genes become strategies. Raises Refused."""
-    game, tree = known(choice)
+    arena = arena_of(choice)
     if plan.genome == "direct":
-        return Direct(tree.legal)
-    if not hasattr(game, "brief"):
-        raise Refused(f"{game.name} has no inputs for a network: set coevolve.genome to direct")
-    return Perceptron(game.brief(tree.turn), tree.legal, plan.hidden)
+        return Direct(arena.legal)
+    return Perceptron(arena.inputs, arena.legal, plan.hidden)
 
 
-def _rows(job: CoevolveJob, tree: Tree, sigma: Array) -> list[Row]:
-    gap, seat = _gap(job, tree, sigma), job.coevolve.seat
+def _row(job: CoevolveJob, arena: Arena, sigma: Array) -> Row:
+    """The table of one strategy: how far from an equilibrium, in points a game."""
+    seat = job.coevolve.seat
     row: dict[str, Any] = {"genome": job.coevolve.genome, "inner": job.inner.kind}
     if seat is not None:
-        return [{**row, "seat": seat, "exploitability": gap}]
-    values = value.expected(tree, sigma).tolist()
-    return [{**row, "exploitability": gap / tree.seats, "nash_conv": gap, "values": values}]
-
-
-def _gap(job: CoevolveJob, tree: Tree, sigma: Array) -> float:
-    """NashConv; of one seat's strategy what the other wins above the game's value."""
-    seat = job.coevolve.seat
-    if seat is None:
-        return value.nash_conv(tree, sigma)
-    worth = sequence_form.equilibrium(tree)[0]
-    return value.best_response(tree, sigma, 1 - seat)[0] - (worth if seat == 1 else -worth)
+        gap = arena.reply_worth(sigma, 1 - seat) - arena.worth(1 - seat)
+        return {**row, "seat": seat, "exploitability": gap}
+    gap = float(arena.nash_convs(sigma[None])[0])
+    values = arena.expecteds(sigma[None])[0].tolist()
+    return {**row, "exploitability": gap / arena.seats, "nash_conv": gap, "values": values}
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
     """(M,) scores of genomes, larger is better, and (M, S, P) the best replies to each."""
     job, warm, generation = common
-    _, tree = known(job.game)
+    arena = arena_of(job.game)
     genome, seat = genome_of(job.game, job.coevolve), job.coevolve.seat
     sigmas = genome.strategies(genomes)
     replies = np.repeat(warm[None], len(genomes), axis=0)
     if job.inner.kind == "exact" and seat is None:
-        return -value.nash_convs(tree, sigmas), replies
-    against = range(tree.seats) if seat is None else [1 - seat]
+        return -arena.nash_convs(sigmas), replies
+    against = range(arena.seats) if seat is None else [1 - seat]
     score = np.zeros(len(genomes))
     if seat is None:
-        score += value.expecteds(tree, sigmas).sum(axis=1)
+        score += arena.expecteds(sigmas).sum(axis=1)
     for m, (sigma, luck) in enumerate(zip(sigmas, rng.spawn(len(genomes)), strict=True)):
         for who in against:
-            won, replies[m, who] = replies_won(
-                job.inner, tree, genome, sigma, who, warm[who], generation, luck
+            won, replies[m, who] = reply_won(
+                job.inner, arena, genome, sigma, who, warm[who], generation, luck
             )
             score[m] -= won
     return score, replies

@@ -18,7 +18,7 @@ from overtrick.core import Array
 from overtrick.population.genomes import Genome
 from overtrick.population.strategy import Strategy
 from overtrick.solvers import search, value
-from overtrick.solvers.tree import Tree
+from overtrick.trainers.arena import Arena, OnTree
 
 
 class Inner(Section):
@@ -41,9 +41,9 @@ class Inner(Section):
     step: Positive = Field(default=0.5, description="initial step size of the inner evolution")
 
 
-def replies_won(
+def reply_won(
     plan: Inner,
-    tree: Tree,
+    arena: Arena,
     genome: Genome,
     sigma: Array,
     seat: int,
@@ -58,34 +58,42 @@ def replies_won(
     really wins, so they never exceed a best response's.
     """
     if plan.kind == "exact":
-        return value.best_response(tree, sigma, seat)[0], warm
+        return arena.reply_worth(sigma, seat), warm
     if plan.kind == "searched":
-        depth = int(tree.stage.max()) + 1 if plan.depth is None else plan.depth
-        found = search.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
-        return float(value.expected(tree, found.sigma)[seat]), warm
-    return _evolved(plan, tree, genome, sigma, seat, warm, generation, rng)
+        return _searched(plan, arena, sigma, seat, rng), warm
+    generations = plan.generations + int(plan.growth * generation)
+    return _evolved(plan, arena, genome, sigma, seat, warm, generations, rng)
+
+
+def _searched(plan: Inner, arena: Arena, sigma: Array, seat: int, rng: Generator) -> float:
+    """What a look-ahead's strategy really wins."""
+    assert isinstance(arena, OnTree)  # a job that searches elsewhere has been refused
+    tree = arena.tree
+    depth = int(tree.stage.max()) + 1 if plan.depth is None else plan.depth
+    found = search.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
+    return float(value.expected(tree, found.sigma)[seat])
 
 
 def _evolved(
     plan: Inner,
-    tree: Tree,
+    arena: Arena,
     genome: Genome,
     sigma: Array,
     seat: int,
     warm: Array,
-    generation: int,
+    generations: int,
     rng: Generator,
 ) -> tuple[float, Array]:
-    """A run of the same strategy whose generations grow as the outer run proceeds."""
-    own = (tree.turn.seat == seat)[:, None]
+    """What the best reply of an inner run of the same strategy wins, and its genome."""
+    own = (arena.seat == seat)[:, None]
 
     def won(genes: Array) -> Array:
         replies = np.where(own, genome.strategies(genes), sigma)
-        return value.expecteds(tree, replies)[:, seat]
+        return arena.expecteds(replies)[:, seat]
 
     best, best_won = warm, float(won(warm[None])[0])
     strategy = Strategy(lambda _: warm, plan.step, plan.population, "csa", rng)
-    for _ in range(plan.generations + int(plan.growth * generation)):
+    for _ in range(generations):
         genes = strategy.ask()
         score = won(genes)
         strategy.tell(genes, score)

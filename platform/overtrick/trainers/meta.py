@@ -41,6 +41,13 @@ class Meta(Section):
     outer_step: Positive = Field(
         default=0.01, description="beta: KL bound of TRPO in nats a decision; Adam's rate of PPO"
     )
+    outer_step_end: Positive | None = Field(
+        default=None, description="beta at the last iteration, reached linearly; none: constant"
+    )
+    average: float = Field(
+        default=0.0, ge=0, lt=1,
+        description="share of the past in the moving average of weights that is judged and kept",
+    )  # fmt: skip
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
     )
@@ -95,6 +102,7 @@ class MetaTrainer:
             job.meta.discount,
             job.meta.gae,
         )
+        self.mean = self.learner.weights()  # the moving average
         self.opponents = EvolvingOpponents(job.game, self.sizes, job.population, crew, rng)
 
     def step(self) -> dict[str, float]:
@@ -108,7 +116,10 @@ class MetaTrainer:
         *inner, outer = (Tensors.of(sample) for sample in samples)
         plan = self.job.meta
         surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order)
+        self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
+        now, past = self.learner.weights(), np.float32(plan.average)
+        self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
         unit = self.game.unit
         metrics |= {
             figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
@@ -119,26 +130,35 @@ class MetaTrainer:
             metrics |= metrics_of(self._rows(), unit)
         return metrics
 
+    def _outer_step(self) -> float:
+        """beta of this iteration."""
+        plan, last = self.job.meta, self.job.stop.iterations
+        end = plan.outer_step if plan.outer_step_end is None else plan.outer_step_end
+        gone = (self.iteration - 1) / max(1, last - 1)
+        return plan.outer_step + gone * (end - plan.outer_step)
+
     def _rows(self) -> list[Row]:
         """Adaptation to every stranger, with the same luck every time."""
         rng = generator(self.job.seed, Part.JUDGE)
-        return judge(self.job, self.learner.weights(), self.crew, rng)
+        return judge(self.job, self.model(), self.crew, rng)
 
     def state(self) -> dict[str, Array]:
         return {
             **prefixed("learner", self.learner.state()),
+            **prefixed("mean", self.mean),
             **prefixed("population", self.opponents.state()),
             "iteration": np.array(self.iteration),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.learner.load(unprefixed("learner", state))
+        self.mean = unprefixed("mean", state)
         self.opponents.load(unprefixed("population", state))
         self.iteration = int(state["iteration"])
 
     def model(self) -> dict[str, Array]:
-        """The weights that adaptation needs: the policy and its baseline."""
-        return self.learner.weights()
+        """The weights that adaptation needs: the policy and its baseline, averaged."""
+        return self.mean
 
     def report(self, history: History) -> Report:
         """The final table, and the figures of the run."""
@@ -161,7 +181,7 @@ class MetaTrainer:
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """
         members = {n: v[:4] for n, v in self.opponents.members().items()}
-        (meta,) = strategies(self.game, self.tree, repeat(self.learner.theta, 1))
+        (meta,) = strategies(self.game, self.tree, repeat(unprefixed("policy", self.mean), 1))
         hand = self.game.hand(self.tree.turn)
         hands = list(dict.fromkeys(hand))
         tables = []

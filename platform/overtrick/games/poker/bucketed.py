@@ -1,0 +1,80 @@
+"""Abstract limit hold'em by name: which abstraction, and what strategies remember."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from overtrick.core import Array, Chains, Refused
+from overtrick.games.poker.abstract import LIMIT_HOLDEM, abstract_holdem, paper_index
+
+ABSTRACTION = "abstractions/holdem-6.parquet"
+INDICES = ("paper", "public")
+
+
+class Tables(Protocol):
+    """What an abstraction measured; K buckets a round."""
+
+    @property
+    def start(self) -> Array: ...  # (K, K)
+    @property
+    def moves(self) -> Sequence[Array]: ...  # 3 of (K, K)
+    @property
+    def joint(self) -> Sequence[Array]: ...  # 3 of (K, K, K, K)
+    @property
+    def win(self) -> Array: ...  # (K, K)
+
+
+class AbstractHoldem:
+    """Limit hold'em in which a hand is a bucket: solved and evolved on, never played card by card.
+
+    abstraction: the file that `overtrick generate abstraction` made. index: `paper` forgets the
+    betting of earlier rounds (bucket, round, button, raises of both seats in this round); `public`
+    remembers all of it. joint: buckets move jointly, as cards do, or each for itself.
+    """
+
+    name = LIMIT_HOLDEM.name
+    seats = 2
+    unit = LIMIT_HOLDEM.unit
+    actions = len(LIMIT_HOLDEM.actions)
+    action_names = tuple(name for name, _ in LIMIT_HOLDEM.actions)
+    infosets = None  # it depends on the abstraction
+
+    def __init__(
+        self, abstraction: str = ABSTRACTION, index: str = "paper", joint: bool = False
+    ) -> None:
+        if index not in INDICES:
+            raise TypeError(f"index must be paper or public, not {index!r}")
+        if not isinstance(joint, bool):
+            raise TypeError(f"joint must be true or false, not {joint!r}")
+        self.abstraction = str(Path(abstraction).absolute())
+        self.index = index
+        self.joint = joint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AbstractHoldem, (self.abstraction, self.index, self.joint)
+
+    def chains(self, tables: Tables) -> tuple[Chains, Array | None]:
+        """The game on an abstraction's tables, and the index (B,) of its strategies."""
+        moves = np.stack(tables.joint if self.joint else tables.moves)
+        index = paper_index()[0] if self.index == "paper" else None
+        return abstract_holdem(tables.start, moves, tables.win), index
+
+    def situations(self) -> Array:
+        """(N / K, 4) int32 round, button, own and the other's raises of each index of the paper.
+
+        Raises Refused for the public index, whose situations are more than that.
+        """
+        if self.index != "paper":
+            raise Refused(f"{self.name}: only index paper has situations; set coevolve.genome")
+        return paper_index()[1]
+
+    def brief(self, buckets: int) -> Array:
+        """(N, 5) float64 inputs of a small network, each from -1 to 1: bucket and situation."""
+        situations = self.situations()
+        scaled = 2 * situations / situations.max(axis=0) - 1
+        bucket = np.tile(np.linspace(-1, 1, buckets), len(situations))
+        return np.column_stack([bucket, np.repeat(scaled, buckets, axis=0)])

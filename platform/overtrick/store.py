@@ -1,0 +1,141 @@
+"""Arrays on disk: Parquet files that say what they are and how they were made.
+
+A file is one table: every column is an array whose first axis is the rows, and what further axes
+it has lie flat in lists of fixed length. Kind, version and parameters are JSON in the metadata of
+the schema, under `overtrick`. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from overtrick.core import Array, Refused
+
+FORMAT = 1  # of the layout above
+KEY = b"overtrick"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a file holds; raise the version when its columns come to mean something else."""
+
+    name: str
+    version: int
+    remedy: str  # what to do about a file that cannot be used, as a request
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a file holds and how it was made."""
+
+    parameters: dict[str, Any]
+    columns: dict[str, Array]  # (R, ...) each
+
+
+def save(
+    path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
+) -> None:
+    """Write columns (R, ...) of numbers or truths beside the path, then rename.
+
+    Raises ValueError for columns of different lengths and for parameters that JSON cannot hold.
+    """
+    arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    about = {
+        "format": FORMAT,
+        "kind": kind.name,
+        "version": kind.version,
+        "parameters": dict(parameters),
+        "shapes": {name: array.shape[1:] for name, array in arrays.items()},
+    }
+    about["digest"] = _digest(about, arrays)
+    table = pa.table(
+        {name: _column(array) for name, array in arrays.items()}, metadata={KEY: json.dumps(about)}
+    )
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        parquet.write_table(table, beside, compression="zstd")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Stored:
+    """Read a file of some kind; with parameters, one that was made with just these.
+
+    Raises Refused, with the kind's remedy, for a file that is missing, damaged, of another kind or
+    version, or made with other parameters.
+    """
+    if not path.is_file():
+        raise Refused(f"no {kind.name} at {path}: {kind.remedy}")
+    try:
+        table = parquet.ParquetFile(path).read()
+        about = json.loads((table.schema.metadata or {}).get(KEY, b"{}"))
+    except PermissionError:
+        raise Refused(f"cannot read {path}: permission denied") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        why = " ".join(str(error).split())[:100]
+        raise Refused(f"{path} is damaged ({why}): {kind.remedy}") from None
+    if about.get("kind") != kind.name:
+        held = f"'{about['kind']}'" if "kind" in about else "something that is not ours"
+        raise Refused(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
+    for name, ours in (("format", FORMAT), ("version", kind.version)):
+        if about.get(name) != ours:
+            raise Refused(f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}")
+    try:
+        digest = about.pop("digest")
+        columns = {
+            name: _array(table.column(name)).reshape(len(table), *shape)
+            for name, shape in about["shapes"].items()
+        }
+        whole = digest == _digest(about, columns)
+    except (KeyError, TypeError, ValueError, AttributeError):  # the metadata lost its form
+        whole = False
+    if not whole:
+        raise Refused(f"{path} is damaged (its digest is another): {kind.remedy}")
+    if parameters is not None:
+        _same(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
+    return Stored(about["parameters"], columns)
+
+
+def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise Refused for the first parameter that differs."""
+    for name in [*wanted, *found]:
+        if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
+            sides = (found, wanted)
+            have, want = (f"{name} {s[name]}" if name in s else f"no {name}" for s in sides)
+            raise Refused(f"{path} was made with {have}, not with {want}: {kind.remedy}")
+
+
+def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
+    """Of everything that a file says: Parquet itself guards no metadata."""
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for name, column in columns.items():
+        digest.update(f"{name} {column.dtype} {column.shape}".encode())
+        digest.update(column.data)
+    return digest.hexdigest()
+
+
+def _column(array: Array) -> pa.Array:
+    """(R, ...) as R numbers, or R lists of them."""
+    flat = pa.array(array.reshape(-1))
+    if array.ndim == 1:
+        return flat
+    return pa.FixedSizeListArray.from_arrays(flat, int(np.prod(array.shape[1:])))
+
+
+def _array(column: pa.ChunkedArray) -> Array:
+    """All numbers of a column, one after another."""
+    whole = column.combine_chunks()
+    if pa.types.is_fixed_size_list(whole.type):
+        whole = whole.flatten()
+    return whole.to_numpy(zero_copy_only=False)

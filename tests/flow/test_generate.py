@@ -1,0 +1,172 @@
+"""The abstraction's file: the same whoever builds it and however often it is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overtrick.core import Refused
+from overtrick.trainers import generate as page
+from overtrick.trainers.generate import generate, load_abstraction, parts_of, plan_of
+
+SMALL = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=4"]
+STAGES = ["preflop", "flop", "turn", "river", "deals"]
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several parts in every stage."""
+    monkeypatch.setattr(page, "ROLLOUTS", 3000)
+    monkeypatch.setattr(page, "DEALS", 2000)
+    monkeypatch.setattr(page, "AT_ONCE", 3)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> bytes:
+    """The file of an undisturbed build."""
+    generate("abstraction", tmp_path / "whole.parquet", SMALL)
+    return (tmp_path / "whole.parquet").read_bytes()
+
+
+def test_the_answer_names_the_file_and_progress_is_shown(tmp_path: Path) -> None:
+    shown: list[tuple[str, int, int]] = []
+    out = tmp_path / "deep" / "a.parquet"
+    answer = generate("abstraction", out, SMALL, progress=lambda *told: shown.append(told))
+    assert answer["path"] == str(out)
+    assert answer["rows"] == 6
+    assert answer["seconds"] > 0
+    assert list(dict.fromkeys(stage for stage, _, _ in shown)) == STAGES
+    done = [done for _, done, _ in shown]
+    assert done == sorted(done)
+    assert shown[-1][1] == shown[-1][2] > 10
+    assert [path.name for path in out.parent.iterdir()] == ["a.parquet"]
+
+
+def test_what_is_kept_is_what_was_built(tmp_path: Path) -> None:
+    generate("abstraction", tmp_path / "a.parquet", [*SMALL, "buckets=4"])
+    built = load_abstraction(tmp_path / "a.parquet", plan_of([*SMALL, "buckets=4"]))
+    assert (built.parameters.buckets, built.parameters.river) == (4, 5)
+    assert built.start.shape == built.win.shape == (4, 4)
+    assert {joint.shape for joint in built.joint} == {(4, 4, 4, 4)}
+    assert built.buckets.mean.shape == (4, 4)
+    assert (np.diff(built.buckets.mean, axis=1) > 0).all()  # by round, weakest first
+    for move in built.moves:
+        np.testing.assert_allclose(move.sum(axis=1), 1)
+
+
+def test_another_seed_gives_other_numbers(tmp_path: Path, whole: bytes) -> None:
+    generate("abstraction", tmp_path / "b.parquet", [*SMALL[:-1], "seed=5"])
+    one, other = (load_abstraction(tmp_path / name) for name in ("whole.parquet", "b.parquet"))
+    assert not np.array_equal(one.start, other.start)
+
+
+def test_workers_build_the_same_file(tmp_path: Path, whole: bytes, local_ray: None) -> None:
+    generate("abstraction", tmp_path / "b.parquet", SMALL, workers=2)
+    assert (tmp_path / "b.parquet").read_bytes() == whole
+
+
+class _StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop", [1, 8, -1])
+def test_a_stopped_build_goes_on_where_it_was(tmp_path: Path, whole: bytes, stop: int) -> None:
+    out = tmp_path / "b.parquet"
+
+    def until(stage: str, done: int, total: int) -> None:
+        if done == stop % (total + 1):
+            raise _StopError
+
+    with pytest.raises(_StopError):
+        generate("abstraction", out, SMALL, progress=until)
+    assert not out.exists()
+    left = {path: path.stat().st_mtime_ns for path in parts_of(out).iterdir()}
+    assert left
+    seen: list[dict[Path, int]] = []
+
+    def watch(stage: str, done: int, total: int) -> None:
+        seen.append({path: path.stat().st_mtime_ns for path in left})
+
+    generate("abstraction", out, SMALL, progress=watch)
+    assert all(times == left for times in seen)  # nothing was done twice
+    assert out.read_bytes() == whole
+    assert not parts_of(out).exists()
+
+
+def test_damaged_parts_and_those_of_another_build_are_done_again(
+    tmp_path: Path, whole: bytes
+) -> None:
+    out = tmp_path / "b.parquet"
+
+    def until_the_deals(stage: str, done: int, total: int) -> None:
+        if stage == "deals":
+            raise _StopError
+
+    with pytest.raises(_StopError):
+        generate("abstraction", out, [*SMALL, "river=6", "seed=9"], progress=until_the_deals)
+    with pytest.raises(_StopError):
+        generate("abstraction", out, SMALL, progress=until_the_deals)
+    (parts_of(out) / "turn-0.parquet").write_bytes(b"PAR1")
+    generate("abstraction", out, SMALL)
+    assert out.read_bytes() == whole
+
+
+def test_a_file_that_is_there_is_not_built_again(tmp_path: Path, whole: bytes) -> None:
+    out = tmp_path / "whole.parquet"
+    before = out.stat().st_mtime_ns
+    assert generate("abstraction", out, SMALL)["rows"] == 6
+    assert out.stat().st_mtime_ns == before
+    generate("abstraction", out, [*SMALL, "deals=10000"])  # but one of another build is replaced
+    assert load_abstraction(out).parameters.deals == 10_000
+
+
+def test_a_file_of_another_plan_is_refused(tmp_path: Path, whole: bytes) -> None:
+    out = tmp_path / "whole.parquet"
+    with pytest.raises(Refused, match=r"made with turn 10, not with turn 100: build it with"):
+        load_abstraction(out, plan_of(["ranks=5", "preflop=300", "flop=20"]))
+    with pytest.raises(Refused, match="no abstraction at"):
+        load_abstraction(tmp_path / "none.parquet")
+
+
+def test_scaling_leaves_named_counts_and_the_least_that_the_buckets_need() -> None:
+    plan = plan_of(["flop=7", "buckets=5"], scale=0.01)
+    assert (plan.preflop, plan.flop, plan.turn, plan.river) == (40_000, 7, 2, 2)
+    assert plan.deals == 1_000_000
+    assert plan_of() == page.AbstractionPlan()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scale", "words"),
+    [
+        (["buckets=1"], 1, "'buckets': input should be greater than or equal to 2, not 1"),
+        (["buckets=170"], 1, "'buckets': input should be less than or equal to 32, not 170"),
+        (["buckets=26", "ranks=5", "river=13"], 1, "5 ranks make only 25 hands before the flop"),
+        (["river=0"], 1, "'river': input should be greater than or equal to 1, not 0"),
+        (["river=2"], 1, "river needs at least 3 roll-outs a holding for 6 buckets, not 2"),
+        (["deals=many"], 1, "'deals': input should be a valid integer"),
+        (["rivers=5"], 1, "unknown key 'rivers' of the abstraction: did you mean 'river'?"),
+        (["river"], 1, "override 'river' must be key=value"),
+        ([], 0, "--samples-scale must be above 0, not 0"),
+        ([], -1.0, "--samples-scale must be above 0"),
+    ],
+)
+def test_impossible_counts_are_refused(
+    tmp_path: Path, overrides: list[str], scale: float, words: str
+) -> None:
+    with pytest.raises(Refused) as refusal:
+        generate("abstraction", tmp_path / "a.parquet", overrides, scale)
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_kinds_and_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="'abstractions': did you mean 'abstraction'"):
+        generate("abstractions", tmp_path / "a.parquet")
+    with pytest.raises(Refused, match="is a folder"):
+        generate("abstraction", tmp_path, SMALL)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Refused, match="cannot write to"):
+        generate("abstraction", tmp_path / "file" / "a.parquet", SMALL)

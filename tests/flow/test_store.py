@@ -1,0 +1,137 @@
+"""Files say what they are: what is kept comes back, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from overtrick import store
+from overtrick.core import Refused
+
+BOARDS = store.Kind("boards", 3, "deal them with `overtrick generate boards`")
+MADE_WITH = {"boards": 40, "seed": 7, "sizes": (2, 3), "name": "a"}
+
+
+def columns(rng, rows=40):
+    """One column of every sort."""
+    return {
+        "tricks": rng.integers(14, size=rows).astype(np.uint8),
+        "cards": rng.integers(52, size=(rows, 4, 13)).astype(np.int16),
+        "score": rng.normal(size=rows),
+        "table": rng.normal(size=(rows, 2, 3, 2)),
+        "vulnerable": rng.random((rows, 2)) < 0.5,
+        "number": rng.integers(2**60, size=rows),
+    }
+
+
+@pytest.fixture
+def kept(tmp_path, rng):
+    """The path of a file of boards."""
+    path = tmp_path / "boards.parquet"
+    store.save(path, BOARDS, MADE_WITH, columns(rng))
+    return path
+
+
+def assert_refused(path, kind=BOARDS, parameters=None, *words):
+    """Refused in one line, which names the file, says these words, and what to do."""
+    with pytest.raises(Refused) as refusal:
+        store.load(path, kind, parameters)
+    line = str(refusal.value)
+    assert "\n" not in line
+    assert all(word in line for word in (str(path), kind.remedy, *words)), line
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40, 5000])
+def test_what_is_kept_comes_back(tmp_path, rng, rows):
+    path, kept = tmp_path / "boards.parquet", columns(rng, rows)
+    store.save(path, BOARDS, MADE_WITH, kept)
+    stored = store.load(path, BOARDS, MADE_WITH)
+    assert stored.parameters == {**MADE_WITH, "sizes": [2, 3]}  # JSON knows no tuples
+    assert stored.columns.keys() == kept.keys()
+    for name, column in kept.items():
+        assert stored.columns[name].dtype == column.dtype, name
+        np.testing.assert_array_equal(stored.columns[name], column, err_msg=name)
+
+
+def test_other_programs_can_read_it(kept):
+    table = parquet.read_table(kept)
+    assert table.column_names == ["tricks", "cards", "score", "table", "vulnerable", "number"]
+    assert len(table) == 40
+
+
+def test_transposed_arrays_are_kept_as_they_are_read(tmp_path):
+    table = np.arange(6.0).reshape(2, 3).T
+    store.save(tmp_path / "t", BOARDS, {}, {"table": table})
+    np.testing.assert_array_equal(store.load(tmp_path / "t", BOARDS).columns["table"], table)
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_beside(kept, rng):
+    with pytest.raises(ValueError, match="length"):
+        store.save(kept, BOARDS, {}, {"a": np.zeros(2), "b": np.zeros(3)})
+    with pytest.raises(TypeError):
+        store.save(kept, BOARDS, {"a": object()}, {})
+    assert store.load(kept, BOARDS, MADE_WITH).columns["tricks"].shape == (40,)
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert_refused(tmp_path / "none.parquet", BOARDS, None, "no boards at")
+    assert_refused(tmp_path, BOARDS, None, "no boards at")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused(kept, share):
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: int(share * len(whole))])
+    assert_refused(kept, BOARDS, None, "is damaged")
+
+
+def test_a_changed_byte_is_never_taken_for_what_was_kept(kept, rng):
+    whole, before = kept.read_bytes(), store.load(kept, BOARDS).columns
+    for place in rng.integers(len(whole), size=200):
+        changed = bytearray(whole)
+        changed[place] ^= 0x10
+        kept.write_bytes(bytes(changed))
+        try:
+            after = store.load(kept, BOARDS).columns
+        except Refused:
+            continue
+        for name, column in before.items():  # a byte that means nothing to us
+            np.testing.assert_array_equal(after[name], column)
+
+
+def test_what_is_no_file_of_ours_is_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    path.write_text("rows of text\n" * 100)
+    assert_refused(path, BOARDS, None, "is damaged")
+    parquet.write_table(pa.table({"a": [1, 2]}), path)
+    assert_refused(path, BOARDS, None, "not ours")
+
+
+def test_another_kind_is_refused(kept):
+    assert_refused(kept, dataclasses.replace(BOARDS, name="hands"), None, "'boards', not 'hands'")
+
+
+def test_another_version_is_refused(kept, monkeypatch):
+    newer = dataclasses.replace(BOARDS, version=4)
+    assert_refused(kept, newer, None, "has version 3, and we read 4")
+    monkeypatch.setattr(store, "FORMAT", 2)
+    assert_refused(kept, BOARDS, None, "has format 1, and we read 2")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({**MADE_WITH, "seed": 8}, "with seed 7, not with seed 8"),
+        ({**MADE_WITH, "name": "b", "seed": 8}, "with seed 7, not with seed 8"),
+        ({**MADE_WITH, "sizes": (2, 4)}, "with sizes [2, 3], not with sizes [2, 4]"),
+        ({**MADE_WITH, "rotate": None}, "with no rotate, not with rotate None"),
+        ({"boards": 40, "seed": 7}, "with sizes [2, 3], not with no sizes"),
+    ],
+)
+def test_other_parameters_are_refused_by_the_first_that_differs(kept, wanted, words):
+    assert_refused(kept, BOARDS, wanted, words)

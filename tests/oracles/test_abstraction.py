@@ -1,0 +1,198 @@
+"""Holdings without suit names, their strengths, and the chain of buckets that is made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from math import comb
+
+import numpy as np
+import pytest
+
+from overtrick.core import Refused
+from overtrick.games.poker import abstraction
+from overtrick.games.poker.abstraction import ROUNDS, Parameters
+from overtrick.games.poker.holdings import BOARD, cards_of, holdings, number
+from overtrick.games.poker.ranking import strength
+
+SMALL = Parameters(preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3)
+ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
+
+
+@pytest.fixture(scope="module")
+def told():
+    """(4 arrays, 4 tables) the bucket of every holding of the small deck, and their strengths."""
+    rng = np.random.default_rng(0)
+    counts = holdings(SMALL.ranks).counts
+    rolled = [abstraction.roll_out(SMALL, r, 0, int(counts[r]), rng) for r in range(4)]
+    return list(
+        zip(*(abstraction.cluster(SMALL, r, [rolled[r]], rng) for r in range(4)), strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def built(told):
+    """The abstraction of the small deck, and how often each thing was dealt."""
+    buckets, tables = told
+    rng = np.random.default_rng(1)
+    dealt = [abstraction.deal(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)]
+    return abstraction.join(SMALL, dealt, tables)
+
+
+def exact_equity(cards):
+    """The share of a pot that a holding wins against a uniform hand, by every deal there is."""
+    left = np.setdiff1d(np.arange(52), cards)
+    runs = list(itertools.combinations(left, 7 - len(cards)))
+    total = 0.0
+    for run in runs:
+        rest = np.setdiff1d(left, run)
+        board = [*cards[2:], *run]
+        theirs = np.array([[*hole, *board] for hole in itertools.combinations(rest, 2)])
+        mine = strength(np.array([[*cards[:2], *board]]))
+        total += (1 + np.sign(mine - strength(theirs))).mean() / 2
+    return total / len(runs)
+
+
+def test_there_are_as_many_holdings_as_published():
+    """Waugh 2013, "A fast and optimal hand isomorphism algorithm"."""
+    assert holdings().counts.tolist() == [169, 1_286_792, 13_960_050, 123_156_254]
+
+
+@pytest.mark.parametrize("round", range(4))
+def test_a_number_is_that_of_its_cards_in_any_order_and_suits(round, rng):
+    known = holdings()
+    numbers = np.unique(rng.integers(known.counts[round], size=20_000))
+    cards = cards_of(known, round, numbers)
+    assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
+    np.testing.assert_array_equal(number(known, cards), numbers)
+    renamed = (
+        cards // 4 * 4
+        + rng.permuted(np.tile(np.arange(4), (len(cards), 1)), axis=1)[
+            np.arange(len(cards))[:, None], cards % 4
+        ]
+    )
+    shuffled = [rng.permuted(part, axis=1) for part in (renamed[:, :2], renamed[:, 2:])]
+    np.testing.assert_array_equal(number(known, np.hstack(shuffled)), numbers)
+
+
+@pytest.mark.parametrize("round", [0, 1])
+def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
+    plan = dataclasses.replace(SMALL, ranks=5, flop=1, preflop=1)
+    known, deck = holdings(5), range(32, 52)
+    holds = [
+        (*hole, *board)
+        for hole in itertools.combinations(deck, 2)
+        for board in itertools.combinations(sorted({*deck} - {*hole}), BOARD[round])
+    ]
+    counts = np.bincount(number(known, np.array(holds)))
+    rolled = abstraction.roll_out(plan, round, 0, len(counts), np.random.default_rng(0))
+    assert len(counts) == known.counts[round]
+    np.testing.assert_array_equal(rolled["weight"], counts)
+
+
+@pytest.mark.parametrize(("round", "board"), enumerate(BOARD[:3]))
+def test_weights_add_up_to_all_holdings(round, board):
+    plan = dataclasses.replace(SMALL, ranks=9, preflop=1, flop=1, turn=1)
+    last = int(holdings(9).counts[round])
+    rolled = abstraction.roll_out(plan, round, 0, last, np.random.default_rng(0))
+    assert rolled["weight"].sum(dtype=np.int64) == comb(36, 2) * comb(34, board)
+
+
+@pytest.mark.parametrize("size", [5, 6, 7])
+def test_roll_outs_come_near_the_exact_strength(size, rng):
+    cards = [0, 21, 50, 45, 34, 9, 17][:size]
+    round, rolls = BOARD.index(len(cards) - 2), 100_000
+    found = int(number(holdings(), np.array([cards]))[0])
+    plan = dataclasses.replace(Parameters(), **{ROUNDS[round]: rolls})
+    score = abstraction.roll_out(plan, round, found, found + 1, rng)["score"][0] / (2 * rolls)
+    assert abs(score - exact_equity(cards)) < 4 * 0.5 / rolls**0.5
+
+
+def test_aces_are_the_best_hand_and_seven_deuce_is_among_the_worst(rng):
+    """The equities of these hands against a uniform one are in every table of hold'em odds."""
+    plan = Parameters(preflop=100_000)
+    rolled = abstraction.roll_out(plan, 0, 0, 169, rng)
+    bucket, told = abstraction.cluster(plan, 0, [rolled], rng)
+    aces, worst = number(holdings(), np.array([ACES, SEVEN_DEUCE]))
+    equity = rolled["score"] / (2 * plan.preflop)
+    assert equity[aces] == pytest.approx(0.852, abs=0.005)
+    assert equity[worst] == pytest.approx(0.346, abs=0.005)
+    assert (equity * rolled["weight"]).sum() / 1326 == pytest.approx(0.5, abs=0.001)
+    assert (bucket[aces], bucket[worst]) == (plan.buckets - 1, 0)
+    assert told["share"].sum() == pytest.approx(1)
+
+
+def test_buckets_are_intervals_of_strength_weakest_first(built):
+    buckets = built.buckets
+    assert (buckets.lowest <= buckets.mean).all()
+    assert (buckets.mean <= buckets.highest).all()
+    assert (buckets.highest[:, :-1] < buckets.lowest[:, 1:]).all()
+    np.testing.assert_allclose(buckets.share.sum(axis=1), 1)
+    np.testing.assert_allclose((buckets.share * buckets.mean).sum(axis=1), 0.5, atol=0.005)
+
+
+def test_probabilities_sum_to_one(built):
+    assert built.start.sum() == pytest.approx(1)
+    for move, joint in zip(built.moves, built.joint, strict=True):
+        assert (move >= 0).all()
+        assert (joint >= 0).all()
+        np.testing.assert_allclose(move.sum(axis=1), 1)
+        np.testing.assert_allclose(joint.sum(axis=(2, 3)), 1)
+
+
+def test_seats_are_exchangeable(built):
+    np.testing.assert_array_equal(built.start, built.start.T)
+    for joint in built.joint:
+        np.testing.assert_array_equal(joint, joint.transpose(1, 0, 3, 2))
+    np.testing.assert_allclose(built.win + built.win.T, 1)
+
+
+def test_each_seat_of_the_joint_chain_moves_as_the_independent_one(built):
+    pair = built.start
+    for move, joint in zip(built.moves, built.joint, strict=True):
+        together = pair[:, :, None, None] * joint
+        alone = together.sum(axis=(1, 3)) / pair.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(alone, move)
+        pair = together.sum(axis=(0, 1))
+    assert (pair * built.win).sum() == pytest.approx(0.5)
+
+
+def test_deals_find_each_bucket_as_often_as_holdings_are_in_it(built):
+    pairs = [built.start]
+    for joint in built.joint:
+        pairs.append(np.einsum("ab,abcd->cd", pairs[-1], joint))
+    for pair, share in zip(pairs, built.buckets.share, strict=True):
+        error = np.sqrt(share * (1 - share) / SMALL.deals)  # as if only one seat were counted
+        assert (np.abs(pair.sum(axis=1) - share) < 4.5 * error).all()
+
+
+def test_a_stronger_bucket_wins_more(built):
+    assert (np.diff(built.win, axis=0) > 0).mean() > 0.95  # some pairs are seldom dealt
+    assert built.win[-1, 0] > 0.99
+
+
+def test_a_bucket_wins_against_all_what_its_strength_says(built):
+    """On the river a bucket's mean strength is its showdown against everyone."""
+    pair = built.start
+    for joint in built.joint:
+        pair = np.einsum("ab,abcd->cd", pair, joint)
+    shown = (pair * built.win).sum(axis=1) / pair.sum(axis=1)
+    # ten roll-outs are a noisy measure: the extreme buckets look more extreme than they are
+    np.testing.assert_allclose(shown, built.buckets.mean[-1], atol=0.09)
+
+
+def test_what_was_never_dealt_still_has_probabilities(told):
+    buckets, tables = told
+    few = abstraction.deal(SMALL, buckets, 3, np.random.default_rng(0))
+    built = abstraction.join(SMALL, [few], tables)
+    for move, joint in zip(built.moves, built.joint, strict=True):
+        np.testing.assert_allclose(move.sum(axis=1), 1)
+        np.testing.assert_allclose(joint.sum(axis=(2, 3)), 1)
+    np.testing.assert_allclose(built.win + built.win.T, 1)
+
+
+def test_more_buckets_than_strengths_are_refused(rng):
+    plan = Parameters(buckets=6, river=2)
+    rolled = {"score": np.arange(5, dtype=np.uint8), "weight": np.ones(5, np.uint8)}
+    with pytest.raises(Refused, match="'river' has only 5 different strengths for 6 buckets"):
+        abstraction.cluster(plan, 3, [rolled], rng)

@@ -1,0 +1,300 @@
+"""Exact answers on abstract limit hold'em, against the same game unfolded deal by deal."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from overtrick.core import CHANCE, END, Nodes, Refused, Turn
+from overtrick.games.poker.abstract import LIMIT_HOLDEM, abstract_holdem, paper_index
+from overtrick.games.poker.betting import compile_rules
+from overtrick.solvers import cfr, chains, tree, value, yardsticks
+
+FOLD, CALL, RAISE = range(3)
+SHORT = replace(LIMIT_HOLDEM, board=(0, 3), raises=(2, 4), caps=(1, 2), openers=(0, 1))
+THREE = replace(LIMIT_HOLDEM, board=(0, 3, 1), raises=(2, 2, 4), caps=(1, 1, 1), openers=(0, 1, 1))
+
+
+def plausible(buckets=6):
+    """Ordered buckets that wander: start, moves and win of an abstraction that might be."""
+    order = np.arange(buckets)
+    apart = order[:, None] - order
+    moves = np.stack([np.exp(-((apart / width) ** 2)) for width in (2.0, 1.5, 1.5)])
+    moves /= moves.sum(axis=-1, keepdims=True)
+    return np.full((buckets, buckets), 1 / buckets**2), moves, 1 / (1 + np.exp(-apart))
+
+
+def random_tables(buckets, joint, rng, changes=1):
+    """Tables without any order or symmetry between the seats."""
+    shape = (changes, buckets, buckets) + (buckets, buckets) * joint
+    moves = rng.exponential(size=shape)
+    moves /= moves.sum(axis=(-2, -1) if joint else -1, keepdims=True)
+    start = rng.exponential(size=(buckets, buckets))
+    return start / start.sum(), moves, rng.random((buckets, buckets))
+
+
+def random_strategies(view, rng, many=None):
+    shape = view.legal.shape if many is None else (many, *view.legal.shape)
+    weight = rng.exponential(size=shape) * view.legal
+    return weight / weight.sum(axis=-1, keepdims=True)
+
+
+def unfold(game):
+    """The tree of every deal, and (public node, own buckets so far) of each information set."""
+    whole = range(len(game.win))
+    parent, edge, seat, chance, gain, infoset = ([] for _ in range(6))
+    known = {}
+    waiting = [(-1, 0, 1.0, 0, ())]  # parent, edge, probability, public node, buckets of rounds
+    for above, action, probability, node, dealt in waiting:  # grows as it goes
+        here = len(parent)
+        parent.append(above)
+        edge.append(action)
+        chance.append(probability)
+        won, infoset_here = 0.0, -1
+        if len(dealt) <= game.round[node]:
+            mover = CHANCE
+            for rank, pair in enumerate(itertools.product(whole, whole)):
+                if not dealt:
+                    p = game.start[pair]
+                elif game.joint:
+                    p = game.moves[(len(dealt) - 1, *dealt[-1], *pair)]
+                else:
+                    steps = zip(dealt[-1], pair, strict=True)
+                    p = np.prod([game.moves[len(dealt) - 1, a, b] for a, b in steps])
+                waiting.append((here, rank, p, node, (*dealt, pair)))
+        elif game.seat[node] == END:
+            mover = END
+            won = game.gain[node] + game.stake[node] * (2 * game.win[dealt[-1]] - 1)
+        else:
+            mover = game.seat[node]
+            key = (node, tuple(pair[mover] for pair in dealt))
+            infoset_here = known.setdefault(key, len(known))
+            for a, child in enumerate(game.after[node]):
+                if child >= 0:
+                    waiting.append((here, a, 1.0, int(child), dealt))
+        seat.append(mover)
+        gain.append((won, -won))
+        infoset.append(infoset_here)
+    at = np.array([node for node, _ in known])
+    number, nothing = np.arange(len(at)), np.zeros((len(at), 0))
+    turn = Turn(number, game.seat[at], nothing, game.after[at] >= 0, number)
+    columns = [np.array(c, np.int32) for c in (parent, edge, seat, infoset)]
+    nodes = Nodes(2, *columns, np.array(chance), np.array(gain), turn)
+    return tree.grow(nodes, game.name), list(known)
+
+
+def told(view, known, sigma):
+    """A strategy of a view, as one of the unfolded tree."""
+    size = view.buckets
+    return np.array([sigma[view.index[node] * size + held[-1]] for node, held in known])
+
+
+def told_reply(view, known, reply, sigma, seat):
+    """sigma of the unfolded tree with a seat's best reply in its place."""
+    sigma = sigma.copy()
+    for row, (node, held) in enumerate(known):
+        if view.game.seat[node] == seat:
+            powers = view.buckets ** np.arange(len(held))
+            state = int(powers @ held) if view.game.joint else held[-1]
+            sigma[row] = np.eye(sigma.shape[1])[reply[view.first[node] + state]]
+    return sigma
+
+
+@pytest.mark.parametrize(("rules", "buckets"), [(SHORT, 3), (THREE, 2)])
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_one_pass_over_the_betting_says_what_the_tree_of_every_deal_says(
+    rules, buckets, joint, coarse, rng
+):
+    tables = random_tables(buckets, joint, rng, len(rules.caps) - 1)
+    game = abstract_holdem(*tables, rules)
+    view = chains.view(game, paper_index(rules)[0] if coarse else None)
+    whole, known = unfold(game)
+    for sigma in random_strategies(view, rng, 3):
+        theirs = told(view, known, sigma)
+        assert np.abs(chains.expected(view, sigma) - value.expected(whole, theirs)).max() < 1e-9
+        assert abs(chains.nash_conv(view, sigma) - value.nash_conv(whole, theirs)) < 1e-9
+        for seat in range(2):
+            best, reply = chains.best_response(view, sigma, seat)
+            assert abs(best - value.best_response(whole, theirs, seat)[0]) < 1e-9
+            played = told_reply(view, known, reply, theirs, seat)
+            assert abs(best - value.expected(whole, played)[seat]) < 1e-9
+            assert (reply[np.repeat(game.seat, view.states) != seat] == -1).all()
+
+
+@pytest.mark.parametrize(("rules", "buckets"), [(SHORT, 3), (THREE, 2)])
+def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
+    """A tree's rows remember all own buckets, a view's forget earlier ones: they are worth the
+    same, and equal in the first round, where there is nothing to forget."""
+    game = abstract_holdem(*random_tables(buckets, False, rng, len(rules.caps) - 1), rules)
+    view = chains.view(game)
+    whole, known = unfold(game)
+    ours, theirs = yardsticks.Solver(view), cfr.Solver(whole, cfr.CFR_PLUS)
+    first = np.array([len(held) == 1 for _, held in known])
+    for iterations in (1, 1, 8, 30):
+        ours.run(iterations)
+        theirs.run(iterations)
+        mine, other = ours.average(), theirs.average()
+        assert np.abs(told(view, known, mine) - other)[first].max() < 1e-9
+        assert np.abs(chains.expected(view, mine) - value.expected(whole, other)).max() < 1e-9
+        assert abs(chains.nash_conv(view, mine) - value.nash_conv(whole, other)) < 1e-9
+
+
+def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
+    view = chains.view(abstract_holdem(*random_tables(3, False, rng), SHORT))
+    straight, first, second = (yardsticks.Solver(view) for _ in range(3))
+    straight.run(7)
+    first.run(3)
+    second.load(first.state())
+    second.run(4)
+    assert (second.average() == straight.average()).all()
+
+
+def test_many_strategies_at_once_are_worth_what_each_is_alone(rng):
+    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    sigma = random_strategies(view, rng, chains.LANES + 3)
+    together = chains.nash_conv(view, sigma)
+    assert together.shape == (len(sigma),)
+    assert np.abs(together[::5] - [chains.nash_conv(view, one) for one in sigma[::5]]).max() < 1e-9
+    values = chains.expected(view, sigma)
+    assert np.abs(values.sum(axis=1)).max() < 1e-9
+    assert np.abs(values[-1] - chains.expected(view, sigma[-1])).max() < 1e-9
+
+
+def test_joint_tables_of_independent_buckets_change_nothing(rng):
+    start, moves, win = plausible()
+    both = np.einsum("rik,rjl->rijkl", moves, moves)
+    games = [abstract_holdem(start, m, win) for m in (moves, both)]
+    apart, joint = (chains.view(game, paper_index()[0]) for game in games)
+    sigma = random_strategies(apart, rng)
+    assert abs(chains.nash_conv(apart, sigma) - chains.nash_conv(joint, sigma)) < 1e-9
+    assert np.abs(chains.expected(apart, sigma) - chains.expected(joint, sigma)).max() < 1e-9
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
+    """The button gives up its 0.5 at once, the big blind its 1 to any raise."""
+    view = chains.view(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
+    folds = np.eye(3)[np.argmax(view.legal, axis=1)]  # checks where folding is not allowed
+    assert abs(chains.nash_conv(view, folds) - 1.5) < 1e-9
+    assert abs(chains.best_response(view, folds, 0)[0] - 1.0) < 1e-9
+    assert abs(chains.best_response(view, folds, 1)[0] - 0.5) < 1e-9
+
+
+def test_the_betting_is_heads_up_limit_holdem():
+    betting, game = compile_rules(LIMIT_HOLDEM), abstract_holdem(*plausible())
+    acts, shown = game.seat >= 0, game.stake > 0
+    assert [int((acts & (game.round == r)).sum()) for r in range(4)] == [8, 70, 630, 5670]
+    assert (len(acts), int(shown.sum())) == (16_584, 7 * 9 * 9 * 9)
+    assert game.stake.max() == 4 * 1 + 4 * 1 + 4 * 2 + 4 * 2  # four bets in each round
+    assert game.stake[shown].min() == 1  # everybody checks
+    assert game.gain.min() == -22  # the last bet, and so the pot, is given up
+    assert set(np.abs(game.gain[~acts & ~shown & (game.round == 0)])) == {0.5, 1, 2, 3}
+    facing = betting.chips.min(axis=1) < betting.chips.max(axis=1)
+    assert (betting.legal[acts, FOLD] == facing[acts]).all()
+    assert betting.legal[acts, CALL].all()
+    assert [int(game.seat[0]), int(game.seat[game.after[game.after[0, CALL], CALL]])] == [0, 1]
+
+
+def test_the_papers_index_tells_the_rounds_own_betting_and_forgets_the_rest():
+    index, situations = paper_index()
+    game = abstract_holdem(*plausible())
+    assert len(situations) == 8 + 3 * 10
+    for r, inner in enumerate((8, 10, 10, 10)):
+        assert len(set(index[(game.round == r) & (game.seat >= 0)])) == inner
+    assert tuple(situations[index[0]]) == (0, 1, 0, 0)
+    raised = game.after[game.after[0, RAISE], RAISE]  # the button raised and was raised
+    assert tuple(situations[index[raised]]) == (0, 1, 1, 1)
+    view = chains.view(game, index)
+    assert view.legal.shape == (228, 3)
+    assert (view.seat[:: view.buckets] == 1 - situations[:, 1]).all()
+
+
+def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
+    game = abstract_holdem(*plausible())
+    views = chains.view(game), chains.view(game, paper_index()[0])
+    gaps = []
+    for view in views:
+        solver = yardsticks.Solver(view)
+        solver.run(120)
+        gaps.append(chains.nash_conv(view, solver.average()))
+    assert 0 < gaps[0] < 0.07
+    assert gaps[1] > 0.3
+
+
+def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
+    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    sigma, other = random_strategies(view, rng, 2)
+    gap, slope = yardsticks.slope(view, sigma)
+    assert abs(gap - chains.nash_conv(view, sigma)) < 1e-9
+    small = 1e-6
+    low, high = (chains.nash_conv(view, sigma + s * (other - sigma)) for s in (-small, small))
+    assert abs((high - low) / (2 * small) - (slope * (other - sigma)).sum()) < 1e-6
+
+
+def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
+    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    descent = yardsticks.descend(view, 200)
+    assert abs(chains.nash_conv(view, descent.sigma) - descent.nash_conv) < 1e-12
+    assert descent.nash_conv == descent.path.min() < 0.2
+    assert len(descent.path) == 201
+
+
+def broken(what, change):
+    """plausible() with one table changed."""
+    tables = dict(zip(("start", "moves", "win"), plausible(), strict=True))
+    tables[what] = change(tables[what])
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        (broken("start", lambda t: t * 0.9), "start must be probabilities that sum to 1, not to"),
+        (broken("moves", lambda t: t * 1.1), "each table of moves must be probabilities"),
+        (broken("moves", lambda t: np.where(t > 0.3, np.nan, t)), "each table of moves"),
+        (broken("moves", lambda t: t[:2]), r"moves must be \(3, 6, 6\), or joint \(3, 6, 6, 6, 6"),
+        (broken("win", lambda t: t * 2), "win must hold probabilities"),
+        (broken("win", lambda t: t[0, 0]), "square tables of one size"),
+    ],
+)
+def test_tables_that_are_no_abstraction_are_refused(tables, words):
+    with pytest.raises(Refused, match=words) as caught:
+        abstract_holdem(**tables)
+    assert "\n" not in str(caught.value)
+
+
+def test_strategies_and_indices_of_another_game_are_refused(rng):
+    game = abstract_holdem(*random_tables(2, False, rng), SHORT)
+    index, _ = paper_index(SHORT)
+    view = chains.view(game, index)
+    sigma = view.uniform()
+    for wrong, words in (
+        (sigma[:-1], "a strategy for another game or index"),
+        (sigma[0], "a strategy for another game or index"),
+        (sigma * 0.9, "row 0 of a strategy must be probabilities of legal actions"),
+    ):
+        for verb in (chains.expected, chains.nash_conv, chains.best_responses, yardsticks.slope):
+            with pytest.raises(Refused, match=words):
+                verb(view, wrong)
+    with pytest.raises(Refused, match="one strategy at a time, not to 2"):
+        chains.best_responses(view, np.stack([sigma, sigma]))
+    for wrong, words in (
+        (index[:-1], "an index must be"),
+        (index * 1.0, "an index must be"),
+        (np.zeros_like(index), "must be -1 at the ends"),
+        (np.where(index == 1, 99, index), "from 0 without a gap"),
+        (np.minimum(index, 0), "information index 0 stands at public nodes of different seats"),
+    ):
+        with pytest.raises(Refused, match=words):
+            chains.view(game, wrong)
+    with pytest.raises(Refused, match="steps >= 0 and a rate > 0"):
+        yardsticks.descend(view, 10, rate=0.0)
+    joint = chains.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
+    with pytest.raises(Refused, match="need independent buckets"):
+        yardsticks.Solver(joint)
+    with pytest.raises(Refused, match="need independent buckets"):
+        yardsticks.descend(joint, 10)
