@@ -6,9 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from overtrick import environment
 
@@ -19,7 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
+from overtrick import tables
 from overtrick.core import Failed, Refused, nearest
+
+if TYPE_CHECKING:
+    from overtrick.config import Job
 
 app = typer.Typer(
     add_completion=False,
@@ -66,23 +69,14 @@ def train(
 ) -> None:
     """Train a job as one Tune trial, tracked in MLflow. `overtrick keys TRAINER` lists its keys."""
     from overtrick import run
-    from overtrick.config import load
     from overtrick.progress import Bar
-    from overtrick.trainers import JOBS
 
-    if (job is None) == (resume is None):
-        raise Refused("train needs a job file, or --resume RUN")
-    if resume is not None:
-        folder = run.find(resume)
-        plan = run.read_job(folder)
-        run.check(plan)
-    else:
-        plan = load(job, overrides or [], JOBS)  # type: ignore[arg-type]
-        run.check(plan)
-        folder = run.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    plan, folder = _job_or_run("train", job, overrides, resume)
+    run.check(plan)
+    folder = folder or run.open_folder(plan, job.stem)  # type: ignore[union-attr]
     with Bar(people, folder.name, plan.stop.iterations) as bar:
         done = run.go(folder, bar.show)
-    _show_rows(done.rows, done.unit)
+    people.print(tables.evaluation(done.rows, done.unit))
     people.print(
         f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model",
         soft_wrap=True,
@@ -106,6 +100,34 @@ def train(
 
 
 @app.command()
+def sweep(
+    job: Annotated[Path | None, typer.Argument(help="A job file with a search.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this sweep instead.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a job with every combination of what its search names, side by side; best first."""
+    from overtrick import sweep as room
+    from overtrick.progress import Bar
+
+    plan, folder = _job_or_run("sweep", job, overrides, resume)
+    iterations = room.check(plan, str(job or resume))
+    folder = folder or room.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    with Bar(people, folder.name, iterations) as bar:
+        done = room.go(folder, lambda told: bar.show(told, {}))
+    people.print(tables.plain(done.rows, "score: larger is better"))
+    best = room.place_of(folder, done.rows[0]["trial"])
+    people.print(f"{len(done.rows)} trials in {done.seconds:.0f} s; best: {best}", soft_wrap=True)
+    if done.undelivered:
+        people.print(f"MLflow has not taken {done.undelivered} events; they wait in {folder}")
+    for line in done.failed:
+        people.print(line, style="red")
+    _result(as_json, run=folder.name, best=str(best), seconds=done.seconds, rows=done.rows)
+    if done.failed:
+        raise Failed(f"{len(done.failed)} of {len(done.rows)} trials failed; see above")
+
+
+@app.command()
 def evaluate(
     what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
     workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
@@ -115,7 +137,7 @@ def evaluate(
     from overtrick import run
 
     rows, game, unit = run.judge(what, workers)
-    _show_rows(rows, unit)
+    people.print(tables.evaluation(rows, unit))
     _result(as_json, game=game, unit=unit, rows=rows)
 
 
@@ -244,37 +266,21 @@ def dashboard(
     raise typer.Exit(subprocess.run(command, env=environment, check=False).returncode)
 
 
-def _show_rows(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """The table of an evaluation."""
-    if rows and "steps" in rows[0]:
-        _show_adaptation(rows, unit)
-    elif rows:
-        table = Table(*rows[0], title=f"in {unit}s a game")
-        for row in rows:
-            table.add_row(*map(_short, row.values()))
-        people.print(table)
+def _job_or_run(
+    command: str, job: Path | None, overrides: list[str] | None, resume: str | None
+) -> tuple[Job, Path | None]:
+    """The job of a file, or that of a run and its folder."""
+    from overtrick import run
+    from overtrick.config import load
+    from overtrick.trainers import JOBS
 
-
-def _short(entry: Any) -> str:
-    if isinstance(entry, list):
-        return " ".join(map(_short, entry))
-    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
-
-
-def _show_adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """Payoffs before and after each step, beside the best response."""
-    steps = len(rows[0]["steps"])
-    after = [f"after {k}" for k in range(1, steps)]
-    first = "before" if after else "payoff"
-    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
-    for row in rows:
-        payoffs = [
-            f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
-            for p, e in zip(row["steps"], row["standard_error"], strict=True)
-        ]
-        share = "" if row["share"] is None else f"{row['share']:.0%}"
-        table.add_row(row["stranger"], *payoffs, f"{row['best_response']:.3f}", share)
-    people.print(table)
+    if (job is None) == (resume is None):
+        raise Refused(f"{command} needs a job file, or --resume RUN")
+    if job is not None:
+        return load(job, overrides or [], JOBS), None
+    assert resume is not None
+    folder = run.find(resume)
+    return run.read_job(folder), folder
 
 
 def _result(as_json: bool, **values: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -75,6 +76,12 @@ class Track(Section):
         return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
 
+class Search(Section):
+    """What a sweep tries for one key."""
+
+    grid: tuple[Any, ...] = Field(min_length=1, description="each of these values")
+
+
 class Job(Section):
     """What every job has; a trainer adds its own sections."""
 
@@ -86,6 +93,9 @@ class Job(Section):
     resources: Resources = Resources()
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on where one stands
+    search: dict[str, Search] = Field(
+        default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
+    )
 
     @field_validator("game", mode="before")
     @classmethod
@@ -154,6 +164,23 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str
         raise Refused(f"'{key}' in {source}: {message}{given}") from None
 
 
+def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dict[str, Any], Job]]:
+    """Every combination of what a job's `search` names, and the job that it makes.
+
+    source is named in errors. Raises Refused for an empty search, or a combination that is no job.
+    """
+    if not job.search:
+        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
+    made = []
+    for values in itertools.product(*(search.grid for search in job.search.values())):
+        chosen = dict(zip(job.search, values, strict=True))
+        content = job.model_dump(mode="json") | {"search": {}}
+        for key, value in chosen.items():
+            _put(content, key, value, f"search of '{key}' in {source}")
+        made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
+    return made
+
+
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
     """Every dotted key of a section with its default and description, for help and docs."""
     for name, field in section.model_fields.items():
@@ -169,6 +196,14 @@ def _override(content: dict[str, Any], override: str) -> None:
     path, equals, value = override.partition("=")
     if not equals:
         raise Refused(f"override '{override}' must be key=value, such as stop.iterations=4")
+    try:
+        _put(content, path, yaml.safe_load(value), f"override '{override}'")
+    except yaml.YAMLError:
+        raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
+
+
+def _put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
+    """Set what stands at a dotted path."""
     *parents, leaf = path.split(".")
     place = content
     for parent in parents:
@@ -176,12 +211,9 @@ def _override(content: dict[str, Any], override: str) -> None:
         if parent == "game" and isinstance(inner, str):
             inner = place[parent] = {"name": inner}
         if not isinstance(inner, dict):
-            raise Refused(f"override '{override}': '{parent}' holds a value, not keys")
+            raise Refused(f"{source}: '{parent}' holds a value, not keys")
         place = inner
-    try:
-        place[leaf] = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
+    place[leaf] = value
 
 
 def _refuse_unknown_keys(
@@ -200,7 +232,7 @@ def _refuse_unknown_keys(
 
 def _section(annotation: Any) -> type[Section] | None:
     """The section class behind an annotation, if it is one."""
-    if get_origin(annotation) is Literal:
+    if get_origin(annotation) in (Literal, dict):
         return None
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, Section):

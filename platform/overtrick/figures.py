@@ -224,6 +224,33 @@ def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -
     return figure
 
 
+def parallel(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Parallel coordinates of a sweep, best row first: a line a trial, to its score."""
+    figure, (axis,) = _panels(1)
+    keys = [key for key in rows[0] if key not in ("trial", "score")]
+    scores = np.array([row["score"] for row in rows])
+    heights = (scores - scores.min()) / (np.ptp(scores) or 1.0)
+    for row, height in zip(rows[::-1], heights[::-1], strict=True):  # the best on top
+        line = []
+        for place, key in enumerate(keys):
+            values = sorted({str(other[key]) for other in rows}, key=_by_size)
+            line.append(values.index(str(row[key])) / max(1, len(values) - 1))
+            axis.text(place, line[-1], f" {row[key]}", fontsize=7)
+        axis.plot([*line, height], color=mpl.colormaps["viridis"](height))
+    for row, height in ((rows[0], heights[0]), (rows[-1], heights[-1])):
+        axis.text(len(keys), height, f" {row['score']:.3g}", fontsize=7)
+    axis.set_xticks(range(len(keys) + 1), [*keys, "score"])
+    axis.set(yticks=[])
+    return figure
+
+
+def _by_size(value: str) -> tuple[float, str]:
+    try:
+        return float(value), value
+    except ValueError:
+        return 0.0, value
+
+
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
     """Write each figure as NAME.png."""
     folder.mkdir(parents=True, exist_ok=True)

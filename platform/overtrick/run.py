@@ -8,7 +8,8 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,8 @@ from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew, Part, generator, hire, start_ray
 
 Progress = Callable[[int, Mapping[str, float]], None]
+TABLE = "table.json"  # what a run came to
+TRIALS = "trials"  # the folder of the runs of a sweep
 
 
 @dataclass(frozen=True)
@@ -74,56 +77,71 @@ def check(job: Job) -> None:
 def open_folder(job: Job, name: str) -> Path:
     """A fresh folder that holds the job."""
     folder = new_folder(name)
-    plain = json.dumps(job.model_dump(mode="json"), indent=1)
-    write_text(folder / "job.json", plain + "\n")
+    write_job(job, folder)
     return folder
 
 
-def go(folder: Path, progress: Progress) -> Finished:
-    """Train the job of a folder to its end, from wherever its checkpoints and record stand.
+def write_job(job: Job, folder: Path) -> None:
+    """Write down what a run is to do."""
+    plain = json.dumps(job.model_dump(mode="json"), indent=1)
+    write_text(folder / "job.json", plain + "\n")
 
-    Raises Refused if another process is at it.
-    """
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else works on this run meanwhile. Raises Refused if another process is at it."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
         except OSError:
             raise Refused(f"run {folder.name} is still going on in another process") from None
-        return _go(folder, progress)
+        yield
 
 
-def _go(folder: Path, progress: Progress) -> Finished:
+def go(folder: Path, progress: Progress) -> Finished:
+    """Train the job of a folder to its end, from wherever its checkpoints and record stand.
+
+    Raises Refused if another process is at it, or if it is a sweep.
+    """
     job = read_job(folder)
-    began = time.perf_counter()
-    tracker = track.Tracker(
-        job.track.uri, job.track.experiment, folder.name, folder, _provenance(job)
-    )
-    status = "FAILED"
-    try:
-        if not tracker.reported:
-            tracker.params(flatten(job.model_dump(mode="json")))
-            tracker.artifact(folder / "job.json")
+    if job.search and (folder / TRIALS).exists():
+        raise Refused(f"{folder.name} is a sweep: `overtrick sweep --resume {folder.name}`")
+    with locked(folder):
+        began = time.perf_counter()
+        tracker = tracker_of(job, folder)
+        status = "FAILED"
+        try:
 
-        def listen(iteration: int, metrics: dict[str, float]) -> None:
-            tracker.metrics(iteration, metrics)
-            progress(iteration, metrics)
+            def listen(iteration: int, metrics: dict[str, float]) -> None:
+                tracker.metrics(iteration, metrics)
+                progress(iteration, metrics)
 
-        state = trial.train(job, folder, listen, tracker.reported)
-        seconds = time.perf_counter() - began
-        history = tracker.history()
-        rows = keep(job, folder, state, history)
-        for place in ("model", "figures"):
-            tracker.artifact(folder / place, place)
-        tracker.artifact(folder / "table.json")
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        undelivered = tracker.close(status)
+            (failed,) = trial.train([trial.Planned(job, listen, tracker.reported)], folder)
+            if failed is not None:
+                raise failed
+            seconds = time.perf_counter() - began
+            history = tracker.history()
+            rows = keep(job, folder, trial.final_state(folder), tracker)
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            undelivered = tracker.close(status)
     unit = games.make(job.game.name, **job.game.options).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing, tracker.rejected)
+
+
+def tracker_of(job: Job, folder: Path, parent: Path | None = None) -> track.Tracker:
+    """The record of a run in MLflow; a new one is told of the job first."""
+    tracker = track.Tracker(
+        job.track.uri, job.track.experiment, folder.name, folder, _provenance(job), parent
+    )
+    if not tracker.reported:
+        tracker.params(flatten(job.model_dump(mode="json")))
+        tracker.artifact(folder / "job.json")
+    return tracker
 
 
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
@@ -145,17 +163,20 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
 
 
 def keep(
-    job: Job, folder: Path, state: Mapping[str, Array], history: list[tuple[int, dict[str, float]]]
+    job: Job, folder: Path, state: Mapping[str, Array], tracker: track.Tracker
 ) -> list[dict[str, Any]]:
-    """Write the model, its figures and its table from the trainer's last state."""
+    """Write the model, its figures and its table from the trainer's last state; MLflow gets all."""
     trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
     trainer.load(state)
     model.save(
         model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), folder / "model"
     )
-    report = trainer.report(history)
+    report = trainer.report(tracker.history())
     figures.save(report.figures, folder / "figures")
-    write_text(folder / "table.json", json.dumps(report.rows, indent=1) + "\n")
+    write_text(folder / TABLE, json.dumps(report.rows, indent=1) + "\n")
+    for place in ("model", "figures"):
+        tracker.artifact(folder / place, place)
+    tracker.artifact(folder / TABLE)
     return report.rows
 
 

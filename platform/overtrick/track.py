@@ -28,6 +28,7 @@ from overtrick.core import Refused
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
+IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
 REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow will never take such an event
@@ -67,7 +68,13 @@ class Tracker:
     """One run in MLflow, fed through a spool in the run's folder."""
 
     def __init__(
-        self, uri: str, experiment: str, name: str, folder: Path, tags: Mapping[str, str]
+        self,
+        uri: str,
+        experiment: str,
+        name: str,
+        folder: Path,
+        tags: Mapping[str, str],
+        parent: Path | None = None,
     ) -> None:
         self._uri = uri
         self._experiment = experiment
@@ -75,7 +82,8 @@ class Tracker:
         self._tags = dict(tags)
         self._spool = folder / "track.jsonl"
         self._sent = folder / "track.sent"
-        self._identity = folder / "track.run"
+        self._identity = folder / IDENTITY
+        self._parent = parent  # the folder of the run that this one is a part of
         events = self._read()
         self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
         self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
@@ -196,7 +204,10 @@ class Tracker:
                     raise
         if known is not None:
             experiment_id = known.experiment_id
-        run = client.create_run(experiment_id, run_name=self._name, tags=self._tags)
+        tags = self._tags
+        if self._parent is not None:  # if it is not there yet, all waits for it
+            tags = {**tags, "mlflow.parentRunId": (self._parent / IDENTITY).read_text().strip()}
+        run = client.create_run(experiment_id, run_name=self._name, tags=tags)
         write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
 

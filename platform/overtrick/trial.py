@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,32 @@ Listener = Callable[[int, dict[str, float]], None]
 """Told of every iteration and its metrics, in order and once, also across restarts."""
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A job to train, who is told of it, and how many of its iterations have been told before."""
+
+    job: Job
+    listener: Listener
+    done: int = 0
+
+
 class Trial(tune.Trainable):
-    """One run of one job. config: job, as plain data; resume, a folder with a state, or None."""
+    """One run of one job. config["run"]: job, as plain data; number, the place of the job among
+    those of a sweep; resume, a folder with a state, or None."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        job = parse(config["job"], JOBS, "the trial's job")
-        trainer = TRAINERS[job.trainer].trainer
-        self.trainer = trainer(job, hire(job.workers))
-        if config["resume"]:
-            self.load_checkpoint(config["resume"])
+        run = config["run"]
+        self.job = parse(run["job"], JOBS, "the trial's job")
+        trainer = TRAINERS[self.job.trainer].trainer
+        self.trainer = trainer(self.job, hire(self.job.workers))
+        if run["resume"]:
+            self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
         metrics = self.trainer.step()
-        return {"iteration": self.trainer.iteration, "metrics": metrics}
+        iteration = self.trainer.iteration
+        last = int(iteration >= self.job.stop.iterations)
+        return {"iteration": iteration, "last": last, "metrics": metrics}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         # safetensors writes memory as it lies, so every array must lie in order
@@ -48,21 +62,27 @@ class Trial(tune.Trainable):
     def load_checkpoint(self, checkpoint: str) -> None:
         self.trainer.load(read_state(Path(checkpoint)))
 
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Go on with another job in the same process, which has paid for its imports."""
+        self.trainer.close()
+        self.setup(new_config)
+        return True
+
     def cleanup(self) -> None:
         self.trainer.close()
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
         """The learner's bundle first, then one CPU for each game worker."""
-        return tune.PlacementGroupFactory(_bundles(config["job"]))
+        return tune.PlacementGroupFactory(_bundles(config["run"]["job"]))
 
 
 class _Watch(tune.Callback):
     """Hands each iteration's metrics on; a restarted trial repeats some, which are dropped."""
 
-    def __init__(self, listener: Listener, done: int) -> None:
-        self.listener = listener
-        self.done = done
+    def __init__(self, plans: Mapping[int, Planned]) -> None:
+        self.listeners = {number: plan.listener for number, plan in plans.items()}
+        self.done = {number: plan.done for number, plan in plans.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks, and a listener holds threads
@@ -70,54 +90,63 @@ class _Watch(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        if result["iteration"] > self.done:
-            self.done = result["iteration"]
-            self.listener(self.done, result["metrics"])
+        number = _number(trial)
+        if result["iteration"] > self.done[number]:
+            self.done[number] = result["iteration"]
+            self.listeners[number](result["iteration"], result["metrics"])
 
 
-def train(job: Job, folder: Path, listener: Listener, done: int = 0) -> dict[str, Array]:
-    """Run a job as one trial to its last iteration and return the trainer's state.
+def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
+    """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
 
-    If the folder holds checkpoints of a run that was cut short, it goes on from the newest
-    whole one; iterations up to `done` were reported before and are not reported again. Raises
-    Refused if the job can never fit on the cluster, Failed if the trial keeps failing.
+    If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
+    whole one. Answers for each job None, or why it kept failing. All jobs share one configuration
+    of checkpoints, the first's. Raises Refused if a job can never fit on the cluster,
+    KeyboardInterrupt if it was stopped before the end.
     """
-    plain = job.model_dump(mode="json")
-    resume = newest_checkpoint(folder)
-    if resume is not None and _iteration(resume) >= job.stop.iterations:
-        return read_state(resume)
-    start_ray(_bundles(plain))
+    waiting = {n: plan for n, plan in enumerate(plans) if not _finished(plan.job, folder, n)}
+    if not waiting:
+        return [None] * len(plans)
+    bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
+    for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
+        start_ray(each)  # the largest first: a private Ray is as large as it
+    policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
-        param_space={"job": plain, "resume": str(resume) if resume else None},
-        tune_config=TuneConfig(num_samples=1),
+        param_space={"run": tune.grid_search([_config(p, folder, n) for n, p in waiting.items()])},
+        tune_config=TuneConfig(
+            num_samples=1,
+            reuse_actors=True,
+            trial_dirname_creator=lambda trial: _place(_number(trial)),
+        ),
         run_config=RunConfig(
             name=f"tune-{len(list(folder.glob('tune-*')))}",
             storage_path=str(folder),
-            stop={"iteration": job.stop.iterations},
-            callbacks=[_Watch(listener, done)],
+            stop={"last": 1},
+            callbacks=[_Watch(waiting)],
             verbose=0,
-            failure_config=FailureConfig(max_failures=job.checkpoints.retries),
+            failure_config=FailureConfig(max_failures=policy.retries),
             checkpoint_config=CheckpointConfig(
-                checkpoint_frequency=job.checkpoints.every,
+                checkpoint_frequency=policy.every,
                 checkpoint_at_end=True,
-                num_to_keep=job.checkpoints.keep,
+                num_to_keep=policy.keep,
             ),
         ),
     )
-    (result,) = tuner.fit()
-    if result.error is not None:
-        raise Failed(f"the trial failed: {_last_line(result.error)}; its log is in {result.path}")
-    last = newest_checkpoint(folder)
-    if last is None or _iteration(last) < job.stop.iterations:
-        raise KeyboardInterrupt
-    return read_state(last)
+    ended: list[Failed | None] = [None] * len(plans)
+    for number, result in zip(waiting, tuner.fit(), strict=True):
+        if result.error is not None:
+            said = f"{_last_line(result.error)}; its log is in {result.path}"
+            ended[number] = Failed(f"the trial failed: {said}")
+        elif not _finished(plans[number].job, folder, number):
+            raise KeyboardInterrupt
+    return ended
 
 
-def newest_checkpoint(folder: Path) -> Path | None:
+def newest_checkpoint(folder: Path, number: int = 0) -> Path | None:
     """The checkpoint with the most iterations that is whole: a kill may leave one half written."""
     best: tuple[int, Path] | None = None
-    for file in folder.glob(f"tune-*/*/checkpoint_*/{STATE}"):
+    for file in folder.glob(f"tune-*/{_place(number)}/checkpoint_*/{STATE}"):
         try:
             iteration = _iteration(file.parent)
         except (SafetensorError, OSError):
@@ -125,6 +154,13 @@ def newest_checkpoint(folder: Path) -> Path | None:
         if best is None or iteration > best[0]:
             best = iteration, file.parent
     return None if best is None else best[1]
+
+
+def final_state(folder: Path, number: int = 0) -> dict[str, Array]:
+    """The trainer's state at the end of a job that `train` has trained."""
+    last = newest_checkpoint(folder, number)
+    assert last is not None
+    return read_state(last)
 
 
 def read_state(checkpoint: Path) -> dict[str, Array]:
@@ -139,6 +175,26 @@ def _last_line(error: BaseException) -> str:
 
 def _iteration(checkpoint: Path) -> int:
     return int(read_state(checkpoint)["iteration"])
+
+
+def _finished(job: Job, folder: Path, number: int) -> bool:
+    newest = newest_checkpoint(folder, number)
+    return newest is not None and _iteration(newest) >= job.stop.iterations
+
+
+def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:
+    resume = newest_checkpoint(folder, number)
+    plain = plan.job.model_dump(mode="json")
+    return {"job": plain, "number": number, "resume": str(resume) if resume else None}
+
+
+def _number(trial: Any) -> int:
+    return int(trial.config["run"]["number"])
+
+
+def _place(number: int) -> str:
+    """The name of a trial's folder."""
+    return f"trial-{number}"
 
 
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:

@@ -40,7 +40,11 @@ ALLOWED = {
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
         "trial",
     ),
-    "cli": ("core", "environment", "progress", "games", "config", "trainers", "run"),
+    "sweep": ("core", "atomic", "figures", "config", "trainers", "track", "trial", "run"),
+    "tables": (),
+    "cli": (
+        "core", "environment", "progress", "games", "config", "trainers", "run", "sweep", "tables",
+    ),
     "__init__": ("games",),
 }  # fmt: skip
 """Each room and the rooms that it may import."""

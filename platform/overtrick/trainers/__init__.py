@@ -21,14 +21,27 @@ class Page:
     trainer: Callable[[Any, Crew], Trainer]
     check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
+    score: Callable[[list[Row]], float]  # of a table, larger is better: sweeps go by it
+
+
+def closeness(rows: list[Row]) -> float:
+    """Minus the exploitability of the first row."""
+    return -float(rows[0]["exploitability"])
+
+
+def payoff(rows: list[Row]) -> float:
+    """Mean over strangers of the payoff after the last step."""
+    return sum(float(row["steps"][-1]) for row in rows) / len(rows)
 
 
 TRAINERS = {
     "coevolve": Page(
-        coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge
+        coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
-    "exploit": Page(exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge),
-    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge),
-    "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge),
+    "exploit": Page(
+        exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
+    ),
+    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge, payoff),
+    "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
 }
 JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

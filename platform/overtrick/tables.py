@@ -1,0 +1,47 @@
+"""Results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def evaluation(rows: Rows, unit: str) -> Table:
+    """The table of an evaluation: adaptation to strangers, or a row as it is."""
+    if rows and "steps" in rows[0]:
+        return _adaptation(rows, unit)
+    return plain(rows, f"in {unit}s a game")
+
+
+def plain(rows: Rows, title: str = "") -> Table:
+    """Rows that all have the keys of the first."""
+    table = Table(*(rows[0] if rows else ()), title=title)
+    for row in rows:
+        table.add_row(*map(_short, row.values()))
+    return table
+
+
+def _short(entry: Any) -> str:
+    if isinstance(entry, list):
+        return " ".join(map(_short, entry))
+    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
+
+
+def _adaptation(rows: Rows, unit: str) -> Table:
+    """Payoffs before and after each step, beside the best response."""
+    steps = len(rows[0]["steps"])
+    after = [f"after {k}" for k in range(1, steps)]
+    first = "before" if after else "payoff"
+    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
+    for row in rows:
+        payoffs = [
+            f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
+            for p, e in zip(row["steps"], row["standard_error"], strict=True)
+        ]
+        share = "" if row["share"] is None else f"{row['share']:.0%}"
+        table.add_row(row["stranger"], *payoffs, f"{row['best_response']:.3f}", share)
+    return table

@@ -1,0 +1,106 @@
+"""A sweep trains every combination; each trial is the run that the same job alone would be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from overtrick import config, model, run, sweep
+from overtrick.core import Refused
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.workers import LocalCrew
+
+GRID: dict[str, Any] = {
+    "trainer": "coevolve",
+    "game": "kuhn",
+    "stop": {"iterations": 2},
+    "coevolve": {"generations": 3},
+    "search": {"coevolve.genome": {"grid": ["direct", "network"]}, "seed": {"grid": [1, 2]}},
+}
+
+
+def parse(**changes: Any) -> config.Job:
+    return config.parse({**GRID, **changes}, JOBS, "grid.yaml")
+
+
+@pytest.fixture(scope="module")
+def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Swept:
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
+        job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
+        told: list[int] = []
+        done = sweep.go(sweep.open_folder(job, "grid"), told.append)
+    assert told == list(range(1, 9))  # four trials of two iterations
+    return done
+
+
+def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -> None:
+    assert not swept.failed
+    scores = [row["score"] for row in swept.rows]
+    assert scores == sorted(scores, reverse=True)
+    tried = [(row["coevolve.genome"], row["seed"]) for row in swept.rows]
+    assert sorted(tried) == [("direct", 1), ("direct", 2), ("network", 1), ("network", 2)]
+    for row in swept.rows:
+        job = parse(seed=row["seed"], coevolve={"generations": 3, "genome": row["coevolve.genome"]})
+        trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
+        trainer.step(), trainer.step()
+        stored = model.load(sweep.place_of(swept.folder, row["trial"]) / "model")
+        assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
+
+
+def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(swept: sweep.Swept) -> None:
+    place = sweep.place_of(swept.folder, 2)
+    kept = sweep.place_of(swept.folder, 1) / run.TABLE
+    before = kept.stat().st_mtime_ns
+    for lost in [place, *swept.folder.glob("tune-*/trial-2")]:
+        shutil.rmtree(lost)
+    again = sweep.go(swept.folder, lambda done: None)
+    assert again.rows == swept.rows
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:
+    client = MlflowClient(f"sqlite:///{swept.folder.parents[1]}/mlflow.db")
+    experiment = client.get_experiment_by_name("overtrick")
+    runs = client.search_runs([experiment.experiment_id])
+    (parent,) = [r for r in runs if r.info.run_name == swept.folder.name]
+    children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    assert len(children) >= 4
+    assert {r.info.status for r in runs} == {"FINISHED"}
+    files = {f.path for f in client.list_artifacts(parent.info.run_id)}
+    assert {"job.json", "table.json", "figures"} <= files
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({}, "grid.yaml has no search: name keys, such as 'seed: {grid: [0, 1]}'"),
+        ({"sed": {"grid": [1]}}, "unknown key 'sed' in grid.yaml with {'sed': 1}: did you mean"),
+        ({"seed": {"grid": [1, -1]}}, "'seed' in grid.yaml with {'seed': -1}: input should be"),
+        ({"seed.x": {"grid": [1]}}, "search of 'seed.x' in grid.yaml: 'seed' holds a value"),
+    ],
+)
+def test_a_search_that_makes_no_job_is_refused(search: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused) as refused:
+        config.grid(parse(search=search), JOBS, "grid.yaml")
+    assert str(refused.value).startswith(said)
+
+
+def test_an_empty_grid_is_refused() -> None:
+    with pytest.raises(Refused, match=r"'search.seed.grid' in grid.yaml: tuple should have at"):
+        parse(search={"seed": {"grid": []}})
+
+
+def test_a_sweep_and_a_run_are_resumed_by_their_own_commands(
+    swept: sweep.Swept, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=f"overtrick sweep --resume {swept.folder.name}"):
+        run.go(swept.folder, lambda iteration, metrics: None)
+    run.write_job(parse(), tmp_path)
+    with pytest.raises(Refused, match=f"overtrick train --resume {tmp_path.name}"):
+        sweep.go(tmp_path, lambda done: None)
