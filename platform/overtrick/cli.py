@@ -117,12 +117,19 @@ def sweep(
         done = room.go(folder, lambda told: bar.show(told, {}))
     people.print(tables.plain(done.rows, "score: larger is better"))
     best = room.place_of(folder, done.rows[0]["trial"])
-    people.print(f"{len(done.rows)} trials in {done.seconds:.0f} s; best: {best}", soft_wrap=True)
+    people.print(
+        f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {done.median:.4g}; "
+        f"best: {best}",
+        soft_wrap=True,
+    )
     if done.undelivered:
         people.print(f"MLflow has not taken {done.undelivered} events; they wait in {folder}")
     for line in done.failed:
         people.print(line, style="red")
-    _result(as_json, run=folder.name, best=str(best), seconds=done.seconds, rows=done.rows)
+    _result(
+        as_json,
+        run=folder.name, best=str(best), median=done.median, seconds=done.seconds, rows=done.rows,
+    )  # fmt: skip
     if done.failed:
         raise Failed(f"{len(done.failed)} of {len(done.rows)} trials failed; see above")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from overtrick import config, figures, run, track, trial
@@ -25,6 +27,12 @@ class Swept:
     failed: list[str]  # why, a line each
     seconds: float
     undelivered: int  # events that wait for MLflow in the folders
+
+    @property
+    def median(self) -> float:
+        """The score in the middle; a failed trial counts as the worst there can be."""
+        worst = -math.inf
+        return median(worst if row["score"] is None else row["score"] for row in self.rows)
 
 
 def check(job: Job, source: str) -> int:

@@ -113,13 +113,19 @@ def test_damaged_parts_and_those_of_another_build_are_done_again(
     assert out.read_bytes() == whole
 
 
-def test_a_file_that_is_there_is_not_built_again(tmp_path: Path, whole: bytes) -> None:
+def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
     before = out.stat().st_mtime_ns
     assert generate("abstraction", out, SMALL)["rows"] == 6
     assert out.stat().st_mtime_ns == before
-    generate("abstraction", out, [*SMALL, "deals=10000"])  # but one of another build is replaced
-    assert load_abstraction(out).parameters.deals == 10_000
+    remedy = "remove it, or name another file with --out"
+    with pytest.raises(Refused, match=f"not with deals 10000: {remedy}"):
+        generate("abstraction", out, [*SMALL, "deals=10000"])
+    (tmp_path / "mine.csv").write_text("mine")
+    with pytest.raises(Refused, match=remedy):
+        generate("abstraction", tmp_path / "mine.csv", SMALL)
+    assert out.stat().st_mtime_ns == before
+    assert (tmp_path / "mine.csv").read_text() == "mine"
 
 
 def test_a_file_of_another_plan_is_refused(tmp_path: Path, whole: bytes) -> None:

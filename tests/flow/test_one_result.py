@@ -62,12 +62,24 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
     assert_same(alone, outcome(RayCrew(workers)))
 
 
-def test_exploit_gives_the_same_numbers_on_ray_workers(local_ray: None) -> None:
-    plain = {"trainer": "exploit", "game": "kuhn", "exploit": {"games": 1200, "hidden": [8]}}
-    job = config.parse(plain, trainers.JOBS, "exploit")
-    make = trainers.TRAINERS["exploit"].trainer
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"trainer": "exploit", "exploit": {"games": 1200, "hidden": [8]}},
+        {
+            "trainer": "coevolve",
+            "coevolve": {"population": 12, "generations": 3},
+            "inner": {"kind": "evolved", "generations": 2},
+        },
+    ],
+)
+def test_other_trainers_give_the_same_numbers_on_ray_workers(
+    section: dict[str, Any], local_ray: None
+) -> None:
+    job = config.parse({"game": "kuhn", **section}, trainers.JOBS, "this test")
+    make = trainers.TRAINERS[job.trainer].trainer
     alone, crowded = make(job, LocalCrew()), make(job, RayCrew(2))
-    assert alone.step() == crowded.step()
+    assert [alone.step(), alone.step()] == [crowded.step(), crowded.step()]
     crowded.close()
 
 

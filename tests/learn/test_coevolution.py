@@ -182,15 +182,7 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
         many, reply = reply_won(Inner(kind="evolved", generations=200), *asked)
         assert few <= exact + 1e-12
         assert exact - 0.01 < many <= exact + 1e-12
-        warm = (
-            OnTree(game, tree),
-            genome,
-            sigma,
-            seat,
-            reply,
-            0,
-            rng,
-        )  # a warm start keeps what was found
+        warm = (*asked[:4], reply, 0, rng)  # a warm start keeps what was found
         assert reply_won(Inner(kind="evolved", generations=1), *warm)[0] >= many
 
 

@@ -129,16 +129,23 @@ def generate(
     """Work out what is asked for and keep it in a file: its path, rows, and the seconds taken.
 
     A file that is there already and was made with the same parameters stays as it is. Raises
-    Refused for an unknown kind, impossible counts, or a path that cannot be written to.
+    Refused for an unknown kind, impossible counts, a path that cannot be written to, or where
+    anything else lies.
     """
     if kind != ABSTRACTION.name:
         raise Refused(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
     plan = plan_of(overrides, scale)
     began = time.monotonic()
-    try:
-        built = load_abstraction(out, plan)
-    except Refused:
+    if out.is_dir():
+        raise Refused(f"{out} is a folder: name a file in it")
+    if not out.exists():
         built = _hire_and_build(plan, out, workers, progress)
+    else:
+        try:
+            built = load_abstraction(out, plan)
+        except Refused as error:
+            said = str(error).removesuffix(f": {REMEDY}")
+            raise Refused(f"{said}: remove it, or name another file with --out") from None
     return {"path": str(out), "rows": len(built.start), "seconds": time.monotonic() - began}
 
 
@@ -159,8 +166,6 @@ def load_abstraction(path: Path, plan: AbstractionPlan | None = None) -> Abstrac
 def _hire_and_build(
     plan: AbstractionPlan, out: Path, workers: int, progress: Progress
 ) -> Abstraction:
-    if out.is_dir():
-        raise Refused(f"{out} is a folder: name a file in it")
     try:
         parts_of(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
