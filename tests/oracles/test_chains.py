@@ -237,10 +237,25 @@ def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
 
 def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
     view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
-    descent = yardsticks.descend(view, 200)
-    assert abs(chains.nash_conv(view, descent.sigma) - descent.nash_conv) < 1e-12
-    assert descent.nash_conv == descent.path.min() < 0.2
-    assert len(descent.path) == 201
+    descent = yardsticks.Descent(view)
+    descent.run(100)
+    early = descent.nash_conv
+    descent.run(100)
+    assert descent.nash_conv < early
+    assert abs(chains.nash_conv(view, descent.average()) - descent.nash_conv) < 1e-12
+    assert descent.nash_conv < 0.2
+
+
+@pytest.mark.parametrize("kind", [yardsticks.Solver, yardsticks.Descent])
+def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
+    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    first, second = kind(view), kind(view)
+    first.run(5)
+    second.load(first.state())
+    first.run(5)
+    second.run(5)
+    assert second.iteration == 10
+    assert (first.average() == second.average()).all()
 
 
 def broken(what, change):
@@ -291,10 +306,10 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
     ):
         with pytest.raises(Refused, match=words):
             chains.view(game, wrong)
-    with pytest.raises(Refused, match="steps >= 0 and a rate > 0"):
-        yardsticks.descend(view, 10, rate=0.0)
+    with pytest.raises(Refused, match="a rate above 0, not 0"):
+        yardsticks.Descent(view, rate=0)
     joint = chains.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
     with pytest.raises(Refused, match="need independent buckets"):
         yardsticks.Solver(joint)
     with pytest.raises(Refused, match="need independent buckets"):
-        yardsticks.descend(joint, 10)
+        yardsticks.Descent(joint)

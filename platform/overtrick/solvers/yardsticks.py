@@ -8,7 +8,6 @@ of what is to come. Through a coarser one nothing is promised (imperfect recall)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -18,6 +17,7 @@ from overtrick.solvers import chains
 from overtrick.solvers.chains import View
 
 LEAST = 1e-6  # a start's probabilities are raised to this: from 0 no slope leads away
+HORIZON = 200  # iterations after which a descent's rate has halved
 MEMORY = 0.99  # of the mean square of a slope, a step
 TINY = 1e-10  # against division by 0
 
@@ -88,42 +88,64 @@ def slope(view: View, sigma: Array) -> tuple[float, Array]:
     return float(worth.sum()), -_rows(view, down)
 
 
-@dataclass(frozen=True)
 class Descent:
-    """How a descent went."""
-
-    sigma: Array  # (N, A) the best strategy that it came by
-    nash_conv: float  # its NashConv in points
-    path: Array  # (steps + 1,) NashConv of each strategy on the way
-
-
-def descend(view: View, steps: int, rate: float = 0.05, start: Array | None = None) -> Descent:
     """Gradient descent on NashConv from a strategy (N, A), uniform play by default.
 
     The parameters are a weight for each legal action, of which a row's squares are normalised to
     probabilities. Rows that are seldom reached have tiny slopes, so each slope is divided by the
-    root of its mean square of late (RMSprop, Tieleman and Hinton 2012); rate falls to 0 in a
-    straight line. Raises Refused if start is no strategy of this view, or buckets move jointly.
+    root of its mean square of late (RMSprop, Tieleman and Hinton 2012); after t iterations the
+    rate is its first value / (1 + t / HORIZON). Raises Refused if start is no strategy of this
+    view, or if buckets move jointly.
     """
-    if steps < 0 or not rate > 0:
-        raise Refused(f"a descent needs steps >= 0 and a rate > 0, not {steps} and {rate}")
-    start = view.uniform() if start is None else start
-    chains.check(view, start)
-    weight = np.where(view.legal, np.sqrt(np.maximum(start, LEAST)), 0)
-    best, lowest, path = start, np.inf, []
-    square = np.zeros_like(weight)
-    for step in range(steps + 1):
-        size = (weight**2).sum(axis=1, keepdims=True)
-        sigma = weight**2 / size
-        gap, steep = slope(view, sigma)
-        path.append(gap)
-        if gap < lowest:
-            best, lowest = sigma, gap
-        steep = 2 * weight / size * (steep - (sigma * steep).sum(axis=1, keepdims=True))
-        square = MEMORY * square + (1 - MEMORY) * steep**2
-        mean = square / (1 - MEMORY ** (step + 1))
-        weight = weight - rate * (1 - step / (steps + 1)) * steep / (np.sqrt(mean) + TINY)
-    return Descent(best, float(lowest), np.array(path))
+
+    def __init__(self, view: View, rate: float = 0.05, start: Array | None = None) -> None:
+        _independent(view)
+        if not rate > 0:
+            raise Refused(f"a descent needs a rate above 0, not {rate}")
+        self.view = view
+        self.rate = rate
+        self.iteration = 0
+        self.best = view.uniform() if start is None else start  # the best strategy come by
+        chains.check(view, self.best)
+        self.nash_conv = float(chains.nash_conv(view, self.best[None])[0])  # its own, in points
+        self.weight = np.where(view.legal, np.sqrt(np.maximum(self.best, LEAST)), 0)
+        self.square = np.zeros_like(self.weight)
+
+    def run(self, iterations: int) -> None:
+        """Go down so many steps more."""
+        for _ in range(iterations):
+            self._step()
+
+    def _step(self) -> None:
+        size = (self.weight**2).sum(axis=1, keepdims=True)
+        sigma = self.weight**2 / size
+        gap, steep = slope(self.view, sigma)
+        if gap < self.nash_conv:
+            self.best, self.nash_conv = sigma, gap
+        steep = 2 * self.weight / size * (steep - (sigma * steep).sum(axis=1, keepdims=True))
+        self.iteration += 1
+        self.square = MEMORY * self.square + (1 - MEMORY) * steep**2
+        mean = self.square / (1 - MEMORY**self.iteration)
+        rate = self.rate / (1 + self.iteration / HORIZON)
+        self.weight = self.weight - rate * steep / (np.sqrt(mean) + TINY)
+
+    def average(self) -> Array:
+        """(N, A) the best strategy so far."""
+        return self.best
+
+    def state(self) -> dict[str, Array]:
+        """What the next iteration depends on."""
+        return {
+            "weight": self.weight,
+            "square": self.square,
+            "best": self.best,
+            "iteration": np.array(self.iteration),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.weight, self.square = state["weight"].copy(), state["square"].copy()
+        self.best, self.iteration = state["best"].copy(), int(state["iteration"])
+        self.nash_conv = float(chains.nash_conv(self.view, self.best[None])[0])
 
 
 def _independent(view: View) -> None:

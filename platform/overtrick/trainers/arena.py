@@ -103,7 +103,7 @@ class OnChains:
         self.view = chains.view(*game.chains(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 
-    @property
+    @cached_property
     def inputs(self) -> Array:
         return self.game.brief(self.view.buckets)
 
