@@ -30,6 +30,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
 )
+INTERRUPTED = 130  # exit code
+PLANS = (
+    "cfr, cfr+, linear, dcfr, cfr-simultaneous, cfr+-simultaneous, linear-simultaneous, "
+    "dcfr-simultaneous, external, outcome, lp"
+)
 people = Console(stderr=True)  # progress and tables; results for scripts go to standard output
 Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last output line.")]
 GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")]
@@ -38,12 +43,13 @@ GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtr
 def main() -> None:
     """Run a command; an error is one line: exit code 2 for bad input, 1 for work that failed."""
     wrong = 2
+    resumes = sys.argv[1:2] == ["train"]
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # how Typer tells of Ctrl-C
+            more = "; `overtrick train --resume RUN` goes on from the last checkpoint"
+            people.print(f"stopped{more if resumes else ''}", soft_wrap=True)
         sys.exit(code if isinstance(code, int) else 0)
-    except KeyboardInterrupt:
-        people.print("stopped; `overtrick train --resume RUN` goes on from the last checkpoint")
-        sys.exit(130)
     except Refused as error:
         line = " ".join(str(error).split())
     except TyperException as error:
@@ -51,7 +57,9 @@ def main() -> None:
     except Failed as error:
         wrong, line = 1, " ".join(str(error).split())
     except OSError as error:  # a full disk, a folder that went away
-        wrong, line = 1, f"{error}; what was written before is whole, so `--resume RUN` goes on"
+        wrong, line = 1, str(error)
+        if resumes:
+            line += "; what was written before is whole, so `--resume RUN` goes on"
     print(f"error: {line}", file=sys.stderr)
     if "--json" in sys.argv:
         print(json.dumps({"error": line}))
@@ -153,27 +161,31 @@ def solve(
     game: Annotated[
         str, typer.Argument(metavar="GAME", help="As `overtrick list` has it, or openspiel/NAME.")
     ],
-    plan: Annotated[str, typer.Option(help="cfr, cfr+, linear, dcfr, external, ..., lp.")] = "cfr+",
+    plan: Annotated[str, typer.Option(help=PLANS)] = "cfr+",
     iterations: Annotated[
-        int, typer.Option(min=1, help="Iterations, every seat once each.")
+        int, typer.Option(min=1, help="Iterations, every seat once each; lp needs none.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="For the plans that sample.")] = 0,
     memory: Annotated[
-        float | None, typer.Option(min=0.001, help="GiB that the tree may take; else what is free.")
+        float | None, typer.Option(help="GiB that the tree may take; else what is free.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the strategy here, as a model.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="A folder to keep the strategy in, as a model.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Approach an equilibrium, or find it by the linear program; say how close it is."""
     from overtrick.progress import counting
     from overtrick.trainers.exact import solve_game
 
-    with counting(people, game, iterations) as progress:
+    exact = plan == "lp"
+    with counting(people, game, 1 if exact else iterations) as progress:
         answer = solve_game(game, plan, iterations, seed, memory, save, progress)
+    how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"
     people.print(
-        f"{answer['game']}: exploitability {answer['exploitability']:.3g} after "
-        f"{answer['iterations']} iterations of {plan} in {answer['seconds']:.2f} s; "
-        f"values {answer['values']}"
+        f"{game}: exploitability {answer['exploitability']:.3g} {how} "
+        f"in {answer['seconds']:.2f} s; values {answer['values']}",
+        soft_wrap=True,
     )
     _result(as_json, **answer)
 
@@ -240,10 +252,11 @@ def list_(as_json: Json = False) -> None:
         )
     people.print(table)
     people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
+    people.print(f"plans of solve: {PLANS}", soft_wrap=True)
     runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))
     people.print(f"trainers: {' '.join(TRAINERS)}")
     people.print(f"runs in {run.home()}: {' '.join(runs) or 'none'}")
-    _result(as_json, games=known, trainers=list(TRAINERS), runs=runs)
+    _result(as_json, games=known, plans=PLANS.split(", "), trainers=list(TRAINERS), runs=runs)
 
 
 @app.command("keys")

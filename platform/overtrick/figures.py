@@ -32,6 +32,8 @@ EVALUATIONS = "evaluations"
 
 CHANCES = 2  # outcomes of chance that a picture of a tree shows
 
+ROUNDING = 1e-17  # an exact answer's gap may be 0 or below, which no logarithmic scale can show
+
 FEW_SETS = 40  # information sets that still fit in a picture
 
 
@@ -82,9 +84,9 @@ def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -
     reached = [m[ITERATIONS] for _, m in history]
     for k, name in enumerate(plans):
         colour, line = COLOURS[k % len(COLOURS)], ("-", "-.")[k // len(COLOURS) % 2]
-        gaps = [m[name] for _, m in history]
+        gaps = [max(m[name], ROUNDING) for _, m in history]
         axis.plot(reached, gaps, line, color=colour, label=name.removeprefix(start))
-    worst = max(m[name] for name in plans for _, m in history[:1])
+    worst = max(max(history[0][1][name], ROUNDING) for name in plans)
     for power, style in ((-0.5, "--"), (-1.0, ":")):
         rate = [worst * (t / reached[0]) ** power for t in reached]
         axis.plot(reached, rate, color="black", ls=style, lw=1, label=f"slope {power:g}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,34 @@ class Model:
 
     weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; or sigma (N, A)
     game: str
-    job: dict[str, Any]  # the whole job, defaults filled in
+    job: dict[str, Any]  # what `config.parse` reads back as the job
+    result: dict[str, Any] = field(default_factory=dict)  # what is known of it, if anything is
+
+
+def check_place(folder: Path) -> None:
+    """Raise Refused unless a model can be written there; it may replace an earlier model only."""
+    if os.path.lexists(folder):
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        if names != {WEIGHTS, CARD}:
+            raise Refused(
+                f"{folder} exists and is not a model alone: name another place, or remove it"
+            )
+    above = next(path for path in folder.absolute().parents if os.path.exists(path))
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise Refused(f"no model can be kept in {folder}: {above} cannot be written")
 
 
 def save(model: Model, folder: Path) -> None:
-    """Write a model; it appears in place whole or not at all."""
+    """Write a model; it appears in place whole or not at all. Raises Refused as check_place."""
+    check_place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
         new = Path(beside) / "new"
         new.mkdir()
         save_file(dict(sorted(model.weights.items())), new / WEIGHTS)
         card = {"format": FORMAT, "game": model.game, "job": model.job}
+        if model.result:
+            card["result"] = model.result
         (new / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
         if folder.exists():
             folder.rename(Path(beside) / "old")
@@ -62,11 +80,11 @@ def load(folder: Path, game: str | None = None) -> Model:
     if known.get("format") != FORMAT:
         found = known.get("format")
         raise Refused(f"{card_path} has format {found}; this version reads {FORMAT}")
-    if not {"game", "job"} <= known.keys():
+    if not isinstance(known.get("game"), str) or not isinstance(known.get("job"), dict):
         raise Refused(f"{card_path} is damaged: it names no game or job; restore it")
     if game is not None and card["game"] != game:
         raise Refused(f"the model in {folder} plays {card['game']}, not {game}")
-    return Model(weights, card["game"], card["job"])
+    return Model(weights, card["game"], card["job"], card.get("result", {}))
 
 
 def policy(folder: Path, game: Any) -> Mixed:

@@ -19,6 +19,7 @@ from rich.progress import (
 
 from overtrick.figures import last_steps
 
+STARTING = "starting Ray (a first run also compiles)"
 LINE_SECONDS = 10.0  # between lines where there is no terminal to draw on
 
 
@@ -41,7 +42,7 @@ class Bar:
             TextColumn("{task.fields[told]}"),
             console=console,
         )
-        self._task = self._bar.add_task(name, total=iterations, told="starting Ray")
+        self._task = self._bar.add_task(name, total=iterations, told=STARTING)
 
     def show(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """One iteration is done."""
@@ -65,7 +66,7 @@ class Bar:
         if self._console.is_terminal:
             self._bar.start()
         else:
-            self._console.print(f"{self._name}: starting Ray", highlight=False)
+            self._console.print(f"{self._name}: {STARTING}", highlight=False)
         return self
 
     def __exit__(
@@ -79,7 +80,13 @@ class Bar:
 
 @contextmanager
 def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for work that says how much of `total` is done; nothing where there is no terminal."""
+    """A bar for work that says how much of `total` is done, first 0, when it has got ready.
+
+    Where there is no terminal, one line says what it does until then.
+    """
+    ready = f"{name}: getting ready (a first run compiles)"
+    if not console.is_terminal:
+        console.print(ready, highlight=False, soft_wrap=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -87,8 +94,8 @@ def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int]
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        task = bar.add_task(ready, total=total)
+        yield lambda done: bar.update(task, completed=done, description=name)
 
 
 @contextmanager

@@ -77,6 +77,22 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
     assert said in refused("train", job_file(tmp_path), override)
 
 
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("workers=2", "'workers' in job.yaml: plans are solved in one process: set 0"),
+        ("solve.memory=.inf", "'solve.memory' in job.yaml: input should be a finite number"),
+        ("solve.memory=1e308", "'solve.memory' in job.yaml: memory must be 0.001 to 1,048,576 GiB"),
+        ("solve.memory=1e-4", "'solve.memory' in job.yaml: memory must be 0.001 to"),
+        ("game=kuhn_three", "plan lp: the linear program needs 2 seats: this game has 3"),
+        ("game={name: one_card, ranks: 1}", "ranks must be 2 or more, not 1: 2 cards go out"),
+    ],
+)
+def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None:
+    job = job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {plans: [cfr, lp]}\n")
+    assert said in refused("train", job, override)
+
+
 def test_an_unreachable_tracking_server_is_told_before_any_training(refused, tmp_path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
@@ -113,6 +129,11 @@ def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None
         (("solve", "kuhn", "--iterations", "0"), "greater than or equal to 1"),
         (("best-response", "leduc", "--against", "calll"), "did you mean 'call'?"),
         (("best-response", "leduc", "--against", "./absent"), "no model in absent"),
+        (("solve", "kuhn", "--memory", "inf"), "memory must be 0.001 to 1,048,576 GiB, not inf"),
+        (("solve", "kuhn", "--memory", "nan"), "memory must be 0.001 to 1,048,576 GiB, not nan"),
+        (("solve", "kuhn", "--memory", "1e308"), "GiB, not 1e+308"),
+        (("solve", "kuhn", "--memory", "0"), "GiB, not 0"),
+        (("solve", "kuhn_three", "--plan", "lp"), "plan lp: the linear program needs 2 seats"),
         (("trian",), "No such command 'trian'"),
     ],
 )
@@ -126,6 +147,12 @@ def stored(tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), folder)
     return folder
+
+
+def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: Path) -> None:
+    job = job_file(stored.parent, JOB + "evaluate: {strangers: [model]}\n")
+    said = refused("train", job)
+    assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
 
 
 def test_a_truncated_model_is_refused(refused, stored: Path) -> None:
@@ -159,8 +186,11 @@ def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
     assert "is damaged: it is not JSON" in refused("evaluate", str(stored))
     (stored / model.CARD).write_text('{"format": 99}')
     assert "has format 99; this version reads 1" in refused("evaluate", str(stored))
-    (stored / model.CARD).write_text('{"format": 1}')
-    assert "is damaged: it names no game or job" in refused("evaluate", str(stored))
+    for card in ('{"format": 1}', '{"format": 1, "game": "kuhn", "job": "meta"}'):
+        (stored / model.CARD).write_text(card)
+        for command in ("evaluate",), ("best-response", "kuhn", "--against"):
+            said = refused(*command, str(stored))
+            assert said == f"{stored / model.CARD} is damaged: it names no game or job; restore it"
 
 
 def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) -> None:

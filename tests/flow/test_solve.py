@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from overtrick import cli, config, model
+from overtrick import cli, config, figures, model
 from overtrick.core import Refused
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import value
@@ -20,6 +20,8 @@ KEYS = {
     "game", "plan", "iterations", "seconds", "iterations_per_second", "exploitability",
     "nash_conv", "values",
 }  # fmt: skip
+
+ALONE = "openspiel/cliff_walking(height=3,width=3,horizon=3)"
 
 
 def trainer(**section):
@@ -78,6 +80,55 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
     assert (second.model()["sigma"] == whole_run.model()["sigma"]).all()
 
 
+def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
+    alone, among = trainer(plans=["outcome"]), trainer(plans=["external", "cfr", "outcome"])
+    name = "exploitability_chip/outcome"
+    assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
+    answer = exact.solve_game("kuhn", "outcome", 10)
+    assert answer["exploitability"] == value.exploitability(alone.tree, alone.model()["sigma"])
+    draws = [solve.solver_of(plan, alone.tree, 0).rng.random() for plan in ("outcome", "external")]
+    assert draws[0] != draws[1]
+
+
+@pytest.mark.parametrize("plan", ["external", "outcome"])
+def test_the_command_draws_by_its_seed(plan):
+    def values(seed):
+        command = ["solve", "kuhn", "--plan", plan, "--iterations", "50", "--seed", seed, "--json"]
+        done = CliRunner().invoke(cli.app, command)
+        return json.loads(done.stdout.splitlines()[-1])["values"]
+
+    assert values("1") == values("1")
+    assert values("1") != values("2")
+
+
+@pytest.mark.parametrize(
+    ("game", "plan", "said"),
+    [
+        ("kuhn_three", "lp", "plan lp: the linear program needs 2 seats: this game has 3"),
+        ("openspiel/tiny_hanabi", "lp", "plan lp: the linear program needs a zero-sum game"),
+        (ALONE, "external", "plan external: external sampling needs two seats"),
+    ],
+)
+def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan, said):
+    content = {"trainer": "solve", "game": game, "solve": {"plans": ["outcome", plan]}}
+    job = config.parse(content, JOBS, "this test")
+    with pytest.raises(Refused, match=said):
+        TRAINERS["solve"].check(job)
+    with pytest.raises(Refused, match=said):
+        exact.solve_game(game, plan, 1)
+
+
+def test_a_job_that_all_plans_can_solve_is_taken():
+    content = {"trainer": "solve", "game": "kuhn", "solve": {"plans": solve.PLANS}}
+    TRAINERS["solve"].check(config.parse(content, JOBS, "this test"))
+
+
+def test_a_job_stops_after_40_measurements_and_keeps_each():
+    job = config.parse({"trainer": "solve", "game": "kuhn"}, JOBS, "this test")
+    assert (job.stop.iterations, job.checkpoints.every, job.solve.looks) == (40, 1, 8)
+    assert job.checkpoints.keep == config.Checkpoints().keep
+
+
 def test_the_report_has_a_row_for_every_plan_and_the_curves():
     one = trainer(plans=["cfr", "cfr+"])
     history = [(k, one.step()) for k in range(1, 9)]
@@ -85,6 +136,22 @@ def test_the_report_has_a_row_for_every_plan_and_the_curves():
     assert [row["plan"] for row in report.rows] == ["cfr", "cfr+"]
     assert report.rows[1]["exploitability"] == history[-1][1]["exploitability_chip/cfr_plus"]
     assert set(report.figures) == {"convergence"}
+    curves = {line.get_label(): line for line in report.figures["convergence"].axes[0].lines}
+    assert set(curves) == {"cfr", "cfr_plus", "slope -0.5", "slope -1"}
+    for plan in ("cfr", "cfr_plus"):
+        gaps = [metrics[f"exploitability_chip/{plan}"] for _, metrics in history]
+        assert curves[plan].get_xdata().tolist() == [2, 2, 3, 4, 5, 6, 8, 10]
+        assert curves[plan].get_ydata().tolist() == gaps
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_curve_of_an_exact_answer_can_be_drawn(tmp_path):
+    one = trainer(plans=["lp"])
+    assert abs(one.step()["exploitability_chip/lp"]) < 1e-15
+    history = [
+        (k, one.step() | {"exploitability_chip/lp": gap}) for k, gap in ((1, 0), (2, -1e-18))
+    ]
+    figures.save(one.report(history).figures, tmp_path)
 
 
 def keep(folder, sigma, game="kuhn"):
@@ -142,7 +209,7 @@ def test_a_tree_that_does_not_fit_is_refused(whole):
         build(game, memory=NODE_BYTES * (tree.nodes - 1))
     assert build(game, memory=NODE_BYTES * tree.nodes).nodes == tree.nodes
     with pytest.raises(Refused, match="fit in memory"):
-        exact.solve_game("one_card", "cfr", 1, memory=1e-4)
+        exact.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
 
 
 def test_an_unknown_plan_names_the_nearest():

@@ -326,6 +326,13 @@ def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():
         overtrick.make("kuhn", folds=True)
 
 
+@pytest.mark.parametrize(("name", "least"), [("one_card", 2), ("kuhn_three", 3), ("leduc", 2)])
+def test_a_deck_has_a_card_for_every_place(name, least):
+    assert overtrick.make(name, ranks=least).infosets > 0
+    with pytest.raises(Refused, match=f"ranks must be {least} or more, not {least - 1}"):
+        overtrick.make(name, ranks=least - 1)
+
+
 def test_only_poker_has_scripted_players():
     for name in overtrick.names():
         players = registry.scripted_players(overtrick.make(name))

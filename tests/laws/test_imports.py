@@ -60,6 +60,7 @@ DOORS = {
     "mlflow": {"track.py", "served.py"},
     "pyarrow": {"store.py"},
     "pyspiel": {"games/openspiel.py"},
+    "open_spiel": {"games/openspiel.py"},
 }
 """The outside world, and the files that may speak to it."""
 

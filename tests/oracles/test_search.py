@@ -291,6 +291,22 @@ def test_the_same_generator_gives_the_same_result(whole, rng):
     assert (sigma == before).all()
 
 
+def test_where_nobody_decides_a_search_says_what_comes(rng):
+    nobody = np.zeros(0, np.int64)
+    turn = Turn(nobody, nobody, np.zeros((0, 1), np.int64), np.zeros((0, 2), bool), nobody)
+    tree = grow(
+        Nodes(
+            2, np.array([-1, 0, 0], np.int32), np.array([0, 0, 1], np.int32),
+            np.array([CHANCE, END, END], np.int32), np.full(3, -1, np.int32),
+            np.array([1, 0.25, 0.75]), np.array([[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]), turn,
+        ),
+        "a coin",
+    )  # fmt: skip
+    sigma = tree.uniform()
+    assert search.expectimax(tree, sigma, 0, 0).value == 2.5
+    assert abs(search.mcts(tree, sigma, 0, 10_000, rng).value - 2.5) < 0.05
+
+
 def test_what_cannot_be_searched_is_refused(whole, rng):
     _, tree = whole("kuhn")
     sigma = tree.uniform()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,11 @@ def _load(name: str) -> Any:
         import pyspiel
     except ImportError:
         raise Refused(f"openspiel/{name} needs OpenSpiel: pip install 'overtrick[doors]'") from None
-    known, short = pyspiel.registered_names(), name.partition("(")[0]
+    short = name.partition("(")[0]
+    if short not in pyspiel.registered_names():
+        with suppress(ImportError):  # games written in Python register themselves
+            import open_spiel.python.games  # noqa: F401
+    known = pyspiel.registered_names()
     if short not in known:
         near = nearest(short, known)
         raise Refused(f"unknown game 'openspiel/{name}': did you mean 'openspiel/{near}'?")

@@ -192,7 +192,8 @@ def _simulate(  # type: ignore[no-untyped-def]
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
     """Add simulations to the statistics; returns the sum of what they gained before who acted."""
-    place = np.empty(stage.max() + 1, np.int64)  # the actions of one simulation in the tree
+    deepest = stage.max() if len(stage) > 0 else 0
+    place = np.empty(deepest + 1, np.int64)  # the actions of one simulation in the tree
     so_far = np.empty(len(place))  # points gained before each
     before = 0.0
     for _ in range(simulations):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, Failed, Refused
 from overtrick.solvers.cfr import normalised
 from overtrick.solvers.tree import Tree
 from overtrick.solvers.walk import down
@@ -17,16 +17,20 @@ TOLERANCE = 1e-10  # of the linear program's constraints, the least that the sol
 
 
 class Solver:
-    """The linear program in the form of the iterative solvers: done after its first iteration."""
+    """The linear program in the form of the iterative solvers: done after its first iteration.
+
+    Raises Refused unless the game has two seats and is zero-sum.
+    """
 
     def __init__(self, tree: Tree) -> None:
+        _check(tree)
         self.tree = tree
         self.iteration = 0
         self.sigma = tree.uniform()
 
     def run(self, iterations: int) -> None:
-        """Solve, if that has not been done."""
-        if not self.iteration:
+        """Solve, if that has not been done. Raises Failed if the program cannot be solved."""
+        if iterations and not self.iteration:
             self.sigma = equilibrium(self.tree)[1]
         self.iteration += iterations
 
@@ -45,15 +49,19 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
     """The value to seat 0 in points, and sigma (N, A): a Nash equilibrium.
 
     A normal-form game is the case of one information set a seat. Raises Refused unless the game
-    has two seats and is zero-sum.
+    has two seats and is zero-sum, Failed if the program cannot be solved.
     """
+    _check(tree)
+    plans = [_most_secured(tree, seat) for seat in range(2)]
+    realised = np.where(tree.turn.seat[tree.owner] == 0, plans[0][1], plans[1][1])
+    return plans[0][0], normalised(tree, realised)
+
+
+def _check(tree: Tree) -> None:
     if tree.seats != 2:
         raise Refused(f"the linear program needs 2 seats: this game has {tree.seats}")
     if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
         raise Refused("the linear program needs a zero-sum game: here gains do not sum to 0")
-    plans = [_most_secured(tree, seat) for seat in range(2)]
-    realised = np.where(tree.turn.seat[tree.owner] == 0, plans[0][1], plans[1][1])
-    return plans[0][0], normalised(tree, realised)
 
 
 def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
@@ -108,7 +116,7 @@ def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
         },
     )
     if not found.success:
-        raise RuntimeError(f"the linear program failed: {found.message}")
+        raise Failed(f"the linear program failed: {found.message}")
     return -float(found.fun), np.maximum(found.x[1 : places + 1], 0)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overtrick import games, model
+from overtrick import config, games, model
 from overtrick.core import Array, Refused, nearest
+from overtrick.games import openspiel
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree, build
-from overtrick.trainers.solve import GIB, PLANS, SolveJob, closeness, solver_of
-from overtrick.trainers.strangers import stranger
-from overtrick.workers import Part, generator
+from overtrick.trainers import JOBS
+from overtrick.trainers.solve import PLANS, SolveJob, closeness, solver_of, tree_bytes
+from overtrick.trainers.strangers import located, stranger
 
 LOOK_SECONDS = 0.5  # of iterations between two signs of progress
 
@@ -30,24 +31,33 @@ def solve_game(
     """Find a strategy near an equilibrium; the keys of `overtrick solve --json`.
 
     memory is what the tree may take in GiB; save, a folder for the strategy as a model; progress
-    is told the iterations done. seconds counts the iterations alone, after the kernels are
-    compiled. Raises Refused for an unknown game or plan, or a tree that does not fit.
+    is told the iterations done, first 0, when the tree is built and the kernels are compiled.
+    seconds counts the iterations alone. Raises Refused for an unknown game or plan, a game that
+    the plan cannot solve, a tree that does not fit, or a place that save may not take.
     """
     if plan not in PLANS:
         raise Refused(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
     game = games.make(name)
-    tree = build(game, None if memory is None else int(memory * GIB))
+    if save is not None:
+        model.check_place(save)
+    tree = build(game, tree_bytes(memory))
     iterations = 1 if plan == "lp" else iterations  # the linear program knows no iterations
     sigma, seconds = _iterate(tree, plan, iterations, seed, progress)
+    found = closeness(tree, sigma)
     if save is not None:
-        _save(name, plan, seed, sigma, save)
+        job = SolveJob.model_validate(
+            {"trainer": "solve", "game": name, "seed": seed, "solve": {"plans": [plan]}}
+        )
+        record = job.model_dump(mode="json", exclude_unset=True)  # no defaults that played no part
+        result = {"plan": plan, "iterations": iterations, **found}
+        model.save(model.Model({"sigma": sigma}, name, record, result), save)
     return {
         "game": name,
         "plan": plan,
         "iterations": iterations,
         "seconds": seconds,
         "iterations_per_second": iterations / seconds,
-        **closeness(tree, sigma),
+        **found,
     }
 
 
@@ -55,7 +65,7 @@ def best_response_to(name: str, against: str) -> dict[str, Any]:
     """Best-response values by seat; the keys of `overtrick best-response --json`."""
     game = games.make(name)
     tree = build(game)
-    opponent = stranger(against, game, tree)
+    opponent = stranger(located(against, game), game, tree)
     sigma = value.sigma_of(tree, [opponent] * tree.seats)
     values = [value.best_response(tree, sigma, seat)[0] for seat in range(tree.seats)]
     return {
@@ -67,12 +77,38 @@ def best_response_to(name: str, against: str) -> dict[str, Any]:
     }
 
 
+def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
+    """A stored model as a pyspiel.TabularPolicy: each information-state string, each action.
+
+    folder: of a model of openspiel/NAME; or of a game of ours that OpenSpiel has as well, and
+    twin its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
+    Refused for a model that cannot be read, or a game of ours without twin; ValueError if the
+    twin has another tree, or if two seats know the same string.
+    """
+    stored = model.load(folder)
+    job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
+    game = games.make(job.game.name, **job.game.options)
+    tree = build(game)
+    sigma = value.sigma_of(tree, [model.policy(folder, game)] * tree.seats)
+    if isinstance(game, openspiel.OpenSpiel):
+        words = game.words
+    elif twin is None:
+        raise Refused(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
+    else:
+        theirs = openspiel.OpenSpiel(twin)
+        nodes = build(theirs)
+        words = openspiel.twin_words(nodes, theirs.words, tree)
+    return openspiel.tabular_policy(words, tree.legal, sigma)
+
+
 def _iterate(
     tree: Tree, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
 ) -> tuple[Array, float]:
     """The average strategy, and the seconds that the iterations took."""
-    solver_of(plan, tree, generator(seed, Part.TRAIN)).run(1)  # compiles, or reads the kernel
-    solver = solver_of(plan, tree, generator(seed, Part.TRAIN))
+    solver = solver_of(plan, tree, seed)
+    solver.run(0)  # compiles the kernels, or reads them; then those of the measurement
+    closeness(tree, solver.average())
+    progress(0)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:
         began = time.perf_counter()
@@ -82,9 +118,3 @@ def _iterate(
         stretch = stretch * 2 if took < LOOK_SECONDS / 2 else stretch
         progress(solver.iteration)
     return solver.average(), seconds
-
-
-def _save(name: str, plan: str, seed: int, sigma: Array, folder: Path) -> None:
-    job = {"trainer": "solve", "game": name, "seed": seed, "solve": {"plans": [plan]}}
-    record = SolveJob.model_validate(job).model_dump(mode="json")
-    model.save(model.Model({"sigma": sigma}, name, record), folder)

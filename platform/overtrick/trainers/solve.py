@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
+from zlib import crc32
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
 from overtrick import figures, games
-from overtrick.config import Count, Job, Positive, Section
-from overtrick.core import Array
+from overtrick.config import Checkpoints, Count, Job, Section, Stop
+from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.solvers import cfr, mccfr, sequence_form, value
 from overtrick.solvers.tree import Tree, build
@@ -27,6 +28,16 @@ PlanName = Literal[
 ]  # fmt: skip
 PLANS = get_args(PlanName)
 GIB = 2**30
+LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
+
+
+def tree_bytes(memory: float | None) -> int | None:
+    """What a tree may take, from GiB; None stays None. Raises Refused for no sensible number."""
+    if memory is None:
+        return None
+    if not LEAST <= memory <= MOST:  # nor is nan
+        raise Refused(f"memory must be {LEAST:g} to {MOST:,.0f} GiB, not {memory:g}")
+    return int(memory * GIB)
 
 
 class Solve(Section):
@@ -36,9 +47,15 @@ class Solve(Section):
         default=("cfr+",), min_length=1, description="side by side; the first one becomes the model"
     )
     looks: Count = Field(default=8, description="measurements for each factor 10 of iterations")
-    memory: Positive | None = Field(
+    memory: float | None = Field(
         default=None, description="GiB that the tree may take; none: what the machine has free"
     )
+
+    @field_validator("memory")
+    @classmethod
+    def _some_memory(cls, memory: float | None) -> float | None:
+        tree_bytes(memory)
+        return memory
 
     @field_validator("plans")
     @classmethod
@@ -49,11 +66,31 @@ class Solve(Section):
         return plans
 
 
+class SolveStop(Stop):
+    iterations: Count = Field(
+        default=40, description="measurements in all, the k-th after 10^(k / looks) iterations"
+    )
+
+
+class SolveCheckpoints(Checkpoints):
+    every: Count = Field(default=1, description="measurements between checkpoints")
+
+
 class SolveJob(Job):
     """Everything a solve run needs."""
 
     trainer: Literal["solve"]
+    workers: int = Field(default=0, ge=0, description="0: plans are solved in one process")
+    stop: SolveStop = SolveStop()
+    checkpoints: SolveCheckpoints = SolveCheckpoints()
     solve: Solve = Solve()
+
+    @field_validator("workers")
+    @classmethod
+    def _no_plan_uses_one(cls, workers: int) -> int:
+        if workers:
+            raise ValueError("plans are solved in one process: set 0")
+        return workers
 
 
 class SolveTrainer:
@@ -64,11 +101,7 @@ class SolveTrainer:
         self.crew = crew
         self.iteration = 0
         self.game, self.tree = _game_and_tree(job)
-        rngs = generator(job.seed, Part.TRAIN).spawn(len(job.solve.plans))
-        self.solvers = {
-            plan: solver_of(plan, self.tree, rng)
-            for plan, rng in zip(job.solve.plans, rngs, strict=True)
-        }
+        self.solvers = {plan: solver_of(plan, self.tree, job.seed) for plan in job.solve.plans}
 
     def step(self) -> dict[str, float]:
         self.iteration += 1
@@ -108,8 +141,10 @@ class SolveTrainer:
 
 
 def check(job: SolveJob) -> None:
-    """Raise Refused if the tree would not fit, before any work."""
-    _game_and_tree(job)
+    """Raise Refused if the tree would not fit or a plan cannot solve it, before any work."""
+    _, tree = _game_and_tree(job)
+    for plan in job.solve.plans:
+        solver_of(plan, tree, job.seed)
 
 
 def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
@@ -118,15 +153,20 @@ def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generato
     return [{"plan": job.solve.plans[0], **closeness(tree, weights["sigma"])}]
 
 
-def solver_of(
-    plan: str, tree: Tree, rng: Generator
-) -> cfr.Solver | mccfr.Solver | sequence_form.Solver:
-    """A fresh solver by the name of its plan; rng is for those that sample."""
-    if plan == "lp":
-        return sequence_form.Solver(tree)
-    if plan in mccfr.PLANS:
+def solver_of(plan: str, tree: Tree, seed: int) -> cfr.Solver | mccfr.Solver | sequence_form.Solver:
+    """A fresh solver by the name of its plan; what those that sample draw hangs on seed and name.
+
+    Raises Refused if the plan cannot solve such a game.
+    """
+    if plan in cfr.PLANS:
+        return cfr.Solver(tree, cfr.PLANS[plan])
+    try:
+        if plan == "lp":
+            return sequence_form.Solver(tree)
+        rng = generator(seed, Part.TRAIN, crc32(plan.encode()))
         return mccfr.Solver(tree, mccfr.PLANS[plan], rng)
-    return cfr.Solver(tree, cfr.PLANS[plan])
+    except ValueError as error:
+        raise Refused(f"plan {plan}: {error}") from None
 
 
 def closeness(tree: Tree, sigma: Array) -> dict[str, Any]:
@@ -141,5 +181,4 @@ def closeness(tree: Tree, sigma: Array) -> dict[str, Any]:
 
 def _game_and_tree(job: SolveJob) -> tuple[Any, Tree]:
     game = games.make(job.game.name, **job.game.options)
-    memory = job.solve.memory
-    return game, build(game, None if memory is None else int(memory * GIB))
+    return game, build(game, tree_bytes(job.solve.memory))

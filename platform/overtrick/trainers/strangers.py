@@ -23,7 +23,8 @@ def check(name: str, game: Enumerable) -> None:
     if _is_model(name):
         model.policy(Path(name), game)
     elif name not in names(game):
-        near = nearest(name, names(game))
+        here = located(name, game)
+        near = here if _is_model(here) else nearest(name, names(game))
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
 
 
@@ -41,6 +42,13 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     if name == "cfr":
         return Tabular(cfr.solve(tree, CFR_ITERATIONS))
     return games.scripted_players(game)[name](game)
+
+
+def located(name: str, game: Enumerable) -> str:
+    """The name; with a slash if it is no stranger but a model in the folder where one stands."""
+    if name not in names(game) and (Path(name) / model.CARD).is_file():
+        return str(Path(name).absolute())
+    return name
 
 
 def label(name: str) -> str:

@@ -47,6 +47,10 @@ class Poker:
         if ranks is not None:
             if type(ranks) is not int or ranks < 1:
                 raise TypeError(f"ranks must be a number of ranks, not {ranks!r}")
+            dealt = len(rules.posts) + sum(rules.board)
+            if ranks * rules.suits < dealt:
+                least = -(-dealt // rules.suits)
+                raise TypeError(f"ranks must be {least} or more, not {ranks}: {dealt} cards go out")
             if ranks != rules.ranks:
                 names = tuple(str(rank) for rank in range(1, ranks + 1))
                 rules = replace(rules, ranks=ranks, rank_names=names)
