@@ -51,16 +51,6 @@ def up_to(most):
     return lambda nodes, infosets: nodes <= most
 
 
-def some_strategies(whole_tree, rng, count=20):
-    """Random mixtures that also have zeros in them."""
-    for _ in range(count):
-        weight = rng.exponential(size=whole_tree.legal.shape) * whole_tree.legal
-        weight *= rng.random(weight.shape) < 0.8
-        empty = weight.sum(axis=1) == 0
-        weight[empty] = whole_tree.legal[empty]
-        yield weight / weight.sum(axis=1, keepdims=True)
-
-
 def test_the_tree_is_openspiels_node_by_node(door):
     game, ours, theirs = door
     todo, nodes, words = [(theirs.new_initial_state(), 0)], 0, {}
@@ -120,7 +110,7 @@ def test_actions_have_the_names_that_the_game_has_for_them(whole):
     assert whole("openspiel/matrix_brps")[0].action_names == ("action 0", "action 1", "action 2")
 
 
-def test_strategies_are_worth_the_same(door, rng):
+def test_strategies_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
@@ -129,7 +119,7 @@ def test_strategies_are_worth_the_same(door, rng):
         assert np.abs(value.expected(ours, sigma) - expected).max() < 1e-9
 
 
-def test_best_responses_are_worth_the_same(door, rng):
+def test_best_responses_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
@@ -139,7 +129,7 @@ def test_best_responses_are_worth_the_same(door, rng):
             assert abs(value.best_response(ours, sigma, seat)[0] - best) < 1e-9
 
 
-def test_nash_conv_is_the_same(door, rng):
+def test_nash_conv_is_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.words, ours.legal, sigma)

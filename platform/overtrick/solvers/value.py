@@ -32,6 +32,14 @@ def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
     return sigma
 
 
+def check_policy(tree: Tree, policy: Mixed, name: str) -> None:
+    """Raise Refused, naming the policy, unless it is a strategy of this tree in every seat."""
+    try:
+        sigma_of(tree, [policy] * tree.seats)
+    except Refused as error:
+        raise Refused(f"{name}: {error}") from None
+
+
 def check(tree: Tree, sigma: Array) -> None:
     """Raise Refused unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
     sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
