@@ -72,16 +72,20 @@ class Tree(Nodes):
         """(N, A) equal probability for each legal action."""
         return self.legal / self.legal.sum(axis=1, keepdims=True)
 
-    def flat(self, tables: Array) -> Array:
-        """(..., L) float64 the legal entries of tables (..., N, A), as kernels want them.
-
-        Raises Refused for tables of another shape.
-        """
+    def demand(self, tables: Array) -> None:
+        """Raise Refused unless tables are (..., N, A)."""
         if tables.shape[-2:] != self.legal.shape:
             raise Refused(
                 f"a strategy for another game: it is {tables.shape}, this game has "
                 f"{self.infosets} information sets and {self.legal.shape[1]} actions"
             )
+
+    def flat(self, tables: Array) -> Array:
+        """(..., L) float64 the legal entries of tables (..., N, A), as kernels want them.
+
+        Raises Refused for tables of another shape.
+        """
+        self.demand(tables)
         return np.ascontiguousarray(tables[..., self.legal], np.float64)
 
     def table(self, flat: Array) -> Array:

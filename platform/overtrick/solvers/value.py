@@ -24,8 +24,9 @@ def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
     sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
         probs = policy.probs(tree.turn)
-        if probs.shape != sigma.shape:
-            raise Refused(f"a policy for another game: it says {probs.shape}, not {sigma.shape}")
+        # a table of a larger game would answer too
+        for answer in (probs, getattr(policy, "sigma", probs)):
+            tree.demand(answer)
         rows = tree.turn.seat == seat
         sigma[rows] = probs[rows]
     check(tree, sigma)
@@ -43,7 +44,7 @@ def check_policy(tree: Tree, policy: Mixed, name: str) -> None:
 def check(tree: Tree, sigma: Array) -> None:
     """Raise Refused unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
     sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
-    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma > 0) & ~tree.legal)).any(axis=1)
+    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
     if wrong.any():
         row = int(wrong.argmax())
         raise Refused(
