@@ -106,8 +106,10 @@ def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
     if actions is None or (isinstance(game, Enumerable) and game.infosets is None):
         raise Refused(f"{game.name} is too large for a tree")
 
-    def fits(nodes: float, infosets: int) -> bool:
-        return size(nodes, infosets, seats, actions) <= budget
+    a_node, a_set = size(1, 0, seats, actions), size(0, 1, seats, actions)
+
+    def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
+        return nodes * a_node + infosets * a_set <= budget
 
     return grow(game.nodes(fits) if isinstance(game, Unfolded) else unroll(game, fits), game.name)
 
@@ -120,7 +122,7 @@ def size(nodes: float, infosets: int, seats: int, actions: int) -> float:
     square of the seats.
     """
     walks = (1 + seats) * (28 + 4 * seats)  # Walk of inner nodes, here taken to be all of them
-    return nodes * (130 + 32 * seats + walks) + 40.0 * infosets * actions
+    return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
 def grow(nodes: Nodes, name: str) -> Tree:

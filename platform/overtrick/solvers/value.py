@@ -158,18 +158,17 @@ def exploitability(tree: Tree, sigma: Array) -> float:
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
     """(V,) probability of the edge into each node under sigma or chance; 1 for the root."""
-    return _edge_probability(
-        tree.parent, tree.first, tree.seat, tree.infoset, tree.chance, tree.start, tree.flat(sigma)
-    )
+    tree.demand(sigma)
+    return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 
 
 @njit(cache=True)
-def _edge_probability(parent, first, seat, infoset, chance, start, flat):  # type: ignore[no-untyped-def]
+def _edge_probability(parent, edge, seat, infoset, chance, sigma):  # type: ignore[no-untyped-def]
     probability = chance.copy()
     for node in range(1, len(parent)):
         above = parent[node]
         if seat[above] >= 0:
-            probability[node] = flat[start[infoset[above]] + node - first[above]]
+            probability[node] = sigma[infoset[above], edge[node]]
     return probability
 
 
