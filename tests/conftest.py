@@ -42,6 +42,34 @@ def whole():
 
 
 @pytest.fixture(scope="session")
+def random_strategy():
+    """random_strategy(tree, rng, least=0): at every information set a random mixture of all
+    actions; the larger `least`, the nearer to uniform."""
+
+    def of(tree, rng, least=0):
+        weight = (least + rng.exponential(size=tree.legal.shape)) * tree.legal
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def some_strategies():
+    """some_strategies(tree, rng): uniform play, and random mixtures that also have zeros."""
+
+    def of(tree, rng, count=10):
+        yield tree.uniform()
+        for _ in range(count):
+            weight = rng.exponential(size=tree.legal.shape) * tree.legal
+            weight *= rng.random(weight.shape) < 0.8
+            empty = weight.sum(axis=1) == 0
+            weight[empty] = tree.legal[empty]
+            yield weight / weight.sum(axis=1, keepdims=True)
+
+    return of
+
+
+@pytest.fixture(scope="session")
 def likelihood():
     """likelihood(counts, probabilities): p-value of the counts by Pearson's chi-square test.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -136,6 +136,8 @@ class Game(Protocol):
 class Enumerable(Game, Protocol):
     """A game small enough for the exact solvers."""
 
+    least: int  # deals or nodes that its tree is sure to need, known before any is made
+
     def every_deal(self) -> tuple[Deals, Array]:
         """All distinct deals (G, C) and their probabilities (G,)."""
 
@@ -182,8 +184,8 @@ class Unfolded(Protocol):
     actions: int
     action_names: tuple[str, ...]
 
-    def nodes(self, most: int) -> Nodes:
-        """The whole tree. Raises Refused before much work if it has more nodes than `most`."""
+    def nodes(self, fits: Callable[[float, int], bool]) -> Nodes:
+        """The whole tree. Raises Refused, early if possible, unless fits(V, N): there is room."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Choice, Mixed, Player, Turn
+from overtrick.core import Array, Choice, Mixed, Player, Refused, Turn
 
 Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
@@ -58,12 +58,23 @@ class Uniform(Memoryless):
 
 
 class Tabular(Memoryless):
-    """Probabilities by information set: sigma (N, A), 0 where illegal."""
+    """Probabilities by information set: sigma (N, A), 0 where illegal.
+
+    `probs` raises Refused for a turn of a game with other actions or more information sets.
+    """
 
     def __init__(self, sigma: Array) -> None:
         self.sigma = sigma
 
     def probs(self, turn: Turn) -> Array:
+        assert turn.legal is not None
+        assert turn.infoset is not None
+        sets, actions = 1 + int(turn.infoset.max(initial=-1)), turn.legal.shape[1]
+        if sets > len(self.sigma) or actions != self.sigma.shape[1]:
+            raise Refused(
+                f"a strategy for another game: it is {self.sigma.shape}, this game has {actions} "
+                f"actions and {sets} or more information sets"
+            )
         return self.sigma[turn.infoset]
 
 

@@ -39,3 +39,14 @@ def in_turns(
     ours(), peer()
     pairs = [(seconds_of(ours), seconds_of(peer)) for _ in range(rounds)]
     return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+def as_good(ours: float, peer: float, iterations: int) -> None:
+    """Raise AssertionError if we are more exploitable than the peer after equal iterations.
+
+    A faster iteration that comes less near to an equilibrium would be no gain.
+    """
+    assert ours <= peer * (1 + 1e-6), (
+        f"after {iterations:,} iterations our exploitability {ours:.9g} is above the peer's "
+        f"{peer:.9g}: the speeds cannot be compared"
+    )

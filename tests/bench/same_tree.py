@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyspiel
-from tests.bench.measure import Result, in_turns
+from tests.bench.measure import Result, as_good, in_turns
 
 from overtrick import make
 from overtrick.solvers import tree, value
@@ -15,7 +15,7 @@ JUDGED = 50  # iterations after which both average strategies are compared
 def compare(
     name: str, title: str, goal: float, iterations: int, peer_iterations: int, rounds: int = 5
 ) -> Result:
-    """Stretches of ours in turns with stretches of theirs."""
+    """Stretches of ours in turns with stretches of theirs; AssertionError if ours solve worse."""
     whole = tree.build(make(f"openspiel/{title}"))
     game = pyspiel.load_game(title)
     solver, theirs = Solver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
@@ -34,6 +34,7 @@ def compare(
         fresh.evaluate_and_update_policy()
     our_gap = value.exploitability(whole, ours.average())
     peer_gap = pyspiel.exploitability(game, fresh.tabular_average_policy())
+    as_good(our_gap, peer_gap, judged)
     return Result(
         name=name,
         work=f"CFR+ on {title} ({whole.nodes:,} nodes, {whole.infosets:,} information sets); "

@@ -12,7 +12,6 @@ from overtrick import cli, config, figures, model
 from overtrick.core import Refused
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import value
-from overtrick.solvers.tree import NODE_BYTES, build
 from overtrick.trainers import JOBS, TRAINERS, exact, solve, strangers
 from overtrick.workers import LocalCrew
 
@@ -203,11 +202,7 @@ def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
         value.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
 
 
-def test_a_tree_that_does_not_fit_is_refused(whole):
-    game, tree = whole("leduc")
-    with pytest.raises(Refused, match="fit in memory"):
-        build(game, memory=NODE_BYTES * (tree.nodes - 1))
-    assert build(game, memory=NODE_BYTES * tree.nodes).nodes == tree.nodes
+def test_a_tree_that_does_not_fit_is_refused():
     with pytest.raises(Refused, match="fit in memory"):
         exact.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
 

@@ -11,7 +11,7 @@ import pytest
 
 import overtrick
 from overtrick import games as registry
-from overtrick.core import Enumerable, Refused, Turn, take, take_turn
+from overtrick.core import CHANCE, Enumerable, Refused, Turn, take, take_turn
 from overtrick.games.poker import rules
 from overtrick.games.poker.game import Poker
 from overtrick.play import play
@@ -135,6 +135,13 @@ def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
     assert len(np.unique(deals, axis=0)) == len(deals)
     assert (probability > 0).all()
     assert abs(probability.sum() - 1) < 1e-12
+
+
+def test_the_least_size_of_a_tree_is_known_before_any_deal(unrolled):
+    game, tree = unrolled
+    assert 0 < game.least <= tree.nodes
+    if isinstance(game, Poker) and game.kinds == game.deck:
+        assert game.least == (tree.seat != CHANCE).sum()
 
 
 def test_deals_come_as_often_as_every_deal_says(game, rng, likelihood):

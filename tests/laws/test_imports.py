@@ -187,7 +187,7 @@ def test_an_arrow_that_points_the_wrong_way_is_found(file, source):
         ("workers.py", "from ray import tune"),
         ("workers.py", "import ray.tune as tune"),
         ("trial.py", "from ray.rllib import algorithms"),
-        ("cli.py", "def submit():\n    from ray.job_submission import JobSubmissionClient"),
+        ("cli/runs.py", "def submit():\n    from ray.job_submission import JobSubmissionClient"),
         ("run.py", "import mlflow.pytorch"),
         ("play.py", "from pyarrow import parquet"),
         ("learners/track.py", "import mlflow"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyspiel
 import pytest
@@ -48,19 +50,46 @@ def test_a_plan_is_openspiels_after_each_of_30_iterations(kuhn, plan):
         assert gap.max() < 1e-9
 
 
-def test_a_simultaneous_plan_is_openspiels(kuhn):
+class Discounts(discounted_cfr._DCFRSolver):
+    """OpenSpiel's discounting solver with simultaneous updates, put together from its parts."""
+
+    def evaluate_and_update_policy(self):
+        self._iteration += 1
+        reach = np.ones(self._num_players + 1)
+        self._compute_counterfactual_regret_for_player(self._root_node, None, reach, None)
+        for node in self._info_state_nodes.values():
+            for action, regret in node.cumulative_regret.items():
+                power = float(self._iteration) ** (self.alpha if regret > 0 else self.beta)
+                node.cumulative_regret[action] *= power / (power + 1)
+        openspiel_cfr._update_current_policy(self._current_policy, self._info_state_nodes)
+
+
+AT_ONCE = {
+    "cfr": lambda game: openspiel_cfr._CFRSolver(game, False, False, False),
+    "cfr+": lambda game: openspiel_cfr._CFRSolver(game, False, True, True),
+    "linear": lambda game: Discounts(game, False, True, False, alpha=1, beta=1, gamma=1),
+    "dcfr": lambda game: Discounts(game, False, True, False, alpha=1.5, beta=0, gamma=2),
+}
+"""Alternate, average linearly, and forget negative regrets are their three flags."""
+
+
+@pytest.mark.parametrize("plan", sorted(AT_ONCE))
+def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
     game, tree = kuhn
-    theirs = openspiel_cfr._CFRSolver(
-        pyspiel.load_game("kuhn_poker"),
-        alternating_updates=False,
-        linear_averaging=False,
-        regret_matching_plus=False,
-    )
-    ours = cfr.Solver(tree, cfr.PLANS["cfr-simultaneous"])
+    theirs = AT_ONCE[plan](pyspiel.load_game("kuhn_poker"))
+    ours = cfr.Solver(tree, cfr.PLANS[f"{plan}-simultaneous"])
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
         assert np.abs(ours.average() - averaged(theirs, tree, game.words)).max() < 1e-9
+
+
+@pytest.mark.parametrize("plan", sorted(THEIRS))
+def test_every_plan_alternates_or_not(plan):
+    at_once = replace(cfr.PLANS[plan], alternate=False)
+    assert cfr.PLANS[plan].alternate
+    assert cfr.PLANS[f"{plan}-simultaneous"] == at_once
+    assert set(cfr.PLANS) == {f"{name}{way}" for name in THEIRS for way in ("", "-simultaneous")}
 
 
 def test_discounts_far_from_zero_are_none_at_all_or_all(whole):

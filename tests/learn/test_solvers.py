@@ -284,11 +284,12 @@ def test_the_state_of_adam_is_a_copy():
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc", "brps"])
-def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff(whole, rng, name):
+def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff(
+    whole, rng, name, random_strategy
+):
     game, tree = whole(name)
     weights = precise(network(game, tree, rng))
-    opponent = rng.exponential(size=tree.legal.shape) * tree.legal
-    opponent /= opponent.sum(axis=1, keepdims=True)
+    opponent = random_strategy(tree, rng)
     sample = exact_tensors(exact(game), tree, repeat(weights, 1), opponent[None])
     params = {n: v.requires_grad_() for n, v in tensors(repeat(weights, 1)).items()}
     loss = policy_gradient_loss(params, sample)
@@ -380,12 +381,11 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
 
 
 @pytest.fixture
-def task(whole, rng):
+def task(whole, rng, random_strategy):
     """Three tasks of Kuhn in double precision: weights (3, ...), a sample, and a direction."""
     game, tree = whole("kuhn")
     params = repeat(precise(network(game, tree, rng)), 3)
-    theirs = rng.exponential(size=(3, *tree.legal.shape)) * tree.legal
-    theirs /= theirs.sum(axis=-1, keepdims=True)
+    theirs = np.stack([random_strategy(tree, rng) for _ in range(3)])
     sample = doubled(exact_tensors(exact(game), tree, params, theirs))
     along = {n: torch.from_numpy(rng.normal(size=v.shape)) for n, v in params.items()}
     return params, sample, along

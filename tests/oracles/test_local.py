@@ -24,11 +24,6 @@ GAMES = [("brps", {}), *POKER]
 DECK = replace(rules.LEDUC, ranks=13, suits=4, rank_names="23456789TJQKA")
 
 
-def random_strategy(tree, rng):
-    weight = rng.exponential(size=tree.legal.shape) * tree.legal
-    return weight / weight.sum(axis=1, keepdims=True)
-
-
 def caller(game):
     return registry.scripted_players(game)["call"](game)
 
@@ -51,7 +46,9 @@ def wander(game, deals, policy, rng):
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc", "leduc_textbook"])
-def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(whole, name, rng):
+def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
+    whole, name, rng, random_strategy
+):
     game, tree = whole(name)
     for _ in range(20):
         sigma = random_strategy(tree, rng)
@@ -68,7 +65,7 @@ def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(whole, nam
 
 
 @pytest.mark.parametrize(("name", "seats"), [("brps", (0, 1)), ("kuhn", (1,)), ("one_card", (1,))])
-def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng):
+def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, random_strategy):
     _, tree = whole(name)
     for _ in range(20):
         sigma, fallback = random_strategy(tree, rng), random_strategy(tree, rng)
@@ -78,7 +75,9 @@ def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng):
             assert abs(local_reply(tree, sigma, [fallback], seat)[0] - best) < 1e-12
 
 
-def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(whole, rng):
+def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
+    whole, rng, random_strategy
+):
     _, tree = whole("leduc")
     for seat in range(2):
         sigma = random_strategy(tree, rng)
@@ -101,7 +100,9 @@ def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
 
 
 @pytest.mark.parametrize(("name", "options"), [("leduc", {}), ("leduc_textbook", {"fold": False})])
-def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(whole, name, options, rng):
+def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
+    whole, name, options, rng, random_strategy
+):
     """Bayes: the exact value of an action is a mean over the deals by the others' reach."""
     game, tree = whole(name, **options)
     sigma = random_strategy(tree, rng)
@@ -129,7 +130,9 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(whole, name, 
     assert np.sqrt(np.mean(np.square(gaps))) < 0.02 * scale
 
 
-def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_response(whole, rng):
+def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_response(
+    whole, rng, random_strategy
+):
     game, tree = whole("leduc")
     for seed in range(3):
         sigma = random_strategy(tree, rng)
@@ -144,7 +147,19 @@ def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_resp
         assert bound.standard_error < 0.15 * exact
 
 
-def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng):
+def test_a_sampled_bound_is_below_the_best_response_to_many_policies(whole, rng, random_strategy):
+    game, tree = whole("leduc")
+    above = []
+    for _ in range(20):
+        sigma = random_strategy(tree, rng)
+        bound = local_best_response(game, Tabular(sigma), [caller(game)], 200, rng, 20)
+        best = mean_of_seats(value.best_response, tree, sigma)
+        above.append((bound.mean - best) / bound.standard_error)
+    assert max(above) < 4
+    assert np.mean(above) < 0
+
+
+def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy):
     """In a matrix game the best column is found, though the other seat chooses unseen."""
     game, tree = whole("brps")
     sigma = random_strategy(tree, rng)
@@ -166,7 +181,9 @@ def test_poor_estimates_only_weaken_the_bound(whole, particles):
     assert bound.mean > -1
 
 
-def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(whole, rng):
+def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(
+    whole, rng, random_strategy
+):
     _, tree = whole("leduc_textbook")
     for _ in range(20):
         sigma = random_strategy(tree, rng)

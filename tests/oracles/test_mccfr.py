@@ -61,11 +61,6 @@ def tree_of(whole):
     return lambda name: made_up if name == "three seats" else whole(name)[1]
 
 
-def random_strategy(tree, rng):
-    weight = rng.uniform(0.2, 1, size=tree.legal.shape) * tree.legal
-    return weight / weight.sum(axis=1, keepdims=True)
-
-
 def sampled(tree, sampling, sigma, rng, batches=2_000, walks=20):
     """Means over batches of what an iteration adds to regrets and averages while all play sigma.
 
@@ -100,9 +95,9 @@ def exact_regrets(tree, sigma):
 
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_sampled_regrets_are_right_on_average(tree_of, sampling, name, rng):
+def test_sampled_regrets_are_right_on_average(tree_of, sampling, name, rng, random_strategy):
     tree = tree_of(name)
-    for sigma in (tree.uniform(), random_strategy(tree, rng)):
+    for sigma in (tree.uniform(), random_strategy(tree, rng, least=0.5)):
         learned, _ = sampled(tree, sampling, sigma, rng)
         assert agrees(learned, exact_regrets(tree, sigma))
 
@@ -118,11 +113,11 @@ def test_the_regrets_of_the_made_up_game_are_not_too_small_to_see(tree_of, rng):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_external_sampling_averages_a_seat_as_often_as_the_seat_before_it_lets_it_come(
-    tree_of, name, rng
+    tree_of, name, rng, random_strategy
 ):
     """That seat tries everything, so a visit is as likely as all the others make it."""
     tree = tree_of(name)
-    sigma = random_strategy(tree, rng)
+    sigma = random_strategy(tree, rng, least=0.5)
     visits = np.zeros(tree.infosets)
     for seat in range(tree.seats):
         mine = tree.seat == seat
@@ -133,10 +128,12 @@ def test_external_sampling_averages_a_seat_as_often_as_the_seat_before_it_lets_i
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(tree_of, name, rng):
+def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(
+    tree_of, name, rng, random_strategy
+):
     """Every node of an information set adds its strategy once on average, weighted by own reach."""
     tree = tree_of(name)
-    sigma = random_strategy(tree, rng)
+    sigma = random_strategy(tree, rng, least=0.5)
     nodes = np.bincount(tree.infoset[tree.infoset >= 0])
     own = plan(tree, tree.flat(sigma))[tree.past]
     _, averaged = sampled(tree, "outcome", sigma, rng)

@@ -61,17 +61,6 @@ def twins(request, whole):
     return Twins(pyspiel.load_game(theirs), tree, their_tree, words)
 
 
-def some_strategies(tree, rng, count=5):
-    """Uniform, and random mixtures that also have zeros in them."""
-    yield tree.uniform()
-    for _ in range(count):
-        weight = rng.exponential(size=tree.legal.shape) * tree.legal
-        weight *= rng.random(weight.shape) < 0.8
-        empty = weight.sum(axis=1) == 0
-        weight[empty] = tree.legal[empty]
-        yield weight / weight.sum(axis=1, keepdims=True)
-
-
 def test_the_trees_are_the_same_node_by_node(twins):
     """Their tree is OpenSpiel's by test_openspiel_door.py. Actions have the same numbers in both
     games; cards come from the lowest rank up, hole card of seat 0 first."""
@@ -98,14 +87,14 @@ def test_trees_have_the_sizes_of_openspiels(whole, name, options, nodes, infoset
     assert tree.infosets == game.infosets == infosets
 
 
-def test_strategies_are_worth_the_same(twins, rng):
+def test_strategies_are_worth_the_same(twins, rng, some_strategies):
     root = twins.theirs.new_initial_state()
     for sigma in some_strategies(twins.tree, rng):
         theirs = pyspiel.expected_returns(root, twins.policy(sigma), -1, False)
         assert np.abs(value.expected(twins.tree, sigma) - theirs).max() < 1e-9
 
 
-def test_best_responses_are_worth_the_same(twins, rng):
+def test_best_responses_are_worth_the_same(twins, rng, some_strategies):
     root = twins.theirs.new_initial_state()
     for sigma in some_strategies(twins.tree, rng):
         policy = twins.policy(sigma)
@@ -116,7 +105,7 @@ def test_best_responses_are_worth_the_same(twins, rng):
             assert abs(value.expected(twins.tree, reply)[seat] - theirs) < 1e-9
 
 
-def test_nash_conv_and_exploitability_are_the_same(twins, rng):
+def test_nash_conv_and_exploitability_are_the_same(twins, rng, some_strategies):
     for sigma in some_strategies(twins.tree, rng):
         policy = twins.policy(sigma)
         gap = pyspiel.nash_conv(twins.theirs, policy)

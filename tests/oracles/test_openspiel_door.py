@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import sys
-import time
 
 import numpy as np
 import pyspiel
@@ -47,14 +46,9 @@ def door(whole, name):
     return *whole(f"openspiel/{name}"), load(name)
 
 
-def some_strategies(whole_tree, rng, count=20):
-    """Random mixtures that also have zeros in them."""
-    for _ in range(count):
-        weight = rng.exponential(size=whole_tree.legal.shape) * whole_tree.legal
-        weight *= rng.random(weight.shape) < 0.8
-        empty = weight.sum(axis=1) == 0
-        weight[empty] = whole_tree.legal[empty]
-        yield weight / weight.sum(axis=1, keepdims=True)
+def up_to(most):
+    """What OpenSpiel.nodes asks: is there room for so many nodes?"""
+    return lambda nodes, infosets: nodes <= most
 
 
 def test_the_tree_is_openspiels_node_by_node(door):
@@ -116,7 +110,7 @@ def test_actions_have_the_names_that_the_game_has_for_them(whole):
     assert whole("openspiel/matrix_brps")[0].action_names == ("action 0", "action 1", "action 2")
 
 
-def test_strategies_are_worth_the_same(door, rng):
+def test_strategies_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
@@ -125,7 +119,7 @@ def test_strategies_are_worth_the_same(door, rng):
         assert np.abs(value.expected(ours, sigma) - expected).max() < 1e-9
 
 
-def test_best_responses_are_worth_the_same(door, rng):
+def test_best_responses_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
@@ -135,7 +129,7 @@ def test_best_responses_are_worth_the_same(door, rng):
             assert abs(value.best_response(ours, sigma, seat)[0] - best) < 1e-9
 
 
-def test_nash_conv_is_the_same(door, rng):
+def test_nash_conv_is_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.words, ours.legal, sigma)
@@ -295,7 +289,7 @@ def test_without_openspiel_the_remedy_is_named(monkeypatch):
 def test_parameters_that_only_play_finds_wrong_are_refused():
     game = OpenSpiel("liars_dice(numdice=0)")
     with pytest.raises(Refused, match="num_dice"):
-        game.nodes(1_000)
+        game.nodes(up_to(1_000))
 
 
 @pytest.mark.parametrize(
@@ -307,28 +301,26 @@ def test_parameters_that_only_play_finds_wrong_are_refused():
     ],
 )
 def test_huge_trees_are_refused_before_the_walk(name, most):
-    game = OpenSpiel(name)
-    began = time.perf_counter()
-    with pytest.raises(Refused, match=rf"some \de\+\d+ nodes or more; {most:,} fit in memory"):
-        game.nodes(most)
-    assert time.perf_counter() - began < 2
+    with pytest.raises(Refused, match=r"some \de\+\d+ nodes or more: they do not fit in memory"):
+        OpenSpiel(name).nodes(up_to(most))
 
 
 def test_a_regular_tree_is_measured_by_its_first_descents():
-    with pytest.raises(Refused, match=r"some 3e\+06 nodes or more; 3,000,000 fit"):
-        OpenSpiel("goofspiel(num_cards=5)").nodes(3_000_000)  # it has 3,348,301
+    with pytest.raises(Refused, match=r"some 3e\+06 nodes or more"):
+        OpenSpiel("goofspiel(num_cards=5)").nodes(up_to(3_000_000))  # it has 3,348,301
 
 
 def test_wide_tables_are_refused_before_the_nodes_are_counted_out():
-    with pytest.raises(Refused, match="a table of its 93,123 actions does not fit"):
-        OpenSpiel("colored_trails").nodes(2_000_000)
+    game = OpenSpiel("colored_trails")
+    with pytest.raises(Refused, match="information sets of 93,123 actions, or more: they do not"):
+        game.nodes(lambda nodes, infosets: nodes + infosets * game.actions < 2_000_000)
 
 
 def test_a_tree_that_just_fits_is_built_and_one_node_less_is_not(whole, name):
     game, ours = whole(f"openspiel/{name}")
-    assert len(game.nodes(ours.nodes).parent) == ours.nodes
+    assert len(game.nodes(up_to(ours.nodes)).parent) == ours.nodes
     with pytest.raises(Refused, match="fit in memory"):
-        game.nodes(ours.nodes - 1)
+        game.nodes(up_to(ours.nodes - 1))
 
 
 def test_imperfect_recall_is_no_tree_for_exact_solvers():
@@ -342,7 +334,7 @@ def test_a_game_travels_by_its_name(whole, name):
     assert len(packed) < 150
     there = pickle.loads(packed)
     assert there.name == game.name == f"openspiel/{name}"
-    nodes = there.nodes(ours.nodes)
+    nodes = there.nodes(up_to(ours.nodes))
     assert there.words == game.words
     for field in dataclasses.fields(nodes):
         if field.name not in ("seats", "turn"):

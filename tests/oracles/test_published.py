@@ -24,11 +24,6 @@ def told(game, tree, table):
     return np.array([[1 - table[word], table[word]] for word in words])
 
 
-def random_strategy(tree, rng):
-    weight = rng.exponential(size=tree.legal.shape) * tree.legal
-    return weight / weight.sum(axis=1, keepdims=True)
-
-
 def bracket(tree, sigma):
     """Bounds of a two-seat zero-sum game's value to seat 0, from what replies to sigma win."""
     first, second = (value.best_response(tree, sigma, seat)[0] for seat in range(2))
@@ -136,7 +131,7 @@ def test_against_a_caller_kuhn_is_won_by_betting_the_king(whole):
         assert reply[words.index(situation)].tolist() == [0, 1]
 
 
-def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng):
+def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng, random_strategy):
     _, tree = whole("kuhn")
     for _ in range(5):
         sigma = random_strategy(tree, rng)
@@ -153,7 +148,7 @@ def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_some_end_is_always_reached(whole, name, rng):
+def test_some_end_is_always_reached(whole, name, rng, random_strategy):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
     reach = value.reach(tree, sigma)
@@ -165,7 +160,7 @@ def test_some_end_is_always_reached(whole, name, rng):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng):
+def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng, random_strategy):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
     for seat in range(2):
@@ -179,7 +174,7 @@ def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng):
+def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng, random_strategy):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
     total = tree.gain.copy()  # from the root down
@@ -191,7 +186,7 @@ def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng):
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
-def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng):
+def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, random_strategy):
     """The value is linear in the choice at one information set, so a step of 1 is as good as a
     small one: playing an action there for certain gains come x advantage."""
     _, tree = whole(name)
@@ -209,7 +204,7 @@ def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng):
             assert abs(gained - come[row] * advantage[row, action]) < 1e-12
 
 
-def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng):
+def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, random_strategy):
     _, tree = whole("leduc_textbook")
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
     small = 1e-6
@@ -223,7 +218,9 @@ def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng):
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "one_card", "leduc_textbook"])
-def test_action_values_of_first_decisions_add_up_to_the_expected_value(whole, name, rng):
+def test_action_values_of_first_decisions_add_up_to_the_expected_value(
+    whole, name, rng, random_strategy
+):
     """In these games every seat acts at least once, so every game passes a first decision."""
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)

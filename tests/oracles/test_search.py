@@ -17,11 +17,6 @@ GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 DECISIONS = 4  # the most that a seat of these games makes in a row
 
 
-def random_strategy(tree, rng):
-    weight = rng.exponential(size=tree.legal.shape) * tree.legal
-    return weight / weight.sum(axis=1, keepdims=True)
-
-
 def pure(tree, sigma):
     """(N,) bool: which information sets are played without mixing."""
     return sigma.max(axis=1) == 1
@@ -79,7 +74,7 @@ def three_seats(rng, depth=6):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng):
+def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng, random_strategy):
     _, tree = whole(name)
     for _ in range(5):
         sigma = random_strategy(tree, rng)
@@ -93,7 +88,7 @@ def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng):
             assert (found.sigma[~own] == sigma[~own]).all()
 
 
-def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng):
+def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_strategy):
     for _ in range(5):
         tree = three_seats(rng)
         sigma = random_strategy(tree, rng)
@@ -126,7 +121,7 @@ def test_what_never_comes_is_not_searched(whole):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_beliefs_follow_bayes_rule(whole, name, rng):
+def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
     """The belief in a node is the share that it has in all that chance and others let come."""
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
@@ -168,7 +163,7 @@ def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
-def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng):
+def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng, random_strategy):
     """One simulation adds one information set below the exact part, and nothing deeper."""
     _, tree = whole("leduc")
     sigma = random_strategy(tree, rng)
@@ -199,7 +194,7 @@ def test_a_deeper_search_with_more_simulations_comes_closer(whole, seat):
     assert max(gaps[-1]) < 0.03  # only the last decision is sampled
 
 
-def test_depth_0_is_tree_search_alone(whole, rng):
+def test_depth_0_is_tree_search_alone(whole, rng, random_strategy):
     """The first seat of a matrix game decides at the root."""
     _, tree = whole("brps")
     sigma = random_strategy(tree, rng)
@@ -212,7 +207,7 @@ def test_depth_0_is_tree_search_alone(whole, rng):
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng):
+def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng, random_strategy):
     _, tree = whole("kuhn")
     for sigma in (tree.uniform(), random_strategy(tree, rng)):
         best, _ = value.best_response(tree, sigma, seat)
@@ -252,7 +247,7 @@ def test_the_value_of_a_tree_search_approaches_the_best_response(whole, seat):
     assert off[-1] < 0.03
 
 
-def test_the_scale_of_the_payoffs_changes_nothing(whole, rng):
+def test_the_scale_of_the_payoffs_changes_nothing(whole, rng, random_strategy):
     """The confidence bounds are in ranges of the payoffs, as the returns are."""
     _, tree = whole("leduc")
     scaled = dataclasses.replace(tree, gain=1024 * tree.gain)  # a power of 2 rounds nothing
@@ -263,7 +258,7 @@ def test_the_scale_of_the_payoffs_changes_nothing(whole, rng):
     assert large.value == 1024 * small.value
 
 
-def test_own_rows_of_the_strategy_play_no_part(whole, rng):
+def test_own_rows_of_the_strategy_play_no_part(whole, rng, random_strategy):
     _, tree = whole("leduc")
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
     other = np.where((tree.turn.seat == 0)[:, None], other, sigma)
@@ -277,7 +272,7 @@ def test_own_rows_of_the_strategy_play_no_part(whole, rng):
         assert (one.sigma[searched] == two.sigma[searched]).all()
 
 
-def test_the_same_generator_gives_the_same_result(whole, rng):
+def test_the_same_generator_gives_the_same_result(whole, rng, random_strategy):
     _, tree = whole("leduc")
     sigma = random_strategy(tree, rng)
     before = sigma.copy()

@@ -31,6 +31,7 @@ class Matrix:
     unit = "point"
     seats = 2
     infosets = 2
+    least = 1
     facts = ("seat",)
 
     def __init__(

@@ -7,7 +7,7 @@ at once move in turn here, unseen by those that follow, as OpenSpiel itself conv
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -17,7 +17,6 @@ from overtrick.core import END, Array, Nodes, Refused, Turn, nearest
 
 FEW, DESCENTS = 8, 400  # a huge tree shows in a few descents
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes after which a descent has said enough
-ENTRIES = 20  # of a table (N, A): they weigh what a node weighs
 
 
 class OpenSpiel:
@@ -37,21 +36,24 @@ class OpenSpiel:
         self.actions: int = self._game.num_distinct_actions()
         self.action_names = _action_names(self._game)
         self.words: tuple[str, ...] = ()  # (N,) information-state strings; `nodes` fills them in
+        self.infosets: int | None = None  # N; `nodes` counts them
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OpenSpiel, (self._theirs,)
 
-    def nodes(self, most: int) -> Nodes:
+    def nodes(self, fits: Callable[[float, int], bool]) -> Nodes:
         """The whole tree; information sets are numbered as a depth-first walk meets them.
 
-        Raises Refused if it has more nodes than `most`: at once where a few random descents show
-        it, else when the walk has found so many.
+        Raises Refused unless fits(V, N), V nodes and N information sets: at once where a few
+        random descents show it, else when the walk has found so many.
         """
         root = self._game.new_initial_state()
         with _one_line(self.name):
-            size = _surely(root, most)
-        if size > most:
-            raise Refused(f"{self.name} has some {size:.0e} nodes or more; {most:,} fit in memory")
+            size = _surely(root, fits)
+        if not fits(size, 0):
+            raise Refused(
+                f"{self.name} has some {size:.0e} nodes or more: they do not fit in memory"
+            )
         rows, chance, returns = array("i"), array("d"), array("d")
         sets: dict[tuple[int, str], int] = {}
         todo: list[tuple[Any, int, int, int, int, float]] = [(None, 0, -1, 0, 0, 1.0)]
@@ -67,11 +69,12 @@ class OpenSpiel:
             rows.extend((parent, edge, depth, who, number))
             chance.append(probability)
             todo += [(state, move, node, depth + 1, edge, p) for move, edge, p in reversed(ways)]
-            if len(chance) + len(todo) > most:
-                raise Refused(f"{self.name} has more than the {most:,} nodes that fit in memory")
-            if len(sets) * self.actions > ENTRIES * most:
-                raise Refused(f"{self.name}: a table of its {self.actions:,} actions does not fit")
-        self.words = tuple(word for _, word in sets)
+            if not fits(found := len(chance) + len(todo), len(sets)):
+                raise Refused(
+                    f"{self.name} has {found:,} nodes and {len(sets):,} information sets of "
+                    f"{self.actions:,} actions, or more: they do not fit in memory"
+                )
+        self.words, self.infosets = tuple(word for _, word in sets), len(sets)
         table = np.frombuffer(rows, np.int32).reshape(-1, 5)
         gains = np.frombuffer(returns).reshape(-1, self.seats)
         owner = np.array([who for who, _ in sets], np.int64)
@@ -186,8 +189,8 @@ def _ways(state: Any) -> list[tuple[int, int, float]]:
     return [(move, move, 1.0) for move in sorted(state.legal_actions())]
 
 
-def _surely(root: Any, most: int) -> float:
-    """A number of nodes that the tree below a state surely has; counted out no further than most.
+def _surely(root: Any, fits: Callable[[float, int], bool]) -> float:
+    """A number of nodes that the tree below a state surely has; the first found that does not fit.
 
     A random descent's sum of products of branching factors is the tree's size on average (Knuth
     1975, "Estimating the efficiency of backtrack programs"). Where a tree is so uneven that a
@@ -200,7 +203,7 @@ def _surely(root: Any, most: int) -> float:
         sizes += [_descend(root.clone(), rng) for _ in range(descents - len(sizes))]
         low = max(_low(np.array(sizes)), float(np.exp(_low(np.log(sizes)))))
         size = low * (1 - 1e-9)  # a regular tree's is exact but for rounding
-        if size > most:
+        if not fits(size, 0):
             break
     return size
 

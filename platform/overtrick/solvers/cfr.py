@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import inf
 
 import numpy as np
@@ -46,11 +46,8 @@ PLANS = {
     "cfr+": CFR_PLUS,
     "linear": LINEAR,
     "dcfr": DISCOUNTED,
-    "cfr-simultaneous": Plan(inf, inf, 0, alternate=False),
-    "cfr+-simultaneous": Plan(inf, -inf, 1, alternate=False),
-    "linear-simultaneous": Plan(1, 1, 1, alternate=False),
-    "dcfr-simultaneous": Plan(1.5, 0, 2, alternate=False),
 }
+PLANS |= {f"{name}-simultaneous": replace(each, alternate=False) for name, each in PLANS.items()}
 
 
 class Solver:
@@ -65,20 +62,16 @@ class Solver:
         self.tree = tree
         self.plan = plan
         self.iteration = 0
-        places = int(tree.legal.sum())
-        self.regret = np.zeros(places)  # (L,) cumulative
-        self.total = np.zeros(places)  # (L,) reach-weighted sum of strategies
+        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
+        self.total = np.zeros(tree.start[-1])  # (L,) reach-weighted sum of strategies
         self.sigma = tree.flat(tree.uniform())  # (L,) the strategy of the next iteration
 
     def run(self, iterations: int) -> None:
         """Add iterations; each updates every seat once."""
         tree = self.tree
-        rows = np.argsort(tree.stage, kind="stable")
-        of_seat = [rows[tree.turn.seat[rows] == seat] for seat in range(tree.seats)]
-        bounds = np.cumsum([0] + [len(mine) for mine in of_seat])
+        bounds = np.searchsorted(tree.turn.seat[tree.order], np.arange(tree.seats + 1))
         _run(
-            tree.walk, tree.chance, np.ascontiguousarray(tree.gain.T), np.concatenate(of_seat),
-            bounds, np.append(tree.start, len(self.sigma)), tree.past,
+            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start, tree.past,
             self.regret, self.total, self.sigma, plan(tree, self.sigma),
             self.iteration, iterations, *map(float, astuple(self.plan)[:3]), self.plan.alternate,
         )  # fmt: skip

@@ -186,13 +186,20 @@ def local_reply(
     fallbacks: strategies (N, A), of which only the seat's rows are read. Returns the value and
     sigma with the seat's rows replaced by the reply (the first of equally good actions), as
     value.best_response does, which wins at least as much. As one step of policy improvement
-    the reply wins at least as much as each fallback.
+    the reply wins at least as much as each fallback. Raises Refused if sigma, or sigma with the
+    seat's rows of a fallback, is no strategy of this tree.
     """
-    own = (tree.turn.seat == seat)[:, None]
+    value.check(tree, sigma)
+    own = tree.turn.seat[tree.owner] == seat
     others = value.reach(tree, sigma, without=seat)
     hopes = np.full(tree.legal.shape, -np.inf)
     for fallback in fallbacks:
-        worth = value.action_values(tree, np.where(own, fallback, sigma), others, seat)
+        base = tree.table(np.where(own, tree.flat(fallback), tree.flat(sigma)))
+        value.check(tree, base)
+        worth = value.action_values(tree, base, others, seat)
         np.maximum(hopes, worth, out=hopes, where=tree.legal)
-    reply = np.where(own, np.eye(tree.legal.shape[1])[hopes.argmax(axis=1)], sigma)
+    reply = sigma.copy()
+    rows = np.flatnonzero(tree.turn.seat == seat)
+    if len(rows):  # a game without decisions may know no action at all
+        reply[rows] = np.eye(tree.legal.shape[1])[hopes[rows].argmax(axis=1)]
     return float(value.expected(tree, reply)[seat]), reply

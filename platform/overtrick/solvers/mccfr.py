@@ -66,15 +66,13 @@ class Solver:
         self.plan = plan
         self.rng = rng
         self.iteration = 0
-        places = int(tree.legal.sum())
-        self.regret = np.zeros(places)  # (L,) cumulative, as sampled
-        self.total = np.zeros(places)  # (L,) weighted sum of strategies, as sampled
+        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative, as sampled
+        self.total = np.zeros(tree.start[-1])  # (L,) weighted sum of strategies, as sampled
         self._steps = _steps(tree)
-        self._gain = np.ascontiguousarray(tree.gain.T)
 
     def run(self, iterations: int) -> None:
         """Add iterations; in each every seat in turn learns from a walk of its own."""
-        tables = (self._steps, self._gain, self.regret, self.total)
+        tables = (self._steps, self.tree.gains, self.regret, self.total)
         if self.plan.outcome:
             _outcome(*tables, self.tree.chance, iterations, self.plan.exploration, self.rng)
         else:

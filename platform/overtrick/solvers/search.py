@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.solvers.tree import Tree
-from overtrick.solvers.value import edge_probability
+from overtrick.solvers.value import check, edge_probability
 
 EXPLORATION = 0.5
 """In ranges of the seat's payoffs. UCB1 has sqrt(2) (Auer, Cesa-Bianchi and Fischer 2002); on
@@ -54,7 +54,7 @@ def expectimax(
     nothing is estimated and the result is a best response. Raises ValueError if it does not and
     there are no simulations or no generator. Samothrakis and Lucas 2011, Algorithm 1.
     """
-    decisions = int(tree.stage[tree.turn.seat == seat].max(initial=-1)) + 1
+    decisions = tree.decisions(seat)
     if depth < 0 or (depth < decisions and (simulations < 1 or rng is None)):
         raise ValueError(
             f"depth {depth} does not cover the {decisions} decisions of seat {seat}: "
@@ -123,14 +123,15 @@ class _Search:
         self, tree: Tree, sigma: Array, seat: int,
         simulations: int, rng: Generator | None, exploration: float,
     ) -> None:  # fmt: skip
+        check(tree, sigma)
         self.tree, self.seat, self.simulations, self.rng = tree, seat, simulations, rng
         self.reply = sigma.copy()
         self.probability = edge_probability(tree, sigma)
-        self.gain = np.ascontiguousarray(tree.gain[:, seat])
+        self.gain = tree.gains[seat]
         payoff = _payoff(tree.parent, self.gain)[tree.children == 0]
         self.bonus = exploration * float(np.ptp(payoff))  # points
         # searches from different information sets share these: perfect recall keeps them apart
-        self.visits = np.zeros(int(tree.legal.sum()), np.int64)  # (L,) times tried
+        self.visits = np.zeros(tree.start[-1], np.int64)  # (L,) times tried
         self.total = np.zeros(len(self.visits))  # (L,) points gained from there on, in all
 
     def ahead(self, node: Array, belief: Array, depth: int) -> float:
@@ -152,17 +153,17 @@ class _Search:
         """The same, by Monte Carlo tree search; rows are the next information sets to come."""
         tree = self.tree
         before = _simulate(
-            tree.first, tree.children, tree.seat, tree.infoset, tree.start, tree.stage,
-            self.probability, self.gain, self.seat, node, belief,
+            tree.first, tree.children, tree.seat, tree.infoset, tree.start,
+            tree.decisions(self.seat), self.probability, self.gain, self.seat, node, belief,
             self.simulations, self.bonus, self.visits, self.total, self.rng,
         )  # fmt: skip
         return float(before + sum(self.chosen(row)[1] for row in rows)) / self.simulations
 
     def chosen(self, row: int) -> tuple[int, float]:
         """The most visited action of a set, and what all visits of it would have returned."""
-        begin = self.tree.start[row]
-        visits = self.visits[begin : begin + int(self.tree.legal[row].sum())]
-        mean = self.total[begin : begin + len(visits)] / np.maximum(visits, 1)
+        begin, end = self.tree.start[row : row + 2]
+        visits = self.visits[begin:end]
+        mean = self.total[begin:end] / np.maximum(visits, 1)
         best = int(np.where(visits == visits.max(), mean, -np.inf).argmax())
         return best, float(visits.sum() * mean[best])
 
@@ -188,12 +189,11 @@ def _payoff(parent, gain):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _simulate(  # type: ignore[no-untyped-def]
-    first, children, mover, infoset, start, stage, probability, gain, who, roots, belief,
+    first, children, mover, infoset, start, most, probability, gain, who, roots, belief,
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
     """Add simulations to the statistics; returns the sum of what they gained before who acted."""
-    deepest = stage.max() if len(stage) > 0 else 0
-    place = np.empty(deepest + 1, np.int64)  # the actions of one simulation in the tree
+    place = np.empty(most, np.int64)  # the actions of one simulation in the tree
     so_far = np.empty(len(place))  # points gained before each
     before = 0.0
     for _ in range(simulations):

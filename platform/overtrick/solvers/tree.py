@@ -9,14 +9,9 @@ import numpy as np
 import psutil
 from numba import njit
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Nodes, Refused, Unfolded
+from overtrick.core import Array, Enumerable, Nodes, Refused, Unfolded
 from overtrick.solvers.unroll import unroll
 from overtrick.solvers.walk import Stages, Walk, stages, towards_root
-
-__all__ = ["CHANCE", "END", "Tree", "build"]
-
-NODE_BYTES = 400
-"""Bytes of a node at the peak, while the tree is built; a solver holds a third of that."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,7 @@ class Tree(Nodes):
 
     first: Array  # (V,) int32 the first child; the others follow it
     children: Array  # (V,) int32 number of children
-    start: Array  # (N,) int32 place of a set's first legal action among all L; the rest follow
+    start: Array  # (N + 1,) int32 place of a set's first legal action among all L; lastly L
     sequence: Array  # (V, S) int32 1 + place of each seat's latest action, 0 before it has acted
     past: Array  # (N,) int32 the own sequence with which a seat comes here
     stage: Array  # (N,) int32 decisions that this seat made before
@@ -47,7 +42,17 @@ class Tree(Nodes):
     @cached_property
     def owner(self) -> Array:
         """(L,) int32 the information set of each legal action."""
-        return np.repeat(np.arange(self.infosets, dtype=np.int32), self.legal.sum(axis=1))
+        return np.repeat(np.arange(self.infosets, dtype=np.int32), np.diff(self.start))
+
+    @cached_property
+    def order(self) -> Array:
+        """(N,) the information sets by seat, a seat's earlier ones before its later ones."""
+        return np.lexsort((self.stage, self.turn.seat))
+
+    @cached_property
+    def gains(self) -> Array:
+        """(S, V) float64 the gains seat by seat, as kernels want them."""
+        return np.ascontiguousarray(self.gain.T)
 
     @cached_property
     def walk(self) -> Walk:
@@ -59,13 +64,29 @@ class Tree(Nodes):
         """For each seat the inner nodes as its best response visits them."""
         return tuple(stages(self, seat) for seat in range(self.seats))
 
+    def decisions(self, seat: int) -> int:
+        """The most decisions that a seat makes in one game."""
+        return 1 + int(self.stage[self.turn.seat == seat].max(initial=-1))
+
     def uniform(self) -> Array:
         """(N, A) equal probability for each legal action."""
         return self.legal / self.legal.sum(axis=1, keepdims=True)
 
-    def flat(self, table: Array) -> Array:
-        """(L,) float64 the legal entries of a table (N, A), as kernels want them."""
-        return np.ascontiguousarray(table[self.legal], np.float64)
+    def demand(self, tables: Array) -> None:
+        """Raise Refused unless tables are (..., N, A)."""
+        if tables.shape[-2:] != self.legal.shape:
+            raise Refused(
+                f"a strategy for another game: it is {tables.shape}, this game has "
+                f"{self.infosets} information sets and {self.legal.shape[1]} actions"
+            )
+
+    def flat(self, tables: Array) -> Array:
+        """(..., L) float64 the legal entries of tables (..., N, A), as kernels want them.
+
+        Raises Refused for tables of another shape.
+        """
+        self.demand(tables)
+        return np.ascontiguousarray(tables[..., self.legal], np.float64)
 
     def table(self, flat: Array) -> Array:
         """(N, A) the table of flat entries (L,), 0 where illegal."""
@@ -77,16 +98,31 @@ class Tree(Nodes):
 def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
     """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
 
-    Raises Refused if it would not fit, or if a seat forgets what it knew or did: the solvers need
-    perfect recall.
+    Raises Refused if it would not fit by `size`, where a game tells so before it is laid out; or
+    if a seat forgets what it knew or did: the solvers need perfect recall.
     """
+    seats, actions = game.seats, game.actions
     budget = psutil.virtual_memory().available if memory is None else memory
-    most = budget // NODE_BYTES
-    if isinstance(game, Unfolded):
-        return grow(game.nodes(most), game.name)
-    if game.infosets is None or game.actions is None:
+    if actions is None or (isinstance(game, Enumerable) and game.infosets is None):
         raise Refused(f"{game.name} is too large for a tree")
-    return grow(unroll(game, most), game.name)
+
+    a_node, a_set = size(1, 0, seats, actions), size(0, 1, seats, actions)
+
+    def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
+        return nodes * a_node + infosets * a_set <= budget
+
+    return grow(game.nodes(fits) if isinstance(game, Unfolded) else unroll(game, fits), game.name)
+
+
+def size(nodes: float, infosets: int, seats: int, actions: int) -> float:
+    """Bytes that a tree and one solver of it take at most, at the peak of their work.
+
+    Measured to bound what is allocated for trees of 1,000 nodes and more, 2 to 10 seats, and up
+    to 200 actions. A seat's best response has a walk of its own, so a node's part grows with the
+    square of the seats.
+    """
+    walks = (1 + seats) * (28 + 4 * seats)  # Walk of inner nodes, here taken to be all of them
+    return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
 def grow(nodes: Nodes, name: str) -> Tree:
@@ -95,7 +131,7 @@ def grow(nodes: Nodes, name: str) -> Tree:
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
     first = (1 + np.cumsum(children) - children).astype(np.int32)
     choices = nodes.turn.legal.sum(axis=1)
-    start = (np.cumsum(choices) - choices).astype(np.int32)
+    start = np.append(0, np.cumsum(choices)).astype(np.int32)
     acts = nodes.seat >= 0
     if (children[acts] != choices[nodes.infoset[acts]]).any():
         raise Refused(f"{name}: the legal actions differ within one information set")
@@ -119,8 +155,8 @@ def grow(nodes: Nodes, name: str) -> Tree:
 def _recall(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
     """Each seat's latest action at every node, and whether information sets agree on theirs."""
     sequence = np.zeros((len(parent), seats), np.int32)
-    past = np.full(len(start), -1, np.int32)
-    stage = np.zeros(len(start), np.int32)
+    past = np.full(len(start) - 1, -1, np.int32)
+    stage = np.zeros(len(start) - 1, np.int32)
     made = np.zeros((len(parent), seats), np.int32)
     for node in range(len(parent)):
         if node > 0:

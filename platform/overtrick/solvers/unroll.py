@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +34,23 @@ class _Rows:
     pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
 
 
-def unroll(game: Enumerable, most: int) -> Nodes:
+def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> Nodes:
     """The whole tree of a game.
 
     A node gathers every deal that play so far cannot tell apart, so chance stands where it is
     revealed, one outcome a node, as in OpenSpiel. Raises ValueError if a seat acts on what the
-    deal has not shown yet, Refused if there are more nodes than `most`.
+    deal has not shown yet, Refused unless fits(V, N): if there is no room for so many nodes and
+    information sets.
     """
+    assert game.infosets is not None
+    if not fits(game.least, game.infosets):
+        raise _too_large(game, game.least)
     deals, probability = game.every_deal()
     weight = probability / probability.min()
     if np.allclose(weight, np.rint(weight), rtol=1e-12):
         # equally likely deals are counted, not added up: so a third is a third to the last bit
         weight = np.rint(weight)
-    levels = _levels(game, deals, weight, most)
+    levels = _levels(game, deals, weight, fits)
     sizes = np.cumsum([0] + [len(level.seat) for level in levels])
     parent = np.concatenate(
         [np.full(1, -1)]
@@ -84,7 +89,13 @@ def _number(game: Enumerable, turns: list[Turn]) -> Turn:
     return Turn(np.arange(len(turn)), turn.seat, turn.seen, turn.legal, turn.infoset)
 
 
-def _levels(game: Enumerable, deals: Array, weight: Array, most: int) -> list[Level]:
+def _too_large(game: Enumerable, nodes: int) -> Refused:
+    return Refused(f"{game.name} has {nodes:,} deals or nodes or more: they do not fit in memory")
+
+
+def _levels(
+    game: Enumerable, deals: Array, weight: Array, fits: Callable[[float, int], bool]
+) -> list[Level]:
     """The levels of a game's tree from the root down; deals (G, C) weigh (G,) each."""
     # prefix[c][d]: deals that agree in their first c columns share a number
     prefix = np.stack(
@@ -108,8 +119,6 @@ def _levels(game: Enumerable, deals: Array, weight: Array, most: int) -> list[Le
     while len(parent):
         nodes = len(parent)
         found += nodes
-        if found > most:
-            raise Refused(f"{game.name} has more than the {most:,} nodes that fit in memory")
         hidden = shown < game.shown(rows.state)  # chance moves before anybody else
         turn, row_of = _next_to_act(game, rows, ~hidden)
         seat = np.full(nodes, END)
@@ -119,6 +128,10 @@ def _levels(game: Enumerable, deals: Array, weight: Array, most: int) -> list[Le
         here = take_turn(turn, first[first >= 0])
         infoset = np.full(nodes, -1)
         assert here.infoset is not None
+        assert here.legal is not None
+        assert game.infosets is not None
+        if not fits(sure := found + int(here.legal.sum()), game.infosets):
+            raise _too_large(game, sure)
         infoset[first >= 0] = here.infoset
         _check_shown(game, turn, infoset[rows.node[row_of]])
         levels.append(Level(parent, edge, chance, gain, seat, infoset, here))

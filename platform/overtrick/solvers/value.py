@@ -17,24 +17,34 @@ from overtrick.solvers.walk import others_reach, plan, realise
 
 
 def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
-    """The strategy (N, A) of policies that sit in seats 0, 1, ..."""
-    sigma = np.empty(tree.legal.shape)
+    """The strategy (N, A) of policies that sit in seats 0, 1, ...
+
+    Raises Refused if what they say of this tree's information sets is no strategy.
+    """
+    sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
+        probs = policy.probs(tree.turn)
+        # a table of a larger game would answer too
+        for answer in (probs, getattr(policy, "sigma", probs)):
+            tree.demand(answer)
         rows = tree.turn.seat == seat
-        sigma[rows] = policy.probs(tree.turn)[rows]
+        sigma[rows] = probs[rows]
     check(tree, sigma)
     return sigma
 
 
+def check_policy(tree: Tree, policy: Mixed, name: str) -> None:
+    """Raise Refused, naming the policy, unless it is a strategy of this tree in every seat."""
+    try:
+        sigma_of(tree, [policy] * tree.seats)
+    except Refused as error:
+        raise Refused(f"{name}: {error}") from None
+
+
 def check(tree: Tree, sigma: Array) -> None:
     """Raise Refused unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
-    if sigma.shape != tree.legal.shape:
-        raise Refused(
-            f"a strategy for another game: it is {sigma.shape}, this game has {tree.infosets} "
-            f"information sets and {tree.legal.shape[1]} actions"
-        )
-    sums = np.where(tree.legal, sigma, 0).sum(axis=1)
-    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma > 0) & ~tree.legal)).any(axis=1)
+    sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
+    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
     if wrong.any():
         row = int(wrong.argmax())
         raise Refused(
@@ -77,10 +87,10 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
 def _best_response(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
     """A best reply's value, and (N,) the place of the best action of each information set."""
     best = np.arange(len(flat))
-    stop = np.append(tree.start, len(flat))
-    gain = np.ascontiguousarray(tree.gain[:, seat])
-    worth = _respond(tree.stages[seat], tree.chance, gain, flat, realised, stop, seat, best)
-    return float(worth), best[tree.start]
+    worth = _respond(
+        tree.stages[seat], tree.chance, tree.gains[seat], flat, realised, tree.start, seat, best
+    )
+    return float(worth), best[tree.start[:-1]]
 
 
 def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
@@ -91,7 +101,7 @@ def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     probability = edge_probability(tree, sigma)
     return _action_values(
         tree.parent, tree.edge, tree.seat, tree.infoset, probability,
-        np.ascontiguousarray(tree.gain[:, seat]), others, seat, *tree.legal.shape,
+        tree.gains[seat], others, seat, *tree.legal.shape,
     )  # fmt: skip
 
 
@@ -130,17 +140,14 @@ def nash_conv(tree: Tree, sigma: Array) -> float:
 
 def expecteds(tree: Tree, sigmas: Array) -> Array:
     """(M, S) points of each seat under each of M strategies (M, N, A)."""
-    flats = np.ascontiguousarray(sigmas[:, tree.legal])
-    return _expecteds(tree.walk, tree.chance, tree.gain, flats)
+    return _expecteds(tree.walk, tree.chance, tree.gain, tree.flat(sigmas))
 
 
 def nash_convs(tree: Tree, sigmas: Array) -> Array:
     """(M,) NashConv of M strategies (M, N, A) in one call; what they are is not checked."""
-    rows = np.argsort(tree.stage, kind="stable")
     return _nash_convs(
-        tree.walk, tree.stages, tree.chance, tree.gain, np.ascontiguousarray(tree.gain.T),
-        np.ascontiguousarray(sigmas[:, tree.legal]), rows, np.append(tree.start, len(tree.owner)),
-        tree.past,
+        tree.walk, tree.stages, tree.chance, tree.gain, tree.gains, tree.flat(sigmas),
+        tree.order, tree.start, tree.past,
     )  # fmt: skip
 
 
@@ -151,6 +158,7 @@ def exploitability(tree: Tree, sigma: Array) -> float:
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
     """(V,) probability of the edge into each node under sigma or chance; 1 for the root."""
+    tree.demand(sigma)
     return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 
 

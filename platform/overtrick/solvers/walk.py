@@ -45,7 +45,7 @@ def stages(tree: Tree, seat: int) -> Stages:
     walk = towards_root(tree, rank)
     own = np.flatnonzero(tree.turn.seat == seat)
     rows = own[np.argsort(-tree.stage[own], kind="stable")]
-    last = int(tree.stage[own].max(initial=-1)) + 1
+    last = tree.decisions(seat)
     ends = np.searchsorted(-rank[walk.node], -np.arange(2 * last, -1, -1), side="right")
     row_ends = np.searchsorted(-tree.stage[rows], -np.arange(last - 1, -1, -1), side="right")
     return Stages(walk, ends, rows, row_ends)
@@ -82,8 +82,7 @@ def plan(tree: Tree, flat: Array) -> Array:
     (the realisation plan of Koller, Megiddo and von Stengel 1996).
     """
     realised = np.ones(1 + len(flat))
-    rows = np.argsort(tree.stage, kind="stable")
-    realise(rows, np.append(tree.start, len(flat)), tree.past, flat, realised)
+    realise(tree.order, tree.start, tree.past, flat, realised)
     return realised
 
 

@@ -69,7 +69,7 @@ def _searched(plan: Inner, arena: Arena, sigma: Array, seat: int, rng: Generator
     """What a look-ahead's strategy really wins."""
     assert isinstance(arena, OnTree)  # a job that searches elsewhere has been refused
     tree = arena.tree
-    depth = int(tree.stage.max()) + 1 if plan.depth is None else plan.depth
+    depth = tree.decisions(seat) if plan.depth is None else plan.depth
     found = search.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
     return float(value.expected(tree, found.sigma)[seat])
 

@@ -206,9 +206,9 @@ class MetaTrainer:
 
 def check(job: MetaJob) -> None:
     """Raise Refused for a game that two do not play, or opponents that do not exist."""
-    game, _ = game_and_tree(job.game)
+    game, tree = game_and_tree(job.game)
     for name in job.evaluate.strangers:
-        strangers.check(name, game)
+        strangers.check(name, game, tree)
 
 
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:

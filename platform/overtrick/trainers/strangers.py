@@ -7,7 +7,7 @@ from pathlib import Path
 from overtrick import games, model
 from overtrick.core import Enumerable, Mixed, Refused, nearest
 from overtrick.policies import Tabular, Uniform
-from overtrick.solvers import cfr
+from overtrick.solvers import cfr, value
 from overtrick.solvers.tree import Tree
 
 CFR_ITERATIONS = 10_000
@@ -18,10 +18,10 @@ def names(game: Enumerable) -> list[str]:
     return ["random", *games.scripted_players(game), "cfr"]
 
 
-def check(name: str, game: Enumerable) -> None:
-    """Raise Refused if there is no such opponent, without making it."""
+def check(name: str, game: Enumerable, tree: Tree) -> None:
+    """Raise Refused if there is no such opponent, or if a model's probabilities are none."""
     if _is_model(name):
-        model.policy(Path(name), game)
+        value.check_policy(tree, model.policy(Path(name), game), f"the model in {name}")
     elif name not in names(game):
         here = located(name, game)
         near = here if _is_model(here) else nearest(name, names(game))
@@ -34,7 +34,7 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     random: uniform over legal actions; cfr: average strategy of 10,000 iterations of CFR+; the
     rest are the game's scripted players.
     """
-    check(name, game)
+    check(name, game, tree)
     if _is_model(name):
         return model.policy(Path(name), game)
     if name == "random":

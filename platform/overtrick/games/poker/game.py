@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,8 +55,13 @@ class Poker:
             if ranks != rules.ranks:
                 names = tuple(str(rank) for rank in range(1, ranks + 1))
                 rules = replace(rules, ranks=ranks, rank_names=names)
+        self.cards = len(rules.posts) + sum(rules.board)  # C, of one deal
+        self.deck = rules.ranks * rules.suits
+        if self.deck < self.cards:
+            raise TypeError(f"a deck of {self.deck} is too small for {self.cards} cards")
         self.rules = rules
         self.fold = fold
+        self.kinds = rules.ranks if fold else self.deck  # of cards, as seats see them
         self.name = rules.name
         self.unit = rules.unit
         self.seats = len(rules.posts)
@@ -93,17 +99,16 @@ class Poker:
         All other columns are drawn without replacement from the cards that are left.
         """
         board, suits = sum(self.rules.board), self.rules.suits
-        cards = np.full((len(turn), self.seats + board), -1)
+        cards = np.full((len(turn), self.cards), -1)
         cards[np.arange(len(turn)), turn.seat] = turn.seen[:, 0]
         cards[:, self.seats :] = turn.seen[:, 1 : 1 + board]
         if self.fold:  # any copy of a rank will do, if no two cards are the same one
             twins = [(cards[:, :c] == cards[:, [c]]).sum(axis=1) for c in range(cards.shape[1])]
             cards = np.where(cards < 0, -1, cards * suits + np.stack(twins, axis=1))
-        deck = self.rules.ranks * suits
-        for column in range(cards.shape[1]):
+        for column in range(self.cards):
             rows = np.flatnonzero(cards[:, column] < 0)
-            held = np.sort(np.where(cards[rows] < 0, deck, cards[rows]), axis=1)
-            card = rng.integers(deck - (held < deck).sum(axis=1))
+            held = np.sort(np.where(cards[rows] < 0, self.deck, cards[rows]), axis=1)
+            card = rng.integers(self.deck - (held < self.deck).sum(axis=1))
             for lower in held.T:  # the card-th of those left: one further for each below it
                 card += card >= lower
             cards[rows, column] = card
@@ -177,10 +182,20 @@ class Poker:
     @cached_property
     def _equal_deals(self) -> Array:
         """(_, C) deals that are equally likely, in lexicographic order; some repeat if folded."""
-        size = self.seats + sum(self.rules.board)
-        deck = range(self.rules.ranks * self.rules.suits)
-        deals = np.array(list(itertools.permutations(deck, size)))
+        deals = np.zeros((1, 0), np.int64)
+        for _ in range(self.cards):
+            card = np.tile(np.arange(self.deck), len(deals))
+            before = np.repeat(deals, self.deck, axis=0)
+            fresh = (before != card[:, None]).all(axis=1)
+            deals = np.column_stack([before[fresh], card[fresh]])
         return deals // self.rules.suits if self.fold else deals
+
+    @property
+    def least(self) -> int:
+        """Deals that `every_deal` lays out, or nodes of the tree that are sure: the larger."""
+        shown = self.seats + np.cumsum(self.rules.board)[self.betting.round]
+        nodes = sum(math.perm(self.kinds, int(columns)) for columns in shown)
+        return max(nodes, math.perm(self.deck, self.cards))
 
     @cached_property
     def _public(self) -> Array:
@@ -193,16 +208,18 @@ class Poker:
     @cached_property
     def _holdings(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """All (hole, board) pairs that a seat can see before and after the board is turned."""
-        hole, last = self._equal_deals[:, 0], self._equal_deals[:, -1]
-        before = [(int(h), -1) for h in np.unique(hole)]
-        after = sorted({(int(h), int(b)) for h, b in zip(hole, last, strict=True)})
-        return before, after if sum(self.rules.board) else []
+        before = [(hole, -1) for hole in range(self.kinds)]
+        if not sum(self.rules.board):
+            return before, []
+        pairs = itertools.product(range(self.kinds), repeat=2)
+        twins = self.kinds < self.deck  # a board card may look like the hole card
+        return before, [(hole, board) for hole, board in pairs if twins or hole != board]
 
     @cached_property
     def _holding(self) -> Array:
         """(hole, board) to its number among the pairs that can be seen together."""
-        top = int(self._equal_deals.max()) + 1
-        number = np.full((top, top + 1), -1)  # the last column is board == -1
+        boards = self.kinds if sum(self.rules.board) else 0
+        number = np.full((self.kinds, boards + 1), -1)  # the last column is board == -1
         for pairs in self._holdings:
             for i, (hole, board) in enumerate(pairs):
                 number[hole, board] = i

@@ -1,0 +1,68 @@
+"""The command line: read what is asked for, call one room, print what came of it.
+
+`runs.py` has the commands that train and judge, `games.py` those that ask about games.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+from overtrick import environment
+
+environment.prepare()  # before numpy and Ray are imported
+
+import typer
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from overtrick.core import Failed, Refused
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
+)
+INTERRUPTED = 130  # exit code
+people = Console(stderr=True)  # progress and tables; results for scripts go to standard output
+Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last output line.")]
+
+
+def main() -> None:
+    """Run a command; an error is one line: exit code 2 for bad input, 1 for work that failed."""
+    wrong = 2
+    command = next(iter(sys.argv[1:]), "")
+    resumes = command in ("train", "sweep")
+    try:
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # how Typer tells of Ctrl-C
+            more = f"; `overtrick {command} --resume RUN` goes on from the last checkpoint"
+            people.print(f"stopped{more if resumes else ''}", soft_wrap=True)
+        sys.exit(code if isinstance(code, int) else 0)
+    except Refused as error:
+        line = " ".join(str(error).split())
+    except TyperException as error:
+        line = error.format_message()
+    except Failed as error:
+        wrong, line = 1, " ".join(str(error).split())
+    except OSError as error:  # a full disk, a folder that went away
+        wrong, line = 1, str(error)
+        if resumes:
+            line += "; what was written before is whole, so `--resume RUN` goes on"
+    print(f"error: {line}", file=sys.stderr)
+    if "--json" in sys.argv:
+        print(json.dumps({"error": line}))
+    sys.exit(wrong)
+
+
+def result(as_json: bool, **values: Any) -> None:
+    """The answer for scripts, if they ask."""
+    if as_json:
+        print(json.dumps(values), flush=True)
+
+
+from overtrick.cli import runs, games  # isort: skip  # each adds its commands to app, in order
+
+__all__ = ["Json", "app", "games", "main", "people", "result", "runs"]

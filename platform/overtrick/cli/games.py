@@ -1,0 +1,135 @@
+"""Commands about games: solve, best response, what there is, and what is worked out once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from overtrick import tables
+from overtrick.cli import Json, app, people, result
+from overtrick.core import Refused, nearest
+
+GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")]
+
+
+@app.command()
+def solve(
+    game: Annotated[
+        str, typer.Argument(metavar="GAME", help="As `overtrick list` has it, or openspiel/NAME.")
+    ],
+    plan: Annotated[str, typer.Option(help="A plan of `overtrick list`.")] = "cfr+",
+    iterations: Annotated[
+        int, typer.Option(min=1, help="Iterations, every seat once each; lp needs none.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="For the plans that sample.")] = 0,
+    memory: Annotated[
+        float | None, typer.Option(help="GiB that the tree may take; else what is free.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="A folder to keep the strategy in, as a model.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Approach an equilibrium, or find it by the linear program; say how close it is."""
+    from overtrick.progress import counting
+    from overtrick.trainers.exact import solve_game
+
+    exact = plan == "lp"
+    with counting(people, game, 1 if exact else iterations) as progress:
+        answer = solve_game(game, plan, iterations, seed, memory, save, progress)
+    how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"
+    people.print(
+        f"{game}: exploitability {answer['exploitability']:.3g} {how} "
+        f"in {answer['seconds']:.2f} s; values {answer['values']}",
+        soft_wrap=True,
+    )
+    result(as_json, **answer)
+
+
+@app.command("best-response")
+def best_response(
+    game: GameName,
+    against: Annotated[str, typer.Option(help="A stranger, or the folder of a model.")],
+    as_json: Json = False,
+) -> None:
+    """The most that anyone can win against an opponent, exactly, in each seat."""
+    from overtrick.trainers.exact import best_response_to
+
+    answer = best_response_to(game, against)
+    values = ", ".join(f"{v:.4f}" for v in answer["values"])
+    people.print(
+        f"{game} against {against}: {values} by seat, {answer['mean']:.4f} {answer['unit']}"
+    )
+    result(as_json, **answer)
+
+
+@app.command()
+def generate(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="key=value, such as seed=1.")
+    ] = None,
+    buckets: Annotated[int, typer.Option(min=1, help="Buckets of like hands a round.")] = 6,
+    out: Annotated[Path | None, typer.Option(help="The file to write.")] = None,
+    samples_scale: Annotated[
+        float, typer.Option(help="Every sample count times this; 1 is the paper's.")
+    ] = 1.0,
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Work out once what jobs need: the card abstraction of limit hold'em. Stopped, it goes on."""
+    from overtrick import progress
+    from overtrick.trainers import generate as page
+
+    path = out or Path(f"abstractions/holdem-{buckets}.parquet")
+    with progress.stages(people) as told:
+        asked = [f"buckets={buckets}", *(overrides or [])]
+        done = page.generate(kind, path, asked, samples_scale, workers, told)
+    people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.0f} s", soft_wrap=True)
+    result(as_json, **done)
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """The games, their opponents, the trainers, and the runs on this machine."""
+    from overtrick import games, run
+    from overtrick.trainers import TRAINERS
+    from overtrick.trainers.solve import PLANS
+    from overtrick.trainers.strangers import names
+
+    known = [
+        {
+            "name": name,
+            "seats": game.seats,
+            "actions": list(game.action_names),
+            "infosets": game.infosets,
+            "unit": game.unit,
+            "opponents": names(game),
+        }
+        for name in games.names()
+        for game in [games.make(name)]
+    ]
+    people.print(tables.plain(known))
+    people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
+    people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
+    runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))
+    people.print(f"trainers: {' '.join(TRAINERS)}")
+    people.print(f"runs in {run.home()}: {' '.join(runs) or 'none'}")
+    result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
+
+
+@app.command("keys")
+def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None:
+    """Every key of a trainer's job file, with its default and meaning."""
+    from overtrick.config import keys
+    from overtrick.trainers import JOBS
+
+    if trainer not in JOBS:
+        raise Refused(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
+    table = Table("key", "default", "meaning")
+    for name, default, meaning in keys(JOBS[trainer]):
+        table.add_row(name, default, meaning)
+    people.print(table)

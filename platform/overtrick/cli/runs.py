@@ -1,0 +1,138 @@
+"""Commands about runs: train, sweep, evaluate, and the dashboard that shows them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from overtrick import tables
+from overtrick.cli import Json, app, people, result
+from overtrick.core import Failed, Refused
+
+if TYPE_CHECKING:
+    from overtrick.config import Job
+
+
+@app.command()
+def train(
+    job: Annotated[
+        Path | None, typer.Argument(help="A job file, such as jobs/leduc_meta.yaml.")
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run instead.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a job as one Tune trial, tracked in MLflow. `overtrick keys TRAINER` lists its keys."""
+    from overtrick import run
+    from overtrick.progress import Bar
+
+    plan, folder = _job_or_run("train", job, overrides, resume)
+    run.check(plan)
+    folder = folder or run.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    with Bar(people, folder.name, plan.stop.iterations) as bar:
+        done = run.go(folder, bar.show)
+    people.print(tables.evaluation(done.rows, done.unit))
+    people.print(
+        f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model",
+        soft_wrap=True,
+    )
+    if done.undelivered:
+        people.print(
+            f"MLflow has not taken {done.undelivered}; they wait in {folder} and go out with "
+            f"`overtrick train --resume {folder.name}`"
+        )
+    if done.rejected:
+        people.print(f"MLflow refuses {done.rejected} events: see {folder}/track.rejected")
+    program = Path(sys.argv[0])
+    people.print(f"dashboard: {program} dashboard --uri {plan.track.uri}", soft_wrap=True)
+    result(
+        as_json,
+        run=folder.name,
+        model=str(folder / "model"),
+        seconds=done.seconds,
+        metrics=done.metrics,
+    )
+
+
+@app.command()
+def sweep(
+    job: Annotated[Path | None, typer.Argument(help="A job file with a search.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this sweep instead.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a job with every combination of what its search names, side by side; best first."""
+    from overtrick import sweep as room
+    from overtrick.progress import Bar
+
+    plan, folder = _job_or_run("sweep", job, overrides, resume)
+    iterations = room.check(plan, str(job or resume))
+    folder = folder or room.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    with Bar(people, folder.name, iterations) as bar:
+        done = room.go(folder, lambda told: bar.show(told, {}))
+    people.print(tables.plain(done.rows, "score: larger is better"))
+    best = room.place_of(folder, done.rows[0]["trial"])
+    people.print(
+        f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {done.median:.4g}; "
+        f"best: {best}",
+        soft_wrap=True,
+    )
+    if done.undelivered:
+        people.print(f"MLflow has not taken {done.undelivered} events; they wait in {folder}")
+    for line in done.failed:
+        people.print(line, style="red")
+    result(
+        as_json,
+        run=folder.name, best=str(best), median=done.median, seconds=done.seconds, rows=done.rows,
+    )  # fmt: skip
+    if done.failed:
+        raise Failed(f"{len(done.failed)} of {len(done.rows)} trials failed; see above")
+
+
+@app.command()
+def evaluate(
+    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Judge a stored model again: payoff against strangers, beside the exact best response."""
+    from overtrick import run
+
+    rows, game, unit = run.judge(what, workers)
+    people.print(tables.evaluation(rows, unit))
+    result(as_json, game=game, unit=unit, rows=rows)
+
+
+@app.command()
+def dashboard(
+    uri: Annotated[str, typer.Option(help="The tracking store.")] = "sqlite:///mlflow.db",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+) -> None:
+    """Open MLflow's dashboard on http://127.0.0.1:PORT until Ctrl-C."""
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    people.print(f"starting http://127.0.0.1:{port} (a moment)")
+    raise typer.Exit(subprocess.run(command, env=environment, check=False).returncode)
+
+
+def _job_or_run(
+    command: str, job: Path | None, overrides: list[str] | None, resume: str | None
+) -> tuple[Job, Path | None]:
+    """The job of a file, or that of a run and its folder."""
+    from overtrick import run
+    from overtrick.config import load
+    from overtrick.trainers import JOBS
+
+    if (job is None) == (resume is None):
+        raise Refused(f"{command} needs a job file, or --resume RUN")
+    if job is not None:
+        return load(job, overrides or [], JOBS), None
+    assert resume is not None
+    folder = run.find(resume)
+    return run.read_job(folder), folder

@@ -1,0 +1,100 @@
+"""What a tree takes is known before it is laid out: a job that cannot fit stops at once."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick.core import END, Nodes, Refused, Turn
+from overtrick.games.openspiel import OpenSpiel
+from overtrick.games.poker.game import Poker
+from overtrick.solvers import cfr, value
+from overtrick.solvers.tree import build, size
+
+GIB = 2**30
+
+
+class Wide:
+    """Seats choose in turn between the first two of many actions, and everybody sees it."""
+
+    name, unit, action_names = "wide", "point", ()
+
+    def __init__(self, depth, seats, actions):
+        self.depth, self.seats, self.actions = depth, seats, actions
+
+    def nodes(self, fits):
+        inner = 2**self.depth - 1
+        node = np.arange(2 * inner + 1)
+        level = np.log2(node + 1).astype(int)
+        acts = node < inner
+        seat = np.where(acts, level % self.seats, END).astype(np.int32)
+        rows = node[:inner]
+        legal = np.zeros((inner, self.actions), bool)
+        legal[:, :2] = True
+        return Nodes(
+            seats=self.seats,
+            parent=((node + 1) // 2 - 1).astype(np.int32),
+            edge=((node + 1) % 2).astype(np.int32),
+            seat=seat,
+            infoset=np.where(acts, node, -1).astype(np.int32),
+            chance=np.ones(len(node)),
+            gain=np.zeros((len(node), self.seats)),
+            turn=Turn(rows, seat[:inner].astype(np.int64), rows[:, None], legal, rows),
+        )
+
+
+def solved(game):
+    """Its tree after the work that takes the most memory."""
+    tree = build(game)
+    sigma = cfr.solve(tree, 1)
+    value.nash_conv(tree, sigma)
+    value.gradient(tree, sigma, 0)
+    return tree
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        lambda: overtrick.make("one_card", ranks=50),
+        lambda: overtrick.make("leduc"),
+        lambda: overtrick.make("leduc_textbook", fold=False),
+        lambda: OpenSpiel("leduc_poker"),
+        lambda: OpenSpiel("kuhn_poker(players=4)"),
+        lambda: OpenSpiel("liars_dice(numdice=1,dice_sides=4)"),
+        lambda: OpenSpiel("goofspiel(imp_info=true,num_cards=4)"),
+        lambda: Wide(12, 2, 2),
+        lambda: Wide(12, 6, 50),
+        lambda: Wide(12, 10, 2),
+        lambda: Wide(10, 2, 200),
+    ],
+)
+def test_a_tree_takes_little_less_than_is_said(game):
+    solved(game())  # so that kernels are compiled
+    tracemalloc.start()
+    tree = solved(game())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    peak += 2 * tree.gain.nbytes  # what kernels allocate is not traced
+    assert peak < size(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]) < 1.5 * peak
+
+
+def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
+    for name in ("leduc", "openspiel/kuhn_poker"):
+        game, tree = whole(name)
+        takes = int(size(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]))
+        assert build(game, memory=takes).nodes == tree.nodes
+        with pytest.raises(Refused, match="do not fit in memory"):
+            build(game, memory=takes - 1)
+
+
+def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch):
+    def never(self):
+        raise AssertionError
+
+    monkeypatch.setattr(Poker, "_equal_deals", property(never))
+    game = overtrick.make("one_card", ranks=4_000)
+    with pytest.raises(Refused, match="one_card has 143,964,000 deals or nodes or more"):
+        build(game, memory=16 * GIB)

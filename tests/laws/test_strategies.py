@@ -1,0 +1,164 @@
+"""What is no strategy of a tree is refused in one line, wherever it comes in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick import config, model
+from overtrick.core import Refused
+from overtrick.games.openspiel import OpenSpiel
+from overtrick.policies import Tabular, Uniform
+from overtrick.solvers import cfr, local, mccfr, search, sequence_form, value
+from overtrick.solvers.tree import build
+from overtrick.trainers import JOBS, TRAINERS, exact, strangers
+
+RNG = np.random.default_rng(0)
+
+WORK = {
+    "expected": value.expected,
+    "expecteds": lambda tree, sigma: value.expecteds(tree, sigma[None]),
+    "reach": value.reach,
+    "gradient": lambda tree, sigma: value.gradient(tree, sigma, 0),
+    "edge_probability": value.edge_probability,
+    "nash_convs": lambda tree, sigma: value.nash_convs(tree, sigma[None]),
+}
+"""These ask for the shape alone, so that a strategy can be varied."""
+
+CHECKED = {
+    "best_response": lambda tree, sigma: value.best_response(tree, sigma, 0),
+    "nash_conv": value.nash_conv,
+    "expectimax": lambda tree, sigma: search.expectimax(tree, sigma, 0, 9),
+    "mcts": lambda tree, sigma: search.mcts(tree, sigma, 0, 10, RNG),
+    "local_reply": lambda tree, sigma: local.local_reply(tree, sigma, [tree.uniform()], 0),
+    "fallback": lambda tree, sigma: local.local_reply(tree, tree.uniform(), [sigma], 0),
+    "sigma_of": lambda tree, sigma: value.sigma_of(tree, [Tabular(sigma)] * 2),
+}
+
+
+@pytest.mark.parametrize("work", [*WORK.values(), *CHECKED.values()], ids=[*WORK, *CHECKED])
+@pytest.mark.parametrize("other", ["leduc_textbook", "brps", "one_card"])
+def test_a_strategy_for_another_game_is_refused(whole, work, other):
+    _, tree = whole("kuhn")
+    with pytest.raises(Refused, match="for another game"):
+        work(tree, whole(other)[1].uniform())
+
+
+@pytest.mark.parametrize("work", CHECKED.values(), ids=CHECKED)
+@pytest.mark.parametrize("row", [[np.nan, 1], [-0.5, 1.5], [0.5, 0.4]], ids=str)
+def test_rows_that_are_no_probabilities_are_refused(whole, work, row):
+    _, tree = whole("kuhn")
+    sigma = tree.uniform()
+    sigma[1] = row
+    with pytest.raises(Refused, match="row 1 of a strategy must be probabilities"):
+        work(tree, sigma)
+
+
+@pytest.mark.parametrize("error", [9e-6, -9e-6, 1.1e-5, -1.1e-5])
+def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
+    _, tree = whole("kuhn")
+    sigma = tree.uniform()
+    sigma[0, 0] += error
+    if abs(error) < 1e-5:
+        value.check(tree, sigma)
+    else:
+        with pytest.raises(Refused, match="row 0"):
+            value.check(tree, sigma)
+
+
+@pytest.mark.parametrize("illegal", [0.5, -0.5, np.nan])
+def test_nothing_may_stand_at_illegal_actions(whole, illegal):
+    _, tree = whole("leduc_textbook")
+    sigma = tree.uniform()
+    row = int(np.flatnonzero(~tree.legal.all(axis=1))[0])
+    sigma[row, np.flatnonzero(~tree.legal[row])[0]] = illegal
+    with pytest.raises(Refused, match=f"row {row}"):
+        value.check(tree, sigma)
+
+
+def test_a_seat_without_a_policy_is_refused(whole):
+    with pytest.raises(Refused, match="row"):
+        value.sigma_of(whole("kuhn")[1], [Uniform()])
+
+
+def test_a_table_cannot_sit_in_a_larger_game(whole):
+    game, _ = whole("leduc")
+    table = Tabular(whole("kuhn")[1].uniform())
+    with pytest.raises(Refused, match="for another game"):
+        local.local_best_response(game, table, [Uniform()], 4, np.random.default_rng(0), 2)
+
+
+def keep(folder, game, sigma):
+    model.save(model.Model({"sigma": sigma}, game, {}), folder)
+    return str(folder)
+
+
+TWO = 'p "" {} 1 "{}" {{ "stop" "go" }} 0\nt "" 1 "" {{ 1 -1 }}\n{}'
+END = 't "" 2 "" { 2 -2 }\n'
+
+
+def efg(file, rest):
+    file.write_text('EFG 2 R "two" { "a" "b" } ""\n' + rest)
+    return f"efg_game(filename={file})"
+
+
+def test_a_table_for_another_game_of_openspiel_is_refused_by_the_games_name(tmp_path):
+    """They have the same number of information sets and actions."""
+    one, two = (
+        efg(tmp_path / name, TWO.format(first, 1, TWO.format(second, 2, END)))
+        for name, first, second in (("one.efg", 1, 2), ("two.efg", 2, 1))
+    )
+    exact.solve_game(f"openspiel/{one}", "cfr", 1, save=tmp_path / "model")
+    game = OpenSpiel(two)
+    tree = build(game)
+    with pytest.raises(Refused, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
+        strangers.stranger(str(tmp_path / "model"), game, tree)
+
+
+def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
+    name = efg(tmp_path / "game.efg", TWO.format(1, 1, TWO.format(2, 2, END)))
+    exact.solve_game(f"openspiel/{name}", "cfr", 1, save=tmp_path / "model")
+    efg(tmp_path / "game.efg", TWO.format(1, 1, END))
+    game = OpenSpiel(name)
+    tree = build(game)
+    with pytest.raises(Refused, match=r"model is \(2, 2\), but .* has 1 information sets"):
+        strangers.stranger(str(tmp_path / "model"), game, tree)
+
+
+def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
+    game, tree = whole("leduc")
+    folder = keep(tmp_path / "bad", "leduc", np.full(tree.legal.shape, 0.25))
+    content = {"trainer": "exploit", "game": "leduc", "exploit": {"opponent": folder}}
+    said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
+    with pytest.raises(Refused, match=said):
+        TRAINERS["exploit"].check(config.parse(content, JOBS, "this test"))
+    content = {"trainer": "meta", "game": "leduc", "evaluate": {"strangers": [folder]}}
+    with pytest.raises(Refused, match=said):
+        TRAINERS["meta"].check(config.parse(content, JOBS, "this test"))
+    with pytest.raises(Refused, match=said):
+        strangers.stranger(folder, game, tree)
+
+
+@pytest.mark.parametrize(
+    ("rest", "worth"),
+    [
+        ('c "" 1 "" { "heads" 1/4 "tails" 3/4 } 0\nt "" 1 "" { 1 -1 }\nt "" 2 "" { 2 -2 }\n', 1.75),
+        ('t "" 1 "" { 1 -1 }\n', 1.0),
+    ],
+    ids=["chance alone", "an end alone"],
+)
+def test_a_game_without_decisions_is_worth_what_chance_makes_it(tmp_path, rest, worth):
+    tree = build(OpenSpiel(efg(tmp_path / "game.efg", rest)))
+    sigma = cfr.solve(tree, 10)
+    assert sigma.shape == (0, 0)
+    assert mccfr.solve(tree, 10, mccfr.OUTCOME, np.random.default_rng(0)).shape == (0, 0)
+    assert value.expected(tree, sigma).tolist() == [worth, -worth]
+    assert value.nash_conv(tree, sigma) == 0
+    assert value.gradient(tree, sigma, 0)[0].shape == (0,)
+    assert sequence_form.equilibrium(tree)[0] == pytest.approx(worth)
+    for seat, won in enumerate((worth, -worth)):
+        assert value.best_response(tree, sigma, seat)[0] == won
+        assert search.expectimax(tree, sigma, seat, 0).value == won
+        assert local.local_reply(tree, sigma, [sigma], seat)[0] == won
+        found = search.mcts(tree, sigma, seat, 10_000, np.random.default_rng(0))
+        assert abs(found.value - won) < 0.03  # 5 standard errors
