@@ -90,11 +90,14 @@ def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
             build(game, memory=takes - 1)
 
 
-def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "said"), [("one_card", "143,964,000"), ("leduc", "5,436,112,632,000")]
+)
+def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, said):
     def never(self):
         raise AssertionError
 
     monkeypatch.setattr(Poker, "_equal_deals", property(never))
-    game = overtrick.make("one_card", ranks=4_000)
-    with pytest.raises(Refused, match="one_card has 143,964,000 deals or nodes or more"):
+    game = overtrick.make(name, ranks=4_000)
+    with pytest.raises(Refused, match=f"{name} has {said} deals or nodes or more"):
         build(game, memory=16 * GIB)

@@ -105,7 +105,6 @@ def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
     budget = psutil.virtual_memory().available if memory is None else memory
     if actions is None or (isinstance(game, Enumerable) and game.infosets is None):
         raise Refused(f"{game.name} is too large for a tree")
-
     a_node, a_set = size(1, 0, seats, actions), size(0, 1, seats, actions)
 
     def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick

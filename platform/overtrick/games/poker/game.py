@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -206,30 +205,22 @@ class Poker:
         return np.stack([own, other, betting.round, np.arange(len(own))], axis=1).astype(np.int16)
 
     @cached_property
-    def _holdings(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """All (hole, board) pairs that a seat can see before and after the board is turned."""
-        before = [(hole, -1) for hole in range(self.kinds)]
-        if not sum(self.rules.board):
-            return before, []
-        pairs = itertools.product(range(self.kinds), repeat=2)
-        twins = self.kinds < self.deck  # a board card may look like the hole card
-        return before, [(hole, board) for hole, board in pairs if twins or hole != board]
-
-    @cached_property
     def _holding(self) -> Array:
-        """(hole, board) to its number among the pairs that can be seen together."""
-        boards = self.kinds if sum(self.rules.board) else 0
-        number = np.full((self.kinds, boards + 1), -1)  # the last column is board == -1
-        for pairs in self._holdings:
-            for i, (hole, board) in enumerate(pairs):
-                number[hole, board] = i
-        return number
+        """(hole, board) to its number among the pairs that can be seen together, else -1."""
+        if not sum(self.rules.board):
+            return np.arange(self.kinds)[:, None]  # the only column is board == -1
+        possible = ~np.eye(self.kinds, dtype=bool)
+        if self.kinds < self.deck:  # a board card may look like the hole card
+            possible[:] = True
+        after = np.where(possible, possible.cumsum().reshape(possible.shape) - 1, -1)
+        return np.column_stack([after, np.arange(self.kinds)])  # the last is board == -1
 
     @cached_property
     def _infoset_base(self) -> Array:
         """(B + 1,) number of the first information set at each node."""
-        before, after = self._holdings
-        size = np.where(self.board_from, len(after), len(before)) * (self.betting.seat >= 0)
+        boards = self.kinds if self.kinds < self.deck else self.kinds - 1  # beside a hole card
+        holdings = np.where(self.board_from, self.kinds * boards, self.kinds)
+        size = holdings * (self.betting.seat >= 0)
         return np.concatenate([[0], np.cumsum(size)])
 
     def hand(self, turn: Turn) -> Array:
