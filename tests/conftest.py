@@ -16,6 +16,7 @@ from scipy.stats import chisquare  # noqa: E402
 
 import overtrick  # noqa: E402
 from overtrick.solvers.tree import build  # noqa: E402
+from overtrick.trainers.generate import generate  # noqa: E402
 
 torch.set_num_threads(1)
 # the same examples every time, and nothing written to disk
@@ -27,6 +28,15 @@ settings.load_profile("house")
 def rng():
     """A generator with a fixed seed, fresh for each test."""
     return np.random.default_rng(20240229)
+
+
+@pytest.fixture(scope="session")
+def abstraction(tmp_path_factory):
+    """The file of a small abstraction: hold'em with five ranks, six buckets a round."""
+    file = tmp_path_factory.mktemp("abstraction") / "small.parquet"
+    counts = ["preflop=300", "flop=20", "turn=10", "river=5", "deals=20000"]
+    generate("abstraction", file, ["ranks=5", *counts])
+    return file
 
 
 @pytest.fixture(scope="session")

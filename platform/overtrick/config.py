@@ -112,7 +112,7 @@ class Job(Section):
     @classmethod
     def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
         games.make(choice.name, **choice.options)
-        return choice
+        return GameChoice(name=choice.name, options=games.settled(choice.name, choice.options))
 
 
 class _Unambiguous(yaml.SafeLoader):

@@ -28,7 +28,7 @@ def trainer(**section):
     return TRAINERS["solve"].trainer(config.parse(content, JOBS, "this test"), LocalCrew())
 
 
-@pytest.mark.parametrize("plan", solve.PLANS)
+@pytest.mark.parametrize("plan", solve.ON_TREES)
 def test_every_plan_solves_kuhn_from_the_command_line(plan):
     done = CliRunner().invoke(
         cli.app, ["solve", "kuhn", "--plan", plan, "--iterations", "3000", "--json"]
@@ -84,8 +84,10 @@ def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
     name = "exploitability_chip/outcome"
     assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
     answer = exact.solve_game("kuhn", "outcome", 10)
-    assert answer["exploitability"] == value.exploitability(alone.tree, alone.model()["sigma"])
-    draws = [solve.solver_of(plan, alone.tree, 0).rng.random() for plan in ("outcome", "external")]
+    assert answer["exploitability"] == value.exploitability(
+        alone.arena.tree, alone.model()["sigma"]
+    )
+    draws = [solve.solver_of(plan, alone.arena, 0).rng.random() for plan in ("outcome", "external")]
     assert draws[0] != draws[1]
 
 
@@ -118,8 +120,33 @@ def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan
 
 
 def test_a_job_that_all_plans_can_solve_is_taken():
-    content = {"trainer": "solve", "game": "kuhn", "solve": {"plans": solve.PLANS}}
+    content = {"trainer": "solve", "game": "kuhn", "solve": {"plans": solve.ON_TREES}}
     TRAINERS["solve"].check(config.parse(content, JOBS, "this test"))
+
+
+def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
+    game = {"name": "abstract_holdem", "abstraction": abstraction}
+    monkeypatch.chdir(abstraction.parent)
+    content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
+    job = config.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")
+    monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
+    TRAINERS["solve"].check(job)
+    one = TRAINERS["solve"].trainer(job, LocalCrew())
+    first = one.step()
+    for _ in range(9):
+        last = one.step()
+    assert last["exploitability_bet/descent"] < first["exploitability_bet/descent"] / 2
+    row = one.report([(1, first), (2, last)]).rows[1]
+    assert row["nash_conv"] == 2 * row["exploitability"] == 2 * last["exploitability_bet/descent"]
+    public = {**content, "game": {**game, "index": "public"}, "solve": {"plans": ["cfr+"]}}
+    best = TRAINERS["solve"].trainer(config.parse(public, JOBS, "this test"), LocalCrew())
+    for _ in range(16):
+        found = best.step()
+    assert found["exploitability_bet/cfr_plus"] < 0.1
+    with pytest.raises(Refused, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
+        TRAINERS["solve"].check(
+            config.parse({**content, "game": game, "solve": {"plans": ["dcfr"]}}, JOBS, "x")
+        )
 
 
 def test_a_job_stops_after_40_measurements_and_keeps_each():

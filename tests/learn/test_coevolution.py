@@ -237,3 +237,35 @@ def test_a_network_needs_a_game_with_inputs():
     )
     with pytest.raises(Refused, match="no inputs for a network"):
         TRAINERS["coevolve"].check(job)
+
+
+@pytest.mark.parametrize("genome", ["direct", "network"])
+@pytest.mark.parametrize("joint", [False, True])
+def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joint):
+    game = {"name": "abstract_holdem", "abstraction": str(abstraction), "joint": joint}
+    one = trainer(game, genome=genome, strategy="cma", population=6, generations=5)
+    start = one.arena.nash_convs(one.sigma()[None])[0]
+    history = [(k, one.step()) for k in range(1, 4)]
+    assert one.arena.nash_convs(one.sigma()[None])[0] < start
+    report = one.report(history)
+    assert set(report.figures) == {"progress", "buckets", "intensity"}
+    page = TRAINERS["coevolve"]
+    assert page.judge(one.job, one.model(), LocalCrew(), np.random.default_rng(0)) == report.rows
+
+
+def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
+    def check(game, **sections):
+        content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
+        TRAINERS["coevolve"].check(config.parse(content, JOBS, "this test"))
+
+    here = {"abstraction": str(abstraction)}
+    with pytest.raises(Refused, match=r"no tree to search: set inner.kind to exact"):
+        check(here, inner={"kind": "searched"})
+    with pytest.raises(Refused, match="one seat evolves alone only where the tree is known"):
+        check(here, coevolve={"seat": 0})
+    with pytest.raises(Refused, match=r"only index paper has situations; set coevolve.genome"):
+        check({**here, "index": "public"}, coevolve={"genome": "network"})
+    with pytest.raises(Refused, match=r"no abstraction at .*: build it with `overtrick generate"):
+        check({"abstraction": str(tmp_path / "none.parquet")})
+    with pytest.raises(Refused, match="index must be paper or public, not 'mine'"):
+        check({**here, "index": "mine"})

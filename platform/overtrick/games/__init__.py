@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from overtrick.core import Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
-from overtrick.games.poker.bucketed import AbstractHoldem
+from overtrick.games.poker.bucketed import ABSTRACTION, AbstractHoldem
 from overtrick.games.poker.game import Poker
 
 _GAMES: dict[str, Callable[..., Any]] = {
@@ -53,6 +54,14 @@ def make(name: str, /, **options: Any) -> Any:
         return known[name](**options)
     except TypeError as error:
         raise Refused(f"game '{name}' does not take these options: {error}") from None
+
+
+def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options from whatever folder a game is made: paths are absolute."""
+    if name != AbstractHoldem.name:
+        return dict(options)
+    file = Path(options.get("abstraction", ABSTRACTION))
+    return {**options, "abstraction": str(file.absolute())}
 
 
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:

@@ -134,10 +134,13 @@ class OnChains:
 _arenas: dict[str, Arena] = {}
 
 
-def arena_of(choice: GameChoice) -> Arena:
-    """The arena of a game, kept by each process. Raises Refused."""
-    key = choice.model_dump_json()
+def arena_of(choice: GameChoice, memory: int | None = None) -> Arena:
+    """The arena of a game, kept by each process. Raises Refused.
+
+    memory: bytes that a tree may take; None: what the machine has free.
+    """
+    key = f"{choice.model_dump_json()} {memory}"
     if key not in _arenas:
-        game, tree = known(choice)
+        game, tree = known(choice, memory)
         _arenas[key] = OnChains(game) if tree is None else OnTree(game, tree)
     return _arenas[key]

@@ -85,12 +85,18 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
 _cache: dict[str, Any] = {}
 
 
-def known(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """A game and its tree, kept by each process; None if it is no game that has one."""
-    key = choice.model_dump_json()
+def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
+    """A game and its tree, kept by each process; None if it is no game that has one.
+
+    memory: bytes that the tree may take. Raises Refused if it would not fit.
+    """
+    key = f"{choice.model_dump_json()} {memory}"
     if key not in _cache:
         game = games.make(choice.name, **choice.options)
-        _cache[key] = game, build(game) if isinstance(game, (Enumerable, Unfolded)) else None
+        _cache[key] = (
+            game,
+            build(game, memory) if isinstance(game, (Enumerable, Unfolded)) else None,
+        )
     return _cache[key]
 
 

@@ -11,8 +11,9 @@ from overtrick import config, games, model
 from overtrick.core import Array, Refused, nearest
 from overtrick.games import openspiel
 from overtrick.solvers import value
-from overtrick.solvers.tree import Tree, build
+from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS
+from overtrick.trainers.arena import Arena, arena_of
 from overtrick.trainers.solve import PLANS, SolveJob, closeness, solver_of, tree_bytes
 from overtrick.trainers.strangers import located, stranger
 
@@ -37,13 +38,12 @@ def solve_game(
     """
     if plan not in PLANS:
         raise Refused(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
-    game = games.make(name)
     if save is not None:
         model.check_place(save)
-    tree = build(game, tree_bytes(memory))
+    arena = arena_of(config.GameChoice(name=name), tree_bytes(memory))
     iterations = 1 if plan == "lp" else iterations  # the linear program knows no iterations
-    sigma, seconds = _iterate(tree, plan, iterations, seed, progress)
-    found = closeness(tree, sigma)
+    sigma, seconds = _iterate(arena, plan, iterations, seed, progress)
+    found = closeness(arena, sigma)
     if save is not None:
         job = SolveJob.model_validate(
             {"trainer": "solve", "game": name, "seed": seed, "solve": {"plans": [plan]}}
@@ -102,12 +102,12 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
 
 def _iterate(
-    tree: Tree, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
+    arena: Arena, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
 ) -> tuple[Array, float]:
     """The average strategy, and the seconds that the iterations took."""
-    solver = solver_of(plan, tree, seed)
+    solver = solver_of(plan, arena, seed)
     solver.run(0)  # compiles the kernels, or reads them; then those of the measurement
-    closeness(tree, solver.average())
+    closeness(arena, solver.average())
     progress(0)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:

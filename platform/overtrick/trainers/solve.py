@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, get_args
 from zlib import crc32
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
-from overtrick import figures, games
+from overtrick import figures
 from overtrick.config import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.solvers import cfr, mccfr, sequence_form, value
-from overtrick.solvers.tree import Tree, build
+from overtrick.solvers import cfr, mccfr, sequence_form, yardsticks
+from overtrick.solvers.chains import View
+from overtrick.trainers.arena import Arena, OnChains, OnTree, arena_of
 from overtrick.trainers.evaluate import Row
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -24,9 +25,14 @@ from overtrick.workers import Crew, Part, generator
 PlanName = Literal[
     "cfr", "cfr+", "linear", "dcfr",
     "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
-    "external", "outcome", "lp",
+    "external", "outcome", "lp", "descent",
 ]  # fmt: skip
 PLANS = get_args(PlanName)
+ON_TREES = (*cfr.PLANS, *mccfr.PLANS, "lp")
+ON_CHAINS: dict[str, Callable[[View], Solver]] = {
+    "cfr+": yardsticks.Solver,
+    "descent": yardsticks.Descent,
+}
 GIB = 2**30
 LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
 
@@ -100,8 +106,8 @@ class SolveTrainer:
         self.job = job
         self.crew = crew
         self.iteration = 0
-        self.game, self.tree = _game_and_tree(job)
-        self.solvers = {plan: solver_of(plan, self.tree, job.seed) for plan in job.solve.plans}
+        self.arena = _arena(job)
+        self.solvers = {plan: solver_of(plan, self.arena, job.seed) for plan in job.solve.plans}
 
     def step(self) -> dict[str, float]:
         self.iteration += 1
@@ -109,8 +115,8 @@ class SolveTrainer:
         metrics = {figures.ITERATIONS: float(reached)}
         for plan, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
-            gap = value.exploitability(self.tree, solver.average())
-            metrics[figures.gap_name(plan, self.game.unit)] = gap
+            gap = closeness(self.arena, solver.average())["exploitability"]
+            metrics[figures.gap_name(plan, self.arena.game.unit)] = gap
         return metrics
 
     def state(self) -> dict[str, Array]:
@@ -131,10 +137,14 @@ class SolveTrainer:
     def report(self, history: History) -> Report:
         """How close each plan came, and its curve."""
         rows = [
-            {"plan": plan, "iterations": solver.iteration, **closeness(self.tree, solver.average())}
+            {
+                "plan": plan,
+                "iterations": solver.iteration,
+                **closeness(self.arena, solver.average()),
+            }
             for plan, solver in self.solvers.items()
         ]
-        return Report(rows, {"convergence": figures.convergence(history, self.game.unit)})
+        return Report(rows, {"convergence": figures.convergence(history, self.arena.game.unit)})
 
     def close(self) -> None:
         self.crew.close()
@@ -142,43 +152,58 @@ class SolveTrainer:
 
 def check(job: SolveJob) -> None:
     """Raise Refused if the tree would not fit or a plan cannot solve it, before any work."""
-    _, tree = _game_and_tree(job)
+    arena = _arena(job)
     for plan in job.solve.plans:
-        solver_of(plan, tree, job.seed)
+        solver_of(plan, arena, job.seed)
 
 
 def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
-    _, tree = _game_and_tree(job)
-    return [{"plan": job.solve.plans[0], **closeness(tree, weights["sigma"])}]
+    return [{"plan": job.solve.plans[0], **closeness(_arena(job), weights["sigma"])}]
 
 
-def solver_of(plan: str, tree: Tree, seed: int) -> cfr.Solver | mccfr.Solver | sequence_form.Solver:
+class Solver(Protocol):
+    """Goes on from iteration to iteration; average is the strategy (N, A) that counts."""
+
+    iteration: int
+
+    def run(self, iterations: int) -> None: ...
+    def average(self) -> Array: ...
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: Mapping[str, Array]) -> None: ...
+
+
+def solver_of(plan: str, arena: Arena, seed: int) -> Solver:
     """A fresh solver by the name of its plan; what those that sample draw hangs on seed and name.
 
     Raises Refused if the plan cannot solve such a game.
     """
+    able = ON_TREES if isinstance(arena, OnTree) else tuple(ON_CHAINS)
+    if plan not in able:
+        raise Refused(f"plan {plan}: {arena.game.name} is solved by {', '.join(able)}")
+    if isinstance(arena, OnChains):
+        return ON_CHAINS[plan](arena.view)
+    assert isinstance(arena, OnTree)
     if plan in cfr.PLANS:
-        return cfr.Solver(tree, cfr.PLANS[plan])
+        return cfr.Solver(arena.tree, cfr.PLANS[plan])
     try:
         if plan == "lp":
-            return sequence_form.Solver(tree)
+            return sequence_form.Solver(arena.tree)
         rng = generator(seed, Part.TRAIN, crc32(plan.encode()))
-        return mccfr.Solver(tree, mccfr.PLANS[plan], rng)
+        return mccfr.Solver(arena.tree, mccfr.PLANS[plan], rng)
     except ValueError as error:
         raise Refused(f"plan {plan}: {error}") from None
 
 
-def closeness(tree: Tree, sigma: Array) -> dict[str, Any]:
+def closeness(arena: Arena, sigma: Array) -> dict[str, Any]:
     """How far a strategy is from an equilibrium, and what it is worth to each seat."""
-    gap = value.nash_conv(tree, sigma)
+    gap = float(arena.nash_convs(sigma[None])[0])
     return {
-        "exploitability": gap / tree.seats,
+        "exploitability": gap / arena.seats,
         "nash_conv": gap,
-        "values": value.expected(tree, sigma).tolist(),
+        "values": arena.expecteds(sigma[None])[0].tolist(),
     }
 
 
-def _game_and_tree(job: SolveJob) -> tuple[Any, Tree]:
-    game = games.make(job.game.name, **job.game.options)
-    return game, build(game, tree_bytes(job.solve.memory))
+def _arena(job: SolveJob) -> Arena:
+    return arena_of(job.game, tree_bytes(job.solve.memory))

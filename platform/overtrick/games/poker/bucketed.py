@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,7 +49,7 @@ class AbstractHoldem:
             raise TypeError(f"index must be paper or public, not {index!r}")
         if not isinstance(joint, bool):
             raise TypeError(f"joint must be true or false, not {joint!r}")
-        self.abstraction = str(Path(abstraction).absolute())
+        self.abstraction = abstraction
         self.index = index
         self.joint = joint
 
