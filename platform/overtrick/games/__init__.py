@@ -12,10 +12,12 @@ from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
 from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.games.poker.game import Poker
+from overtrick.games.poker.small import SmallPoker
 
 _GAMES: dict[str, Callable[..., Any]] = {
     "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
-    **{each.name: partial(Poker, each) for each in rules.ALL},
+    **{each.name: partial(SmallPoker, each) for each in rules.SMALL},
+    rules.LIMIT_HOLDEM.name: partial(Poker, rules.LIMIT_HOLDEM),
 }
 _JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}
 
@@ -57,4 +59,4 @@ def make(name: str, /, **options: Any) -> Any:
 
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:
     """The scripted players of a game, by name."""
-    return dict(scripted.STRANGERS) if isinstance(game, Poker) else {}
+    return scripted.players(game) if isinstance(game, Poker) else {}

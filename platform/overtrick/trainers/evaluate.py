@@ -97,6 +97,8 @@ def known(choice: GameChoice) -> tuple[Any, Tree | None]:
 def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
     """The same, of a game that two can play. Raises Refused for another."""
     game, tree = known(choice)
+    if tree is None and isinstance(game, Game):
+        raise Refused(f"{game.name} is too large for a tree, which this trainer needs")
     if game.seats != 2 or tree is None or not isinstance(game, Game):
         raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
     return game, tree

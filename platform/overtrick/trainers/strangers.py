@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overtrick import games, model
-from overtrick.core import Enumerable, Mixed, Refused, nearest
+from overtrick.core import Enumerable, Game, Mixed, Refused, nearest
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.tree import Tree
@@ -13,12 +13,13 @@ from overtrick.solvers.tree import Tree
 CFR_ITERATIONS = 10_000
 
 
-def names(game: Enumerable) -> list[str]:
-    """The strangers that a game knows."""
-    return ["random", *games.scripted_players(game), "cfr"]
+def names(game: Game) -> list[str]:
+    """The strangers that a game knows; cfr needs a tree."""
+    solved = ["cfr"] if isinstance(game, Enumerable) else []
+    return ["random", *games.scripted_players(game), *solved]
 
 
-def check(name: str, game: Enumerable) -> None:
+def check(name: str, game: Game) -> None:
     """Raise Refused if there is no such opponent, without making it."""
     if _is_model(name):
         model.policy(Path(name), game)
@@ -27,11 +28,11 @@ def check(name: str, game: Enumerable) -> None:
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
 
 
-def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
+def stranger(name: str, game: Game, tree: Tree | None) -> Mixed:
     """An opponent by its name, or a model by its folder. Raises Refused.
 
-    random: uniform over legal actions; cfr: average strategy of 10,000 iterations of CFR+; the
-    rest are the game's scripted players.
+    tree: None if the game has none. random: uniform over legal actions; cfr: average strategy of
+    10,000 iterations of CFR+; the rest are the game's scripted players.
     """
     check(name, game)
     if _is_model(name):
@@ -39,6 +40,7 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     if name == "random":
         return Uniform()
     if name == "cfr":
+        assert tree is not None
         return Tabular(cfr.solve(tree, CFR_ITERATIONS))
     return games.scripted_players(game)[name](game)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from overtrick.core import Array, Turn
+from overtrick.core import Array, Mixed, Turn
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
 from overtrick.policies import Memoryless
@@ -54,4 +54,6 @@ class Bluffer(Scripted):
         return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
 
 
-STRANGERS: dict[str, Callable[[Poker], Memoryless]] = {"call": Caller, "bluff": Bluffer}
+def players(game: Poker) -> dict[str, Callable[[Poker], Mixed]]:
+    """The scripted players of a game, by name."""
+    return {"call": Caller} if game.rules.best_five else {"call": Caller, "bluff": Bluffer}
