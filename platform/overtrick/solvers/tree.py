@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 from numba import njit
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Nodes, Refused, Unfolded
+from overtrick.core import CHANCE, END, Array, Enumerable, Game, Nodes, Refused, Unfolded
 from overtrick.solvers.unroll import unroll
 from overtrick.solvers.walk import Stages, Walk, stages, towards_root
 
@@ -74,7 +74,7 @@ class Tree(Nodes):
         return table
 
 
-def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
+def build(game: Game | Unfolded, memory: int | None = None) -> Tree:
     """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
 
     Raises Refused if it would not fit, or if a seat forgets what it knew or did: the solvers need
@@ -84,8 +84,8 @@ def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
     most = budget // NODE_BYTES
     if isinstance(game, Unfolded):
         return grow(game.nodes(most), game.name)
-    if game.infosets is None or game.actions is None:
-        raise Refused(f"{game.name} is too large for a tree")
+    if not isinstance(game, Enumerable) or game.infosets is None or game.actions is None:
+        raise Refused(f"{game.name} is too large for a tree, which this needs")
     return grow(unroll(game, most), game.name)
 
 

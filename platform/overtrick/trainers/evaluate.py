@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from overtrick import games
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
-from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.core import Game, Mixed, Refused, Unfolded
 from overtrick.figures import payoff_name
 from overtrick.policies import Weights
 from overtrick.solvers import value
@@ -86,19 +86,20 @@ _cache: dict[str, Any] = {}
 
 
 def known(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """A game and its tree, kept by each process; None if it is no game that has one."""
+    """A game and its tree, kept by each process; None if it is no game that has one.
+
+    Raises Refused for a game that is played but too large for a tree.
+    """
     key = choice.model_dump_json()
     if key not in _cache:
         game = games.make(choice.name, **choice.options)
-        _cache[key] = game, build(game) if isinstance(game, (Enumerable, Unfolded)) else None
+        _cache[key] = game, build(game) if isinstance(game, (Game, Unfolded)) else None
     return _cache[key]
 
 
 def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
     """The same, of a game that two can play. Raises Refused for another."""
     game, tree = known(choice)
-    if tree is None and isinstance(game, Game):
-        raise Refused(f"{game.name} is too large for a tree, which this trainer needs")
     if game.seats != 2 or tree is None or not isinstance(game, Game):
         raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
     return game, tree
