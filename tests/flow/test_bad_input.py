@@ -115,6 +115,9 @@ def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None
         (("solve", "kuhn", "--iterations", "0"), "greater than or equal to 1"),
         (("best-response", "leduc", "--against", "calll"), "did you mean 'call'?"),
         (("best-response", "leduc", "--against", "./absent"), "no model in absent"),
+        (("best-response", "leduc", "--against", "call", "--games", "8"), "leave out --games"),
+        (("best-response", "holdem", "--against", "cfr"), "unknown opponent 'cfr' in holdem"),
+        (("best-response", "holdem", "--against", "la", "--games", "7"), "an even number"),
         (("trian",), "No such command 'trian'"),
     ],
 )

@@ -15,6 +15,8 @@ from hypothesis.extra import numpy as hnp
 import overtrick
 from overtrick import games as registry
 from overtrick.core import Enumerable, Turn, take_turn
+from overtrick.games.poker.percentile import percentiles
+from overtrick.games.poker.scripted import ByStrength
 from overtrick.learners.networks import initial, stack
 from overtrick.play import play
 from overtrick.policies import (
@@ -53,7 +55,7 @@ def asked(whole):
         game = overtrick.make(name)
         if isinstance(game, Enumerable):
             return game, whole(name)[1].turn
-        batch = play(game, [Uniform()] * game.seats, 400, np.random.default_rng(13)).batch
+        batch = play(game, [Uniform()] * game.seats, 1_500, np.random.default_rng(13)).batch
         return game, batch.turn()
 
     return of
@@ -190,6 +192,38 @@ def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole)
     brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.turn)
     row = list(told).index("J after nothing")
     assert np.allclose(brave[row], [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "plays", "raises", "bluff"),
+    [("la", 0.8, 0.45, 0.0), ("ta", 0.4, 0.25, 0.1), ("lp", 0.8, 0.05, 0.0)],
+)
+def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays, raises, bluff):
+    """Among the strongest raise, else call. Of what else is played call or check. Or give up."""
+    game, turn = asked("holdem")
+    probs = registry.scripted_players(game)[kind](game).probs(turn)
+    does = consequences(game, turn)
+    strength = percentiles(turn.seen[:, :2], turn.seen[:, 2:7])[:, None]
+    can_raise = does["raises"].any(axis=1, keepdims=True)
+    medium = np.where(does["facing"], does["matches"], does["free"])
+    strong = np.where(can_raise, does["raises"], medium)
+    weak = np.where(does["facing"], does["folds"], does["free"])
+    rest = bluff * strong + (1 - bluff) * weak
+    played = np.where(strength >= 1 - plays, medium, rest)
+    assert np.allclose(probs, np.where(strength >= 1 - raises, strong, played), atol=1e-15)
+    assert set(turn.seen[:, -2]) == {0, 1, 2, 3}  # rounds
+    # random players do not choose what they hold
+    for share in (plays, raises):
+        within = (strength >= 1 - share).mean()
+        assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / (len(turn) / 3))
+
+
+def test_a_strangers_thresholds_are_parameters(asked):
+    game, turn = asked("holdem")
+    caller = registry.scripted_players(game)["call"](game).probs(turn)
+    assert np.array_equal(ByStrength(game, plays=1.0, raises=0.0).probs(turn), caller)
+    raiser = ByStrength(game, plays=1.0, raises=1.0).probs(turn)
+    assert np.array_equal(ByStrength(game, plays=0.0, raises=0.0, bluff=1.0).probs(turn), raiser)
 
 
 def test_scripted_players_look_at_ranks_and_never_at_suits(whole):

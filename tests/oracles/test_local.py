@@ -16,6 +16,7 @@ from overtrick.games.poker.small import SmallPoker
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 from overtrick.solvers.local import Responder, local_best_response, local_reply
+from overtrick.trainers.exact import best_response_to
 
 POKER = [
     *((name, {}) for name in ("kuhn", "one_card", "leduc", "leduc_textbook")),
@@ -152,6 +153,20 @@ def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng):
     bound = local_best_response(game, Tabular(sigma), [Uniform()], 1_000, rng)
     best = mean_of_seats(value.best_response, tree, sigma)
     assert abs(bound.mean - best) < 4 * bound.standard_error
+
+
+@pytest.mark.parametrize(
+    ("stranger", "games", "particles"), [("la", 600, 60), ("ta", 300, 60), ("lp", 200, 40)]
+)
+def test_each_stranger_of_limit_holdem_loses_more_than_luck_explains(stranger, games, particles):
+    told = best_response_to("holdem", stranger, {"games": games, "particles": particles})
+    assert told["interval"][0] > 0
+    assert told["interval"][0] < told["mean"] < 2  # big blinds
+    assert abs(sum(told["values"]) / 2 - told["mean"]) < 1e-12
+    assert told["kind"] == "lower bound"
+    exact = best_response_to("kuhn", "call")
+    assert exact["kind"] == "exact"
+    assert exact.keys() <= told.keys()
 
 
 @pytest.mark.parametrize("particles", [1, 2])

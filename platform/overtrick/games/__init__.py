@@ -60,3 +60,8 @@ def make(name: str, /, **options: Any) -> Any:
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:
     """The scripted players of a game, by name."""
     return scripted.players(game) if isinstance(game, Poker) else {}
+
+
+def simplest_players(game: Any) -> list[Mixed]:
+    """Players of a game who need no thought: how a local best response imagines to go on."""
+    return [scripted.Caller(game), scripted.Folder(game)] if isinstance(game, Poker) else []

@@ -35,6 +35,13 @@ class Caller(Scripted):
         return self.wish(turn, CALL, CHECK)
 
 
+class Folder(Scripted):
+    """Never puts a chip into the pot of its own will."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.wish(turn, CHECK, FOLD)
+
+
 class Bluffer(Scripted):
     """Plays by strength, and plays the weakest hand as a strong one now and then.
 
