@@ -214,10 +214,8 @@ def list_(as_json: Json = False) -> None:
         game = games.make(name)
         opponents = names(game)
         known.append({"name": name, "unit": game.unit, "opponents": opponents})
-        actions = " ".join(game.action_names)
-        table.add_row(
-            name, str(game.seats), actions, str(game.infosets), game.unit, " ".join(opponents)
-        )
+        actions, sets = " ".join(game.action_names), str(game.infosets or "too many")
+        table.add_row(name, str(game.seats), actions, sets, game.unit, " ".join(opponents))
     people.print(table)
     people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
     runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))

@@ -341,6 +341,17 @@ def test_a_game_has_words_for_what_a_seat_sees(unrolled):
         assert len(set(words)) == tree.infosets
 
 
+def test_nine_different_cards_are_dealt_from_a_fair_deck(rng, likelihood):
+    deals = overtrick.make("holdem").deal(30_000, rng)
+    assert deals.shape == (30_000, 9)
+    ascending = np.sort(deals, axis=1)
+    assert (np.diff(ascending, axis=1) > 0).all()
+    for column in deals.T:
+        assert likelihood(np.bincount(column, minlength=52), np.full(52, 1 / 52)) > 1e-4
+    distance = (deals[:, 1] - deals[:, 0]) % 52  # any but none, and all alike
+    assert likelihood(np.bincount(distance, minlength=52), np.arange(52) > 0) > 1e-4
+
+
 def test_two_hole_cards_and_a_board_have_words():
     game = overtrick.make("holdem")
     deck = {game.card_name(card): card for card in range(52)}

@@ -14,10 +14,12 @@ from overtrick.games.poker.ranking import strength
 DECK = 52
 PAIRS = np.array([(a, b) for a in range(DECK) for b in range(a)])  # in the order of PAIR
 AGAINST_RANDOM = {
-    "AA": 0.8520, "KK": 0.8240, "QQ": 0.7993, "JJ": 0.7747, "TT": 0.7501, "AKs": 0.6704,
-    "AKo": 0.6532, "22": 0.5033, "72o": 0.3458, "32o": 0.3230,
+    "AA": 0.8520371, "KK": 0.8239568, "QQ": 0.7992516, "JJ": 0.7746947, "TT": 0.7501178,
+    "99": 0.7205725, "88": 0.6916304, "AKs": 0.6704463, "77": 0.6623602, "A5o": 0.5769653,
+    "A6o": 0.5768245, "Q9s": 0.5766432, "T8s": 0.5233437, "K4o": 0.5232747, "J7s": 0.5232478,
+    "85o": 0.4142753, "64s": 0.4133332,
 }  # fmt: skip
-"""What hands win against a random one, ties as half; caniwin.com/texasholdem/preflop/heads-up."""
+"""Exactly what hands win against a random one, a tie as half; jazbo.com/poker/huholdem.html."""
 
 
 def cards(text):

@@ -56,6 +56,7 @@ def percentiles(hole: Array, board: Array) -> Array:
 
     Cards are numbers as in ranking.py. The first call of a process may take a moment.
     """
+    hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
     found = np.empty(len(hole))
     early = np.flatnonzero(up < 5)
@@ -63,7 +64,7 @@ def percentiles(hole: Array, board: Array) -> Array:
         found[early] = _look_up(*table(), hole[early], board[early], up[early])
     late = np.flatnonzero(up == 5)
     if len(late):
-        same = np.bitwise_or.reduce(np.int64(1) << board[late].astype(np.int64), axis=1)
+        same = np.bitwise_or.reduce(np.int64(1) << board[late], axis=1)
         late = late[np.argsort(same, kind="stable")]  # each board is worked out once
         found[late] = _on_rivers(hole[late], board[late], np.sort(same))
     return found
