@@ -7,6 +7,8 @@ from overtrick import environment
 environment.prepare()  # before numpy and torch are imported
 
 import functools  # noqa: E402
+import os  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -18,6 +20,8 @@ import overtrick  # noqa: E402
 from overtrick.solvers.tree import build  # noqa: E402
 from overtrick.trainers.generate import generate  # noqa: E402
 
+# tables that take seconds to build are kept between runs, but not in anybody's home
+os.environ.setdefault("OVERTRICK_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))
 torch.set_num_threads(1)
 # the same examples every time, and nothing written to disk
 settings.register_profile("house", derandomize=True, deadline=None, database=None, max_examples=60)

@@ -5,9 +5,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 
 def write_text(path: Path, text: str) -> None:
     """Write beside, then rename: a reader never sees half a file, nor does a kill leave one."""
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(text, encoding="utf-8")
     os.replace(beside, path)
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """The same for an array in numpy's format; many processes may do it at once."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with beside.open("wb") as file:
+            np.save(file, array)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

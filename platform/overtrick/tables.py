@@ -26,6 +26,8 @@ def plain(rows: Rows, title: str = "") -> Table:
 
 
 def _short(entry: Any) -> str:
+    if entry is None:
+        return "-"
     if isinstance(entry, list):
         return " ".join(map(_short, entry))
     return f"{entry:.4g}" if isinstance(entry, float) else str(entry)

@@ -13,6 +13,7 @@ NAMES = (
     "mccfr_leduc",
     "growth_one_card",
     "search_rate",
+    "holdem_play",
     "holdem_categories",
     "ray_overhead",
     "demo_memory",

@@ -2,41 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import rlcard
-from rlcard.agents import RandomAgent
-from tests.bench.measure import Result, in_turns
-
-from overtrick import make
-from overtrick.play import play
-from overtrick.policies import Uniform
-
-GAMES, CALLS, PEER_GAMES, ROUNDS = 10_000, 10, 2_000, 9
+from tests.bench.measure import Result
+from tests.bench.random_play import beside_rlcard
 
 
 def run() -> Result:
-    """Batches of ours in turns with single games of theirs."""
-    game, rng = make("leduc"), np.random.default_rng(0)
-    env = rlcard.make("leduc-holdem", config={"seed": 0})
-    env.set_agents([RandomAgent(num_actions=env.num_actions) for _ in range(env.num_players)])
-
-    def ours() -> None:
-        for _ in range(CALLS):
-            play(game, (Uniform(), Uniform()), GAMES, rng)
-
-    def peer() -> None:
-        for _ in range(PEER_GAMES):
-            env.run(is_training=False)
-
-    our_seconds, peer_seconds = in_turns(ours, peer, ROUNDS)
-    our_rate, peer_rate = CALLS * GAMES / our_seconds, PEER_GAMES / peer_seconds
-    return Result(
-        name="leduc_play",
-        work=f"leduc, random against random, one process; {GAMES:,} games a call of play()",
-        ours=our_rate,
-        peer=peer_rate,
-        peer_name="rlcard env.run()",
-        unit="games/s",
-        ratio=our_rate / peer_rate,
-        goal=50,
-    )
+    return beside_rlcard("leduc_play", "leduc", "leduc-holdem", goal=50)

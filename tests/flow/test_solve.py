@@ -245,3 +245,19 @@ def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
     job = config.parse({"trainer": which, "game": name}, JOBS, "this test")
     with pytest.raises(Refused, match="no game that 2 seats play"):
         TRAINERS[which].check(job)
+
+
+def test_a_best_response_is_exact_or_says_that_it_is_a_lower_bound():
+    told = []
+    for question in (["leduc", "--against", "call"], ["holdem", "--against", "call"]):
+        sampled = ["--games", "8", "--particles", "5"] if question[0] == "holdem" else []
+        done = CliRunner().invoke(cli.app, ["best-response", *question, *sampled, "--json"])
+        told.append((json.loads(done.stdout.splitlines()[-1]), " ".join(done.stderr.split())))
+    (exactly, said), (bound, bound_said) = told
+    assert exactly["kind"] == "exact"
+    assert np.allclose(exactly["values"], 0.7333, atol=5e-5)
+    assert "lower bound" not in said
+    assert bound["kind"] == "lower bound"
+    assert bound.keys() >= exactly.keys() | {"standard_errors", "interval", "games", "particles"}
+    assert "at least" in bound_said
+    assert "a lower bound" in bound_said

@@ -11,16 +11,27 @@ import pytest
 
 import overtrick
 from overtrick import games as registry
-from overtrick.core import CHANCE, Enumerable, Refused, Turn, take, take_turn
+from overtrick.core import (
+    CHANCE,
+    Enumerable,
+    Game,
+    Redealable,
+    Refused,
+    Turn,
+    take,
+    take_turn,
+)
 from overtrick.games.poker import rules
 from overtrick.games.poker.game import Poker
+from overtrick.games.poker.small import SmallPoker
 from overtrick.play import play
 from overtrick.policies import Uniform, draw
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 
 GAMES = [*((name, {}) for name in overtrick.names()), ("leduc_textbook", {"fold": False})]
-POKER = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Poker)]
+SMALL = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Enumerable)]
+POKER = [(name, options) for name, options in SMALL if isinstance(overtrick.make(name), Poker)]
 WANDERED = 40_000  # games: enough to come to every information set of every game here
 LONGEST = 30  # turns
 
@@ -31,15 +42,26 @@ def label(which):
 
 
 @pytest.fixture(scope="module", params=GAMES, ids=label)
-def unrolled(request, whole):
-    """A game and its tree."""
-    name, options = request.param
-    return whole(name, **options)
+def which(request):
+    """The name of a game and its options."""
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def game(unrolled):
-    return unrolled[0]
+def game(which):
+    name, options = which
+    return overtrick.make(name, **options)
+
+
+@pytest.fixture(scope="module")
+def unrolled(which, whole):
+    """A game that is small enough, and its tree."""
+    name, options = which
+    return whole(name, **options)
+
+
+small = pytest.mark.parametrize("which", SMALL, indirect=True, ids=label, scope="module")
+"""Laws of games of which every deal can be listed."""
 
 
 def wander(game, deals, rng):
@@ -107,7 +129,9 @@ def sight(game, turn, row):
 
 
 def test_a_game_gives_all_that_the_protocol_names(game):
-    assert isinstance(game, Enumerable)
+    assert isinstance(game, Game)
+    assert isinstance(game, Redealable)
+    assert isinstance(game, Enumerable) == (game.infosets is not None)
     assert len(game.action_names) == game.actions
     assert game.unit
 
@@ -127,9 +151,10 @@ def test_a_game_that_was_pickled_plays_the_same(game):
 def test_the_same_seed_deals_the_same_cards(game):
     one, two = (game.deal(500, np.random.default_rng(7)) for _ in range(2))
     assert np.array_equal(one, two)
-    assert one.shape[1] == game.every_deal()[0].shape[1]
+    assert not isinstance(game, Enumerable) or one.shape[1] == game.every_deal()[0].shape[1]
 
 
+@small
 def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
     deals, probability = game.every_deal()
     assert len(np.unique(deals, axis=0)) == len(deals)
@@ -137,13 +162,15 @@ def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
     assert abs(probability.sum() - 1) < 1e-12
 
 
+@small
 def test_the_least_size_of_a_tree_is_known_before_any_deal(unrolled):
     game, tree = unrolled
     assert 0 < game.least <= tree.nodes
-    if isinstance(game, Poker) and game.kinds == game.deck:
+    if isinstance(game, SmallPoker) and game.kinds == game.deck:
         assert game.least == (tree.seat != CHANCE).sum()
 
 
+@small
 def test_deals_come_as_often_as_every_deal_says(game, rng, likelihood):
     deals, probability = game.every_deal()
     drawn = game.deal(20_000, rng)
@@ -198,11 +225,13 @@ def test_an_illegal_action_is_refused_and_changes_nothing(game, rng):
         game.step(state, turn, fine)
 
 
+@small
 def test_information_sets_are_numbered_without_gaps(game, wandered):
     _, _, _, infoset = rows_of(wandered)
     assert np.array_equal(np.unique(infoset), np.arange(game.infosets))
 
 
+@small
 def test_an_information_set_is_what_a_seat_sees(unrolled, wandered):
     game, tree = unrolled
     seat, seen, legal, infoset = rows_of(wandered)
@@ -227,6 +256,7 @@ def test_features_are_a_function_of_each_row_with_constant_width(game, wandered)
     assert len(widths) == 1
 
 
+@small
 def test_nobody_sees_what_the_deal_has_not_shown(unrolled, rng):
     game, tree = unrolled
     known = {}
@@ -250,6 +280,7 @@ def test_a_seat_never_sees_the_other_seats_card(which, whole, rng):
     assert sum(len(cards) > 1 for cards in others.values()) > len(others) / 4
 
 
+@small
 def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     """The engine that plays is the engine from which the tree was built."""
     _, tree = unrolled
@@ -259,7 +290,7 @@ def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     assert (np.abs(gap) < 5 * error).all()
 
 
-class Forgetful(Poker):
+class Forgetful(SmallPoker):
     """Kuhn poker in which seat 0 no longer knows its card when it has to answer a bet."""
 
     def __init__(self):
@@ -274,14 +305,14 @@ class Forgetful(Poker):
         return Turn(turn.game, turn.seat, turn.seen, turn.legal, infoset)
 
 
-class Peeking(Poker):
+class Peeking(SmallPoker):
     """Kuhn poker that says that the second seat's card is never shown, and shows it to its seat."""
 
     def shown(self, state):
         return super().shown(state) - 1
 
 
-class Miscounting(Poker):
+class Miscounting(SmallPoker):
     """Kuhn poker with an information set that nobody ever comes to."""
 
     def __init__(self):
@@ -317,6 +348,7 @@ def test_taken_games_are_copies(game, rng):
         game.step(state, turn, draw(Uniform().probs(turn), rng).action)
 
 
+@small
 def test_a_game_has_words_for_what_a_seat_sees(unrolled):
     game, tree = unrolled
     assert game.hand(tree.turn).shape == (tree.infosets,)
@@ -324,6 +356,41 @@ def test_a_game_has_words_for_what_a_seat_sees(unrolled):
     assert all(words)
     if getattr(game, "fold", True):  # words do not tell suits apart
         assert len(set(words)) == tree.infosets
+
+
+def test_nine_different_cards_are_dealt_from_a_fair_deck(rng, likelihood):
+    deals = overtrick.make("holdem").deal(30_000, rng)
+    assert deals.shape == (30_000, 9)
+    ascending = np.sort(deals, axis=1)
+    assert (np.diff(ascending, axis=1) > 0).all()
+    for column in deals.T:
+        assert likelihood(np.bincount(column, minlength=52), np.full(52, 1 / 52)) > 1e-4
+    distance = (deals[:, 1] - deals[:, 0]) % 52  # any but none, and all alike
+    assert likelihood(np.bincount(distance, minlength=52), np.arange(52) > 0) > 1e-4
+
+
+def test_two_hole_cards_and_a_board_have_words():
+    game = overtrick.make("holdem")
+    deck = {game.card_name(card): card for card in range(52)}
+    assert len(deck) == 52
+    deal = [deck[card] for card in ["Kh", "Ah", "7c", "7d", "2s", "9h", "Ts", "Jd", "Ac"]]
+    state = game.start(np.array([deal]))
+    said, hands = [], []
+    for action in ("call", "check", "raise", "call", "check", "check", "fold"):
+        turn = game.turn(state)
+        said.append(game.describe(turn.seen[0]))
+        hands.extend(game.hand(turn))
+        game.step(state, turn, np.array([game.action_names.index(action)]))
+    assert said[:2] == ["Kh Ah after nothing", "7c 7d after call"]
+    assert said[2] == "Kh Ah on 2s 9h Ts after call, check"
+    assert said[-1].startswith("Kh Ah on 2s 9h Ts Jd Ac after call, check, raise, call")
+    assert hands == ["AKs", "77"] * 3 + ["AKs"]
+    names = set(game.hand(Turn(None, None, np.indices((52, 52)).reshape(2, -1).T, None, None)))
+    assert len(names) == 169
+    with pytest.raises(Refused, match="a flush tells suits apart"):
+        overtrick.make("holdem", fold=True)
+    with pytest.raises(Refused, match="13 ranks in 4 suits"):
+        overtrick.make("holdem", ranks=6)
 
 
 def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():

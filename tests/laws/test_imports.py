@@ -19,7 +19,7 @@ ALLOWED = {
     "environment": (),
     "atomic": (),
     "policies": ("core",),
-    "games": ("core", "policies"),  # a scripted player is a policy that knows its game
+    "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
     "play": ("core",),
     "solvers": ("core",),
     "learners": ("core", "policies"),

@@ -10,7 +10,7 @@ import pytest
 import overtrick
 from overtrick.core import END, Nodes, Refused, Turn
 from overtrick.games.openspiel import OpenSpiel
-from overtrick.games.poker.game import Poker
+from overtrick.games.poker.small import SmallPoker
 from overtrick.solvers import cfr, value
 from overtrick.solvers.tree import build, size
 
@@ -97,7 +97,7 @@ def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, s
     def never(self):
         raise AssertionError
 
-    monkeypatch.setattr(Poker, "_equal_deals", property(never))
+    monkeypatch.setattr(SmallPoker, "_equal_deals", property(never))
     game = overtrick.make(name, ranks=4_000)
     with pytest.raises(Refused, match=f"{name} has {said} deals or nodes or more"):
         build(game, memory=16 * GIB)

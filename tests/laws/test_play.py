@@ -9,22 +9,27 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Choice, Turn
+from overtrick.core import Choice, Enumerable, Turn
 from overtrick.play import duplicate, play, random_seating
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 
 GAMES = overtrick.names()
-FOR_TWO = [name for name in GAMES if overtrick.make(name).seats == 2]
+SMALL = [name for name in GAMES if isinstance(overtrick.make(name), Enumerable)]
 CALL, RAISE, FOLD, CHECK = range(4)  # leduc's actions
 
 
 @pytest.fixture(params=GAMES)
+def game(request):
+    return overtrick.make(request.param)
+
+
+@pytest.fixture(params=SMALL)
 def unrolled(request, whole):
     return whole(request.param)
 
 
-@pytest.fixture(params=FOR_TWO)
+@pytest.fixture(params=[name for name in SMALL if overtrick.make(name).seats == 2])
 def for_two(request, whole):
     return whole(request.param)
 
@@ -115,16 +120,14 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     assert (np.nonzero(tree.legal)[1][came_by] == batch.action[:-1][later]).all()
 
 
-def test_last_marks_the_final_decision_of_each_seat_of_each_game(unrolled, rng):
-    game, _ = unrolled
+def test_last_marks_the_final_decision_of_each_seat_of_each_game(game, rng):
     batch = play(game, [Uniform()] * game.seats, 300, rng).batch
     owner = batch.game * game.seats + batch.seat
     _, finals = np.unique(owner[::-1], return_index=True)
     assert np.array_equal(np.flatnonzero(batch.last), np.sort(len(owner) - 1 - finals))
 
 
-def test_the_rewards_of_a_seat_sum_to_its_payoff(unrolled, rng):
-    game, _ = unrolled
+def test_the_rewards_of_a_seat_sum_to_its_payoff(game, rng):
     played = play(game, [Uniform()] * game.seats, 300, rng)
     batch = played.batch
     owner = batch.game * game.seats + batch.seat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -13,8 +14,11 @@ from hypothesis.extra import numpy as hnp
 
 import overtrick
 from overtrick import games as registry
-from overtrick.core import Turn, take_turn
+from overtrick.core import Enumerable, Turn, take_turn
+from overtrick.games.poker.percentile import percentiles
+from overtrick.games.poker.scripted import ByStrength
 from overtrick.learners.networks import initial, stack
+from overtrick.play import play
 from overtrick.policies import (
     Crowd,
     Network,
@@ -36,31 +40,43 @@ DRAWS = 4_000
 def everyone():
     """Every policy that can sit in every game of the registry."""
     for name in overtrick.names():
-        for kind in (
-            "uniform",
-            "tabular",
-            "network",
-            *registry.scripted_players(overtrick.make(name)),
-        ):
+        game = overtrick.make(name)
+        tables = ["tabular"] if isinstance(game, Enumerable) else []
+        for kind in ("uniform", *tables, "network", *registry.scripted_players(game)):
             yield name, kind
 
 
+@pytest.fixture(scope="module")
+def asked(whole):
+    """asked(name): a game, and every decision that it can ask; of a large game, those of a few."""
+
+    @functools.cache
+    def of(name):
+        game = overtrick.make(name)
+        if isinstance(game, Enumerable):
+            return game, whole(name)[1].turn
+        batch = play(game, [Uniform()] * game.seats, 1_500, np.random.default_rng(13)).batch
+        return game, batch.turn()
+
+    return of
+
+
 @pytest.fixture(scope="module", params=everyone(), ids="-".join)
-def seated(request, whole):
-    """The kind of a policy, the policy, and every decision that its game can ask of it."""
+def seated(request, asked, whole):
+    """The kind of a policy, the policy, and decisions that its game can ask of it."""
     name, kind = request.param
-    game, tree = whole(name)
+    game, turn = asked(name)
     rng = np.random.default_rng(11)
-    features = game.features(tree.turn).shape[1]
+    features = game.features(turn).shape[1]
     if kind == "uniform":
         policy = Uniform()
     elif kind == "tabular":
-        policy = Tabular(cfr.solve(tree, 20))
+        policy = Tabular(cfr.solve(whole(name)[1], 20))
     elif kind == "network":
         policy = Network(game.features, initial((features, 16, game.actions), rng))
     else:
         policy = registry.scripted_players(game)[kind](game)
-    return kind, policy, tree.turn
+    return kind, policy, turn
 
 
 def some(turn, count=10):
@@ -109,44 +125,46 @@ def test_logp_is_the_logarithm_of_the_probability_of_the_action(seated, rng):
     assert np.array_equal(choice.logp, np.log(chosen))
 
 
-POKER = [name for name in overtrick.names() if registry.scripted_players(overtrick.make(name))]
+PLAYERS = {name: registry.scripted_players(overtrick.make(name)) for name in overtrick.names()}
+POKER = [name for name, players in PLAYERS.items() if players]
+BLUFFED = [name for name in POKER if "bluff" in PLAYERS[name]]
 
 
-def consequences(game, tree):
-    """What each action at each information set does, read from the betting table: (N, A) each.
+def consequences(game, turn):
+    """What each action in each row of a turn does, read from the betting table: (R, A) each.
 
-    facing (N, 1): another seat has more chips in the pot; free: it costs nothing and folds
+    facing (R, 1): another seat has more chips in the pot; free: it costs nothing and folds
     nothing; matches: it pays what is missing; raises; folds. One action may be a check in one
     place and a fold in another ("pass" in Kuhn).
     """
-    betting, node, seat = game.betting, tree.turn.seen[:, 5], tree.turn.seat
+    betting, node, seat = game.betting, turn.seen[:, -1], turn.seat
     after = betting.after[node]  # (N, A)
     own, own_after = betting.chips[node, seat][:, None], betting.chips[after, seat[:, None]]
     most = betting.chips[node].max(axis=1, keepdims=True)
     stays = betting.live[after, seat[:, None]]
     return {
         "facing": most > own,
-        "free": tree.legal & stays & (own_after == own),
-        "matches": tree.legal & stays & (own_after == most) & (most > own),
-        "raises": tree.legal & (own_after > most),
-        "folds": tree.legal & ~stays,
+        "free": turn.legal & stays & (own_after == own),
+        "matches": turn.legal & stays & (own_after == most) & (most > own),
+        "raises": turn.legal & (own_after > most),
+        "folds": turn.legal & ~stays,
     }
 
 
 @pytest.mark.parametrize("name", POKER)
-def test_a_caller_calls_a_bet_and_else_checks(whole, name):
-    game, tree = whole(name)
-    probs = registry.scripted_players(game)["call"](game).probs(tree.turn)
-    does = consequences(game, tree)
+def test_a_caller_calls_a_bet_and_else_checks(asked, name):
+    game, turn = asked(name)
+    probs = registry.scripted_players(game)["call"](game).probs(turn)
+    does = consequences(game, turn)
     assert np.array_equal(probs, np.where(does["facing"], does["matches"], does["free"]))
 
 
-@pytest.mark.parametrize("name", POKER)
+@pytest.mark.parametrize("name", BLUFFED)
 def test_a_bluffers_hand_says_what_it_does(whole, name):
     """Without bluffs. Strong: raise, else call. Medium: call or check. Weak: check or fold."""
     game, tree = whole(name)
     probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.turn)
-    does = consequences(game, tree)
+    does = consequences(game, tree.turn)
     hole, board = tree.turn.seen[:, 0, None], tree.turn.seen[:, 1, None]
     can_raise = does["raises"].any(axis=1, keepdims=True)
     medium = np.where(does["facing"], does["matches"], does["free"])
@@ -174,6 +192,38 @@ def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole)
     brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.turn)
     row = list(told).index("J after nothing")
     assert np.allclose(brave[row], [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "plays", "raises", "bluff"),
+    [("la", 0.8, 0.45, 0.0), ("ta", 0.4, 0.25, 0.1), ("lp", 0.8, 0.05, 0.0)],
+)
+def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays, raises, bluff):
+    """Among the strongest raise, else call. Of what else is played call or check. Or give up."""
+    game, turn = asked("holdem")
+    probs = registry.scripted_players(game)[kind](game).probs(turn)
+    does = consequences(game, turn)
+    strength = percentiles(turn.seen[:, :2], turn.seen[:, 2:7])[:, None]
+    can_raise = does["raises"].any(axis=1, keepdims=True)
+    medium = np.where(does["facing"], does["matches"], does["free"])
+    strong = np.where(can_raise, does["raises"], medium)
+    weak = np.where(does["facing"], does["folds"], does["free"])
+    rest = bluff * strong + (1 - bluff) * weak
+    played = np.where(strength >= 1 - plays, medium, rest)
+    assert np.allclose(probs, np.where(strength >= 1 - raises, strong, played), atol=1e-15)
+    assert set(turn.seen[:, -2]) == {0, 1, 2, 3}  # rounds
+    # random players do not choose what they hold
+    for share in (plays, raises):
+        within = (strength >= 1 - share).mean()
+        assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / (len(turn) / 3))
+
+
+def test_a_strangers_thresholds_are_parameters(asked):
+    game, turn = asked("holdem")
+    caller = registry.scripted_players(game)["call"](game).probs(turn)
+    assert np.array_equal(ByStrength(game, plays=1.0, raises=0.0).probs(turn), caller)
+    raiser = ByStrength(game, plays=1.0, raises=1.0).probs(turn)
+    assert np.array_equal(ByStrength(game, plays=0.0, raises=0.0, bluff=1.0).probs(turn), raiser)
 
 
 def test_scripted_players_look_at_ranks_and_never_at_suits(whole):

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from overtrick.core import CHANCE, END, Nodes, Refused, Turn
-from overtrick.games.poker.abstract import LIMIT_HOLDEM, abstract_holdem, paper_index
+from overtrick.games.poker.abstract import abstract_holdem, paper_index
 from overtrick.games.poker.betting import compile_rules
+from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as TEXTBOOK
 from overtrick.solvers import cfr, chains, tree, value, yardsticks
 
 FOLD, CALL, RAISE = range(3)
-SHORT = replace(LIMIT_HOLDEM, board=(0, 3), raises=(2, 4), caps=(1, 2), openers=(0, 1))
-THREE = replace(LIMIT_HOLDEM, board=(0, 3, 1), raises=(2, 2, 4), caps=(1, 1, 1), openers=(0, 1, 1))
+SHORT = replace(TEXTBOOK, board=(0, 3), raises=(2, 4), caps=(1, 2), openers=(0, 1))
+THREE = replace(TEXTBOOK, board=(0, 3, 1), raises=(2, 2, 4), caps=(1, 1, 1), openers=(0, 1, 1))
 
 
 def plausible(buckets=6):
@@ -185,7 +186,7 @@ def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
 
 
 def test_the_betting_is_heads_up_limit_holdem():
-    betting, game = compile_rules(LIMIT_HOLDEM), abstract_holdem(*plausible())
+    betting, game = compile_rules(TEXTBOOK), abstract_holdem(*plausible())
     acts, shown = game.seat >= 0, game.stake > 0
     assert [int((acts & (game.round == r)).sum()) for r in range(4)] == [8, 70, 630, 5670]
     assert (len(acts), int(shown.sum())) == (16_584, 7 * 9 * 9 * 9)

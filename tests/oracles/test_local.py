@@ -12,9 +12,11 @@ from overtrick import games as registry
 from overtrick.core import Redealable, Refused, take_turn
 from overtrick.games.poker import rules
 from overtrick.games.poker.game import Poker
+from overtrick.games.poker.small import SmallPoker
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 from overtrick.solvers.local import Responder, local_best_response, local_reply
+from overtrick.trainers.exact import best_response_to
 
 POKER = [
     *((name, {}) for name in ("kuhn", "one_card", "leduc", "leduc_textbook")),
@@ -168,6 +170,20 @@ def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy
     assert abs(bound.mean - best) < 4 * bound.standard_error
 
 
+@pytest.mark.parametrize(
+    ("stranger", "games", "particles"), [("la", 600, 60), ("ta", 300, 60), ("lp", 200, 40)]
+)
+def test_each_stranger_of_limit_holdem_loses_more_than_luck_explains(stranger, games, particles):
+    told = best_response_to("holdem", stranger, {"games": games, "particles": particles})
+    assert told["interval"][0] > 0
+    assert told["interval"][0] < told["mean"] < 2  # big blinds
+    assert abs(sum(told["values"]) / 2 - told["mean"]) < 1e-12
+    assert told["kind"] == "lower bound"
+    exact = best_response_to("kuhn", "call")
+    assert exact["kind"] == "exact"
+    assert exact.keys() <= told.keys()
+
+
 @pytest.mark.parametrize("particles", [1, 2])
 def test_poor_estimates_only_weaken_the_bound(whole, particles):
     """A single particle rarely explains what a scripted player did, and still wins fairly."""
@@ -190,7 +206,7 @@ def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(
         assert mean_of_seats(local_reply, tree, sigma, [sigma]) >= -1e-12
 
 
-class Witnessed(Poker):
+class Witnessed(SmallPoker):
     """Poker that notes what is done in the games that were started first: the real ones."""
 
     def __init__(self, its_rules, fold):
@@ -217,7 +233,7 @@ class Marked(Witnessed):
 
 def played_twice(kind, seat):
     """What is done and won with a seat's cards and luck the same, and the hidden cards not."""
-    true = Poker(rules.LEDUC_TEXTBOOK, fold=False).every_deal()[0]
+    true = SmallPoker(rules.LEDUC_TEXTBOOK, fold=False).every_deal()[0]
     order = np.lexsort((true[:, 1 - seat], true[:, 2], true[:, seat]))
     true = true[order].reshape(-1, 4, 3)  # the other seat has any of four cards
     false = true.copy()
@@ -284,20 +300,26 @@ def test_what_a_local_best_response_cannot_do_is_refused(rng):
             local_best_response(game, Uniform(), fallbacks, games, rng, particles)
 
 
-@pytest.mark.parametrize(("name", "options"), GAMES)
+@pytest.mark.parametrize(("name", "options"), [*GAMES, ("holdem", {})])
 def test_a_redealt_game_looks_the_same_to_the_seat(name, options, rng):
     game = overtrick.make(name, **options)
     assert isinstance(game, Redealable)
-    for turn, past in wander(game, game.deal(500, rng), Uniform(), rng):
-        state = game.start(game.redeal(turn, rng))
+    dealt, hidden = game.deal(500, rng), False
+    for turn, past in wander(game, dealt, Uniform(), rng):
+        again = game.redeal(turn, rng)
+        hidden |= (again != dealt[turn.game]).any()
+        state = game.start(again)
         for acted in past:
             again = game.turn(state)
             game.step(state, again, acted[turn.game][again.game, again.seat])
         again = game.turn(state)
         rows = np.flatnonzero(turn.seat[again.game] == again.seat)
         assert np.array_equal(again.game[rows], np.arange(len(turn)))
-        for fact in ("seen", "legal", "infoset"):
-            assert np.array_equal(getattr(again, fact)[rows], getattr(turn, fact)), fact
+        assert np.array_equal(again.seen[rows], turn.seen)
+        assert np.array_equal(again.legal[rows], turn.legal)
+        if game.infosets is not None:
+            assert np.array_equal(again.infoset[rows], turn.infoset)
+    assert hidden == (name != "brps")
 
 
 def views(tree):

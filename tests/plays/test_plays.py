@@ -55,8 +55,8 @@ def parse(text):
 
 
 def card(game, number):
-    """A card as it is written: its rank, or - where there is none."""
-    return game.rules.rank_names[number] if number >= 0 else "-"
+    """A card as it is written: its rank (and suit, where suits matter), or - for none."""
+    return game.card_name(number) or "-"
 
 
 def betting(game, node):
@@ -65,12 +65,21 @@ def betting(game, node):
 
 
 WORDS = {"hole": card, "board": card, "betting": betting}
-"""Facts that are written in words; all others are written as numbers."""
+"""Facts that are written in words, hole_1 like hole; all others are written as numbers."""
+
+
+def word(game, fact, value):
+    """One fact as it is written."""
+    say = WORDS.get(fact.partition("_")[0])
+    return f"{fact}={say(game, value) if say else value}"
 
 
 def replay(game, recorded):
     """Play a recorded game and compare everything that it says."""
-    cards = {card(game, c): c for c in range(len(game.rules.rank_names))} if recorded.deal else {}
+    cards = {}
+    if recorded.deal:
+        deck = game.rules.ranks * (1 if game.fold else game.rules.suits)
+        cards = {card(game, c): c for c in range(deck)}
     state = game.start(np.array([[cards[c] for c in recorded.deal]], np.int64))
     won = np.zeros(game.seats)
     lines = iter(recorded.decisions)
@@ -80,8 +89,7 @@ def replay(game, recorded):
             seat, facts, legal, action = next(lines)
             assert int(turn.seat[row]) == seat
             known = zip(game.facts, turn.seen[row].tolist(), strict=True)
-            told = [f"{f}={WORDS[f](game, v) if f in WORDS else v}" for f, v in known]
-            assert told == facts
+            assert [word(game, fact, value) for fact, value in known] == facts
             may = [game.action_names[a] for a in np.flatnonzero(turn.legal[row])]
             assert may == legal
             assert action in legal

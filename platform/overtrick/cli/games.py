@@ -53,16 +53,25 @@ def solve(
 def best_response(
     game: GameName,
     against: Annotated[str, typer.Option(help="A stranger, or the folder of a model.")],
+    games: Annotated[int | None, typer.Option(min=4, help="Of a lower bound: 2000.")] = None,
+    particles: Annotated[int | None, typer.Option(min=1, help="Of a lower bound: 100.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of a lower bound: 0.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The most that anyone can win against an opponent, exactly, in each seat."""
+    """The most that anyone can win against an opponent in each seat; exact if a tree fits.
+
+    Of a larger game (holdem) a lower bound: what a local best response wins in sampled games.
+    """
     from overtrick.trainers.exact import best_response_to
 
-    answer = best_response_to(game, against)
-    values = ", ".join(f"{v:.4f}" for v in answer["values"])
-    people.print(
-        f"{game} against {against}: {values} by seat, {answer['mean']:.4f} {answer['unit']}"
-    )
+    asked = {"games": games, "particles": particles, "seed": seed}
+    answer = best_response_to(game, against, {k: v for k, v in asked.items() if v is not None})
+    said = ", ".join(f"{v:.4f}" for v in answer["values"])
+    said += f" by seat, {answer['mean']:.4f} {answer['unit']}"
+    if answer["kind"] == "lower bound":
+        low, high = answer["interval"]
+        said = f"at least {said} (a lower bound, {low:.4f} to {high:.4f} with 95 %)"
+    people.print(f"{game} against {against}: {said}", soft_wrap=True)
     result(as_json, **answer)
 
 
@@ -105,7 +114,7 @@ def list_(as_json: Json = False) -> None:
             "name": name,
             "seats": game.seats,
             "actions": list(game.action_names),
-            "infosets": game.infosets,
+            "infosets": game.infosets,  # None: too many to number
             "unit": game.unit,
             "opponents": names(game),
         }

@@ -13,10 +13,12 @@ from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
 from overtrick.games.poker.bucketed import ABSTRACTION, AbstractHoldem
 from overtrick.games.poker.game import Poker
+from overtrick.games.poker.small import SmallPoker
 
 _GAMES: dict[str, Callable[..., Any]] = {
     "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
-    **{each.name: partial(Poker, each) for each in rules.ALL},
+    **{each.name: partial(SmallPoker, each) for each in rules.SMALL},
+    rules.LIMIT_HOLDEM.name: partial(Poker, rules.LIMIT_HOLDEM),
 }
 _JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}
 
@@ -66,4 +68,9 @@ def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:
     """The scripted players of a game, by name."""
-    return dict(scripted.STRANGERS) if isinstance(game, Poker) else {}
+    return scripted.players(game) if isinstance(game, Poker) else {}
+
+
+def simplest_players(game: Any) -> list[Mixed]:
+    """Players of a game who need no thought: how a local best response imagines to go on."""
+    return [scripted.Caller(game), scripted.Folder(game)] if isinstance(game, Poker) else []

@@ -35,6 +35,8 @@ class Bound:
 
     mean: float  # points a game
     standard_error: float  # of the mean
+    values: tuple[float, float]  # points a game in each seat
+    standard_errors: tuple[float, float]  # of the values
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -74,9 +76,16 @@ def local_best_response(
     for start, luck in zip(range(0, pairs, block), rng.spawn(-(-pairs // block)), strict=True):
         deals = np.repeat(game.deal(min(block, pairs - start), luck), 2, axis=0)
         points = responder.play(deals, np.arange(len(deals)) % 2, luck)
-        won.append(points.reshape(-1, 2).mean(axis=1))
-    each = np.concatenate(won)
-    return Bound(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(pairs))
+        won.append(points.reshape(-1, 2))
+    by_seat = np.concatenate(won)
+    each = by_seat.mean(axis=1)
+    zero, one = (by_seat.std(axis=0, ddof=1) / math.sqrt(pairs)).tolist()
+    return Bound(
+        mean=float(each.mean()),
+        standard_error=float(each.std(ddof=1)) / math.sqrt(pairs),
+        values=(float(by_seat[:, 0].mean()), float(by_seat[:, 1].mean())),
+        standard_errors=(zero, one),
+    )
 
 
 @dataclass(frozen=True)

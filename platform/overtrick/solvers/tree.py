@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 from numba import njit
 
-from overtrick.core import Array, Enumerable, Nodes, Refused, Unfolded
+from overtrick.core import Array, Enumerable, Game, Nodes, Refused, Unfolded
 from overtrick.solvers.unroll import unroll
 from overtrick.solvers.walk import Stages, Walk, stages, towards_root
 
@@ -95,22 +95,25 @@ class Tree(Nodes):
         return table
 
 
-def build(game: Enumerable | Unfolded, memory: int | None = None) -> Tree:
+def build(game: Game | Unfolded, memory: int | None = None) -> Tree:
     """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
 
     Raises Refused if it would not fit by `size`, where a game tells so before it is laid out; or
     if a seat forgets what it knew or did: the solvers need perfect recall.
     """
-    seats, actions = game.seats, game.actions
     budget = psutil.virtual_memory().available if memory is None else memory
-    if actions is None or (isinstance(game, Enumerable) and game.infosets is None):
-        raise Refused(f"{game.name} is too large for a tree")
-    a_node, a_set = size(1, 0, seats, actions), size(0, 1, seats, actions)
+    listed = isinstance(game, Enumerable) and game.infosets is not None
+    if game.actions is None or not (listed or isinstance(game, Unfolded)):
+        raise Refused(f"{game.name} is too large for a tree, which this needs")
+    a_node, a_set = (size(*one, game.seats, game.actions) for one in ((1, 0), (0, 1)))
 
     def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
         return nodes * a_node + infosets * a_set <= budget
 
-    return grow(game.nodes(fits) if isinstance(game, Unfolded) else unroll(game, fits), game.name)
+    if isinstance(game, Unfolded):
+        return grow(game.nodes(fits), game.name)
+    assert isinstance(game, Enumerable)
+    return grow(unroll(game, fits), game.name)
 
 
 def size(nodes: float, infosets: int, seats: int, actions: int) -> float:

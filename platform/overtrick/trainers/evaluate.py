@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from overtrick import games
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
-from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.core import Game, Mixed, Refused, Unfolded
 from overtrick.figures import payoff_name
 from overtrick.policies import Weights
 from overtrick.solvers import value
@@ -88,15 +88,14 @@ _cache: dict[str, Any] = {}
 def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
     """A game and its tree, kept by each process; None if it is no game that has one.
 
-    memory: bytes that the tree may take. Raises Refused if it would not fit.
+    memory: bytes that the tree may take. Raises Refused if it would not fit, or for a game that is
+    played but too large for a tree.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _cache:
         game = games.make(choice.name, **choice.options)
-        _cache[key] = (
-            game,
-            build(game, memory) if isinstance(game, (Enumerable, Unfolded)) else None,
-        )
+        tree = build(game, memory) if isinstance(game, (Game, Unfolded)) else None
+        _cache[key] = game, tree
     return _cache[key]
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from overtrick import config, games, model
-from overtrick.core import Array, Refused, nearest
+from overtrick.core import Array, Enumerable, Redealable, Refused, nearest
 from overtrick.games import openspiel
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS
 from overtrick.trainers.arena import Arena, arena_of
+from overtrick.trainers.bound import lower_bound
 from overtrick.trainers.solve import PLANS, SolveJob, closeness, solver_of, tree_bytes
 from overtrick.trainers.strangers import located, stranger
 
@@ -61,9 +62,16 @@ def solve_game(
     }
 
 
-def best_response_to(name: str, against: str) -> dict[str, Any]:
-    """Best-response values by seat; the keys of `overtrick best-response --json`."""
+def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
+    """Best-response values by seat; the keys of `overtrick best-response --json`.
+
+    A game too large for a tree gets a lower bound, its samples as asked: see lower_bound.
+    """
     game = games.make(name)
+    if isinstance(game, Redealable) and not isinstance(game, Enumerable):
+        return lower_bound(game, against, asked)
+    if asked:
+        raise Refused(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
     tree = build(game)
     opponent = stranger(located(against, game), game, tree)
     sigma = value.sigma_of(tree, [opponent] * tree.seats)
@@ -72,6 +80,7 @@ def best_response_to(name: str, against: str) -> dict[str, Any]:
         "game": name,
         "stranger": against,
         "unit": game.unit,
+        "kind": "exact",
         "values": values,
         "mean": sum(values) / len(values),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overtrick import games, model
-from overtrick.core import Enumerable, Mixed, Refused, nearest
+from overtrick.core import Enumerable, Game, Mixed, Refused, nearest
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import cfr, value
 from overtrick.solvers.tree import Tree
@@ -13,26 +13,29 @@ from overtrick.solvers.tree import Tree
 CFR_ITERATIONS = 10_000
 
 
-def names(game: Enumerable) -> list[str]:
-    """The strangers that a game knows."""
-    return ["random", *games.scripted_players(game), "cfr"]
+def names(game: Game) -> list[str]:
+    """The strangers that a game knows; cfr needs a tree."""
+    solved = ["cfr"] if isinstance(game, Enumerable) else []
+    return ["random", *games.scripted_players(game), *solved]
 
 
-def check(name: str, game: Enumerable, tree: Tree) -> None:
+def check(name: str, game: Game, tree: Tree | None) -> None:
     """Raise Refused if there is no such opponent, or if a model's probabilities are none."""
     if _is_model(name):
-        value.check_policy(tree, model.policy(Path(name), game), f"the model in {name}")
+        policy = model.policy(Path(name), game)
+        if tree is not None:
+            value.check_policy(tree, policy, f"the model in {name}")
     elif name not in names(game):
         here = located(name, game)
         near = here if _is_model(here) else nearest(name, names(game))
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
 
 
-def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
+def stranger(name: str, game: Game, tree: Tree | None) -> Mixed:
     """An opponent by its name, or a model by its folder. Raises Refused.
 
-    random: uniform over legal actions; cfr: average strategy of 10,000 iterations of CFR+; the
-    rest are the game's scripted players.
+    tree: None if the game has none. random: uniform over legal actions; cfr: average strategy of
+    10,000 iterations of CFR+; the rest are the game's scripted players.
     """
     check(name, game, tree)
     if _is_model(name):
@@ -40,11 +43,12 @@ def stranger(name: str, game: Enumerable, tree: Tree) -> Mixed:
     if name == "random":
         return Uniform()
     if name == "cfr":
+        assert tree is not None
         return Tabular(cfr.solve(tree, CFR_ITERATIONS))
     return games.scripted_players(game)[name](game)
 
 
-def located(name: str, game: Enumerable) -> str:
+def located(name: str, game: Game) -> str:
     """The name; with a slash if it is no stranger but a model in the folder where one stands."""
     if name not in names(game) and (Path(name) / model.CARD).is_file():
         return str(Path(name).absolute())

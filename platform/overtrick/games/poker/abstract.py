@@ -7,30 +7,11 @@ counter-strategies". Payoffs are in bets: a bet is 1 before the turn and 2 from 
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from overtrick.core import END, Array, Chains, Refused
-from overtrick.games.poker.betting import Betting, compile_rules
-from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS, Rules
-
-LIMIT_HOLDEM = Rules(
-    name="abstract_holdem",
-    ranks=13,
-    suits=4,
-    posts=(1, 2),  # the button is the small blind
-    board=(0, 3, 1, 1),
-    raises=(2, 2, 4, 4),
-    caps=(3, 4, 4, 4),  # the big blind is the first of four bets
-    openers=(0, 1, 1, 1),
-    actions=(("fold", (FOLD,)), ("call", (CHECK, CALL)), ("raise", (RAISE,))),
-    fold_when_free=False,
-    unit="bet",
-    chips_a_unit=2,
-    rank_names="23456789TJQKA",
-)
-"""Heads-up limit Texas hold'em; chips are half bets."""
+from overtrick.games.poker.betting import compile_rules
+from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, Rules
 
 SITUATION = ("round", "button", "own raises", "other's raises")
 """What the paper's strategies know besides the bucket: the columns of `situations`."""
@@ -38,7 +19,9 @@ SITUATION = ("round", "button", "own raises", "other's raises")
 ROUNDING = 1e-6  # by how much stored probabilities may miss a sum of 1
 
 
-def abstract_holdem(start: Array, moves: Array, win: Array, rules: Rules = LIMIT_HOLDEM) -> Chains:
+def abstract_holdem(
+    start: Array, moves: Array, win: Array, rules: Rules = LIMIT_HOLDEM_TEXTBOOK
+) -> Chains:
     """Abstract limit hold'em from an abstraction's tables; seat 0 has the button.
 
     start (K, K): probability of both seats' first buckets. moves: from each bucket to each of
@@ -49,7 +32,7 @@ def abstract_holdem(start: Array, moves: Array, win: Array, rules: Rules = LIMIT
     probabilities that do not sum to 1; what rounding leaves is made exact.
     """
     start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
-    betting = _betting(rules)
+    betting = compile_rules(rules)
     size, changes = win.shape[0] if win.ndim else 0, len(rules.caps) - 1
     shapes = ((changes, size, size), (changes, size, size, size, size))
     if win.shape != (size, size) or start.shape != (size, size):
@@ -83,14 +66,14 @@ def abstract_holdem(start: Array, moves: Array, win: Array, rules: Rules = LIMIT
     )
 
 
-def paper_index(rules: Rules = LIMIT_HOLDEM) -> tuple[Array, Array]:
+def paper_index(rules: Rules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
     """The paper's information index: what was bet in earlier rounds is forgotten.
 
     Returns (B,) int32 index of each public node, -1 at ends, and `situations`, an int32 row for
     each index: round, 1 if the seat has the button, its own raises in this round, the other's
     (the big blind is no raise). Indices are in the order of these rows.
     """
-    betting = _betting(rules)
+    betting = compile_rules(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)
     acts = np.flatnonzero(betting.seat >= 0)
     for node in acts:
@@ -106,11 +89,6 @@ def paper_index(rules: Rules = LIMIT_HOLDEM) -> tuple[Array, Array]:
     index = np.full(len(betting.seat), -1, np.int32)
     index[acts] = number.reshape(-1)
     return index, situations.astype(np.int32)
-
-
-@cache
-def _betting(rules: Rules) -> Betting:
-    return compile_rules(rules)
 
 
 def _exact(what: str, table: Array, sums: Array) -> Array:

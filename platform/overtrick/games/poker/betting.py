@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,29 +21,33 @@ class Betting:
     verb: Array  # (B, 4) int8 the action that means each of VERBS here, -1 where none does
     seat: Array  # (B,) int8 seat to act, -1 at an end
     round: Array  # (B,) int8 betting round, the last one at an end
+    raised: Array  # (B, rounds) int8 raises in each round so far
     chips: Array  # (B, S) int16 chips that each seat has in the pot
     live: Array  # (B, S) bool: this seat has not folded
     history: tuple[tuple[int, ...], ...]  # the actions that lead to each node
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """One public situation while the table is being built."""
 
     round: int
     seat: int
     pending: int  # live seats that must still act before the round closes
-    raised: int  # raises made this round
+    raised: tuple[int, ...]  # raises made in each round
     chips: tuple[int, ...]
     live: tuple[bool, ...]
     history: tuple[int, ...] = ()
 
 
+@cache
 def compile_rules(rules: Rules) -> Betting:
-    """The betting table of a game: every sequence of legal actions from the posts to an end."""
+    """The betting table of a game: every sequence of legal actions from the posts to an end.
+
+    All callers share one, since hold'em's takes a moment.
+    """
     seats = len(rules.posts)
     everyone = (True,) * seats
-    first = _Node(0, rules.openers[0], seats, 0, rules.posts, everyone)
+    first = _Node(0, rules.openers[0], seats, (0,) * len(rules.caps), rules.posts, everyone)
     nodes: list[_Node] = []
     after: list[list[int]] = []
     verbs: list[list[int]] = []
@@ -59,7 +65,7 @@ def compile_rules(rules: Rules) -> Betting:
                 for verb in allowed & set(meanings):
                     meant[VERBS.index(verb)] = action
                     child = _apply(rules, node, verb)
-                    row[action] = visit(replace(child, history=(*node.history, action)))
+                    row[action] = visit(child._replace(history=(*node.history, action)))
         return index
 
     visit(first)
@@ -70,6 +76,7 @@ def compile_rules(rules: Rules) -> Betting:
         verb=np.array(verbs, np.int8),
         seat=np.array([n.seat for n in nodes], np.int8),
         round=np.array([n.round for n in nodes], np.int8),
+        raised=np.array([n.raised for n in nodes], np.int8),
         chips=np.array([n.chips for n in nodes], np.int16),
         live=np.array([n.live for n in nodes], bool),
         history=tuple(n.history for n in nodes),
@@ -81,30 +88,31 @@ def _verbs(rules: Rules, node: _Node) -> set[str]:
     verbs = {CALL} if facing else {CHECK}
     if facing or rules.fold_when_free:
         verbs.add(FOLD)
-    if node.raised < rules.caps[node.round]:
+    if node.raised[node.round] < rules.caps[node.round]:
         verbs.add(RAISE)
     return verbs
 
 
 def _apply(rules: Rules, node: _Node, verb: str) -> _Node:
     chips, live = list(node.chips), list(node.live)
-    pending, raised = node.pending - 1, node.raised
+    pending, raised = node.pending - 1, list(node.raised)
     if verb == FOLD:
         live[node.seat] = False
     elif verb == CALL:
         chips[node.seat] = max(chips)
     elif verb == RAISE:
         chips[node.seat] = max(chips) + rules.raises[node.round]
-        pending, raised = sum(live) - 1, raised + 1
+        pending = sum(live) - 1
+        raised[node.round] += 1
     last_round = node.round == len(rules.caps) - 1
+    after = node._replace(raised=tuple(raised), chips=tuple(chips), live=tuple(live))
     if sum(live) == 1 or (pending == 0 and last_round):
-        return _Node(node.round, -1, 0, raised, tuple(chips), tuple(live))
+        return after._replace(seat=-1, pending=0)
     if pending == 0:
         opener = rules.openers[node.round + 1]
         seat = _live_from(live, node.seat + 1 if opener == CLOSER_LEFT else opener)
-        return _Node(node.round + 1, seat, sum(live), 0, tuple(chips), tuple(live))
-    seat = _live_from(live, node.seat + 1)
-    return _Node(node.round, seat, pending, raised, tuple(chips), tuple(live))
+        return after._replace(round=node.round + 1, seat=seat, pending=sum(live))
+    return after._replace(seat=_live_from(live, node.seat + 1), pending=pending)
 
 
 def _live_from(live: list[bool], seat: int) -> int:

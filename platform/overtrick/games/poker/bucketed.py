@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from overtrick.core import Array, Chains, Refused
-from overtrick.games.poker.abstract import LIMIT_HOLDEM, abstract_holdem, paper_index
+from overtrick.games.poker.abstract import abstract_holdem, paper_index
+from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
 ABSTRACTION = "abstractions/holdem-6.parquet"
 INDICES = ("paper", "public")
@@ -35,11 +36,11 @@ class AbstractHoldem:
     remembers all of it. joint: buckets move jointly, as cards do, or each for itself.
     """
 
-    name = LIMIT_HOLDEM.name
+    name = RULES.name
     seats = 2
-    unit = LIMIT_HOLDEM.unit
-    actions = len(LIMIT_HOLDEM.actions)
-    action_names = tuple(name for name, _ in LIMIT_HOLDEM.actions)
+    unit = RULES.unit
+    actions = len(RULES.actions)
+    action_names = tuple(name for name, _ in RULES.actions)
     infosets = None  # it depends on the abstraction
 
     def __init__(

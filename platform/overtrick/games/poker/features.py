@@ -1,6 +1,12 @@
 """Facts of a poker game as numbers for a network, documented index by index.
 
-Games with a board (leduc, leduc_textbook), F = 36, as RLCard's leduc-holdem:
+Games whose hands are the best five of their cards (holdem), F = 72, as RLCard's limit-holdem:
+
+    0..51   own cards and those turned on the board; 13 a suit (spades, hearts, diamonds, clubs),
+            in each suit the ace, 2, 3, ..., the king
+    52..71  raises so far, one-hot from 0 to 4 in each of the 4 rounds; 0 in a round not reached
+
+Other games with a board (leduc, leduc_textbook), F = 36, as RLCard's leduc-holdem:
 
     0..2    hole card, one-hot by rank (J, Q, K)
     3..5    board card, one-hot by rank; all zero before it is turned
@@ -18,12 +24,17 @@ from __future__ import annotations
 import numpy as np
 
 from overtrick.core import Array
+from overtrick.games.poker.betting import Betting
+from overtrick.games.poker.ranking import RANKS, SUITS
 from overtrick.games.poker.rules import Rules
 
 CHIPS = 15
+CARDS = np.arange(RANKS * SUITS)
+PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
+"""(52,) the index of each card: suits are c d h s and ranks 2 to A in its number."""
 
 
-def encode(rules: Rules, nodes: int, ranked: Array) -> Array:
+def by_rank(rules: Rules, nodes: int, ranked: Array) -> Array:
     """(R, F) float32 features of (R, K) facts, cards as ranks; nodes is B of the betting table."""
     rows = np.arange(len(ranked))
     hole, board, own, other, _, node = ranked.T
@@ -38,4 +49,15 @@ def encode(rules: Rules, nodes: int, ranked: Array) -> Array:
         out[rows, 2 * ranks + own] = 1
         out[rows, 2 * ranks + CHIPS + other] = 1
     out[rows, hole] = 1
+    return out
+
+
+def by_card(rules: Rules, betting: Betting, seen: Array) -> Array:
+    """(R, F) float32 features of (R, K) facts, suits told apart."""
+    rows, counts = np.arange(len(seen)), np.cumsum([0] + [cap + 1 for cap in rules.caps])
+    cards = seen[:, : rules.hole + sum(rules.board)]
+    cards = np.where(cards < 0, cards[:, :1], cards)  # not turned yet: an own card once more
+    out = np.zeros((len(seen), len(PLACE) + counts[-1]), np.float32)
+    out[rows[:, None], PLACE[cards]] = 1
+    out[rows[:, None], len(PLACE) + counts[:-1] + betting.raised[seen[:, -1]]] = 1
     return out

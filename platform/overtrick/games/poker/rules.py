@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from overtrick.core import Refused
+from overtrick.games.poker.ranking import MOST, RANKS, SUITS
+
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one
 
@@ -26,6 +29,28 @@ class Rules:
     unit: str  # of one point of payoff
     chips_a_unit: int
     rank_names: Sequence[str]  # one a rank, lowest first
+    suit_names: Sequence[str] = "1234"  # one a suit, where suits are told apart
+    hole: int = 1  # cards that each seat is dealt for itself
+
+    def __post_init__(self) -> None:
+        if not self.best_five and (self.hole != 1 or sum(self.board) > 1):
+            raise Refused(
+                f"{self.name}: a hand is a hole card and at most 1 of the board, or 5 to 7"
+            )
+        if self.best_five and (self.ranks, self.suits) != (RANKS, SUITS):
+            raise Refused(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
+        if self.ranks * self.suits < self.cards:
+            raise Refused(f"{self.name}: {self.ranks} ranks are too few for {self.cards} cards")
+
+    @property
+    def cards(self) -> int:
+        """C, the cards that a whole game takes."""
+        return len(self.posts) * self.hole + sum(self.board)
+
+    @property
+    def best_five(self) -> bool:
+        """Is a hand the best five of its cards, so that suits matter?"""
+        return 5 <= self.hole + sum(self.board) <= MOST
 
 
 LEDUC = Rules(
@@ -99,4 +124,35 @@ ONE_CARD = Rules(
 )
 """Koller and Pfeffer 1997, "Representations and solutions for game-theoretic problems"."""
 
-ALL = (KUHN, KUHN_THREE, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)
+LIMIT_HOLDEM = Rules(
+    name="holdem",
+    ranks=13,
+    suits=4,
+    posts=(1, 2),
+    board=(0, 3, 1, 1),
+    raises=(2, 2, 4, 4),
+    caps=(4, 4, 4, 4),
+    openers=(0, *(CLOSER_LEFT,) * 3),
+    actions=LEDUC.actions,
+    fold_when_free=True,
+    unit="big blind",
+    chips_a_unit=2,
+    rank_names="23456789TJQKA",
+    suit_names="cdhs",
+    hole=2,
+)
+"""Heads-up limit hold'em in the benchmark dialect (RLCard's limit-holdem)."""
+
+LIMIT_HOLDEM_TEXTBOOK = replace(
+    LIMIT_HOLDEM,
+    name="abstract_holdem",
+    caps=(3, 4, 4, 4),  # the big blind is the first of four bets
+    openers=(0, 1, 1, 1),  # the button is the small blind
+    actions=LEDUC_TEXTBOOK.actions,
+    fold_when_free=False,
+    unit="bet",
+)
+"""Heads-up limit Texas hold'em as it is played; chips are half bets."""
+
+SMALL = (KUHN, KUHN_THREE, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)
+"""The games of which every deal can be listed."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from overtrick.core import Array, Turn
+from overtrick.core import Array, Mixed, Turn
 from overtrick.games.poker.game import Poker
+from overtrick.games.poker.percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
 from overtrick.policies import Memoryless
 
@@ -33,6 +35,13 @@ class Caller(Scripted):
         return self.wish(turn, CALL, CHECK)
 
 
+class Folder(Scripted):
+    """Never puts a chip into the pot of its own will."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.wish(turn, CHECK, FOLD)
+
+
 class Bluffer(Scripted):
     """Plays by strength, and plays the weakest hand as a strong one now and then.
 
@@ -54,4 +63,40 @@ class Bluffer(Scripted):
         return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
 
 
-STRANGERS: dict[str, Callable[[Poker], Memoryless]] = {"call": Caller, "bluff": Bluffer}
+class ByStrength(Scripted):
+    """Plays hold'em by how strong its holding is among all that the board allows.
+
+    The share `raises` (0 to 1) of the strongest is raised, at the cap called; what else is in the
+    share `plays` calls or checks; the rest checks or folds. At each decision the rest is played
+    as one of the strongest with probability `bluff`. Strength is the exact percentile of the
+    chance to win against a uniform hand: see percentile.py.
+    """
+
+    def __init__(self, game: Poker, plays: float, raises: float, bluff: float = 0.0) -> None:
+        super().__init__(game)
+        self.plays = plays
+        self.raises = raises
+        self.bluff = bluff
+
+    def probs(self, turn: Turn) -> Array:
+        hole = self.game.rules.hole
+        strength = percentiles(turn.seen[:, :hole], turn.seen[:, hole:-4])[:, None]
+        strong = self.wish(turn, RAISE, CALL, CHECK)
+        medium = self.wish(turn, CALL, CHECK)
+        rest = self.bluff * strong + (1 - self.bluff) * self.wish(turn, CHECK, FOLD)
+        played = np.where(strength >= 1 - self.plays, medium, rest)
+        return np.where(strength >= 1 - self.raises, strong, played)
+
+
+ONE_CARD: dict[str, Callable[[Poker], Mixed]] = {"call": Caller, "bluff": Bluffer}
+HOLDEM: dict[str, Callable[[Poker], Mixed]] = {
+    "call": Caller,
+    "la": partial(ByStrength, plays=0.8, raises=0.45),  # loose-aggressive
+    "ta": partial(ByStrength, plays=0.4, raises=0.25, bluff=0.1),  # tight-aggressive
+    "lp": partial(ByStrength, plays=0.8, raises=0.05),  # loose-passive
+}
+
+
+def players(game: Poker) -> dict[str, Callable[[Poker], Mixed]]:
+    """The scripted players of a game, by name."""
+    return dict(HOLDEM if game.rules.best_five else ONE_CARD)

@@ -1,0 +1,10 @@
+"""Games a second of random limit hold'em, against RLCard's environment."""
+
+from __future__ import annotations
+
+from tests.bench.measure import Result
+from tests.bench.random_play import beside_rlcard
+
+
+def run() -> Result:
+    return beside_rlcard("holdem_play", "holdem", "limit-holdem", goal=100)

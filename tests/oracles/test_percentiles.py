@@ -1,0 +1,163 @@
+"""How strong holdings of hold'em are: counted out, beside published odds, and kept in a file."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from overtrick.games.poker import equity, percentile
+from overtrick.games.poker.percentile import percentiles
+from overtrick.games.poker.ranking import strength
+
+DECK = 52
+PAIRS = np.array([(a, b) for a in range(DECK) for b in range(a)])  # in the order of PAIR
+AGAINST_RANDOM = {
+    "AA": 0.8520371, "KK": 0.8239568, "QQ": 0.7992516, "JJ": 0.7746947, "TT": 0.7501178,
+    "99": 0.7205725, "88": 0.6916304, "AKs": 0.6704463, "77": 0.6623602, "A5o": 0.5769653,
+    "A6o": 0.5768245, "Q9s": 0.5766432, "T8s": 0.5233437, "K4o": 0.5232747, "J7s": 0.5232478,
+    "85o": 0.4142753, "64s": 0.4133332,
+}  # fmt: skip
+"""Exactly what hands win against a random one, a tie as half; jazbo.com/poker/huholdem.html."""
+
+
+def cards(text):
+    return ["23456789TJQKA".index(card[0]) * 4 + "cdhs".index(card[1]) for card in text.split()]
+
+
+def on(board):
+    """All holdings (n, 2) that a board allows, and the board with -1 for what is not up (n, 5)."""
+    free = PAIRS[~np.isin(PAIRS, board).any(axis=1)]
+    return free, np.tile(np.array([*board, *[-1] * (5 - len(board))]), (len(free), 1))
+
+
+def shares(worth):
+    """(n,) the percentile of each of (n,) numbers among them all."""
+    lower = (worth[None, :] < worth[:, None]).sum(axis=1)
+    equal = (worth[None, :] == worth[:, None]).sum(axis=1)
+    return (lower + equal / 2) / len(worth)
+
+
+def won(board):
+    """(n,) 2 for each other hand that a holding beats on a whole board, 1 for each it ties."""
+    free, whole = on(board)
+    worth = strength(np.hstack([free, whole]))
+    meets = (free[:, None, :, None] != free[None, :, None, :]).all(axis=(2, 3))
+    return (((worth[:, None] > worth) * 2 + (worth[:, None] == worth)) * meets).sum(axis=1)
+
+
+def won_in_the_end(board):
+    """(n,) the same, added up over all ways to complete a board."""
+    free, _ = on(board)
+    total, one = np.zeros(len(PAIRS), np.int64), np.empty(len(PAIRS), np.int64)
+    rest = np.setdiff1d(np.arange(DECK), board)
+    for more in itertools.combinations(rest.tolist(), 5 - len(board)):
+        equity.river_equities(np.array([*board, *more]), one)
+        total += np.maximum(one, 0)
+    return total[equity.PAIR[free[:, 0], free[:, 1]]]
+
+
+RIVERS = ["As Ks Qs Js Ts", "2c 2d 2h 2s 3c", "Ah 7d 7c 4s 2h", "9h 8h 7h 2c 3d", "Kc Qd 9h 6s 3c"]
+
+
+@pytest.mark.parametrize("board", RIVERS)
+def test_on_the_river_every_hand_is_compared_with_every_other(board):
+    board = cards(board)
+    found = np.empty(len(PAIRS), np.int64)
+    equity.river_equities(np.array(board), found)
+    free, _ = on(board)
+    wanted = won(board)
+    assert np.array_equal(found[equity.PAIR[free[:, 0], free[:, 1]]], wanted)
+    assert (found >= 0).sum() == len(free)
+    assert wanted.sum() == 990 * len(free)  # what one wins the other loses
+    assert np.abs(percentiles(*on(board)) - shares(wanted)).max() < 1e-12
+
+
+EARLIER = ["Ah 7d 7c 4s", "9h 8h 7h 2h", "Kc Qc 9h 6h", "2c 2d 2h 2s", "7s 7h 2c", "Qh Jh Ts"]
+
+
+@pytest.mark.parametrize("board", EARLIER)
+def test_before_the_river_every_way_to_complete_the_board_counts(board):
+    board = cards(board)
+    assert np.abs(percentiles(*on(board)) - shares(won_in_the_end(board))).max() < 1e-12
+
+
+def test_boards_without_suit_names_are_as_many_as_is_known():
+    for size, known, total in [(3, 1755, 22_100), (4, 16_432, 270_725), (5, 134_459, 2_598_960)]:
+        found = equity.boards(size)
+        assert len(found.key) == known
+        assert found.weight.sum() == total
+
+
+def test_hole_cards_stand_in_the_order_of_their_published_odds():
+    free, board = on([])
+    strong = percentiles(free, board)
+    ranks, suits = np.sort(free // 4, axis=1)[:, ::-1], free % 4
+    names = {}
+    for (high, low), same, each in zip(ranks, suits[:, 0] == suits[:, 1], strong, strict=True):
+        kind = "" if high == low else "s" if same else "o"
+        name = "23456789TJQKA"[high] + "23456789TJQKA"[low] + kind
+        assert names.setdefault(name, each) == each
+    assert len(names) == 169
+    in_order = sorted(AGAINST_RANDOM, key=AGAINST_RANDOM.__getitem__)
+    assert sorted(AGAINST_RANDOM, key=names.__getitem__) == in_order
+    assert min(names, key=names.__getitem__) == "32o"
+    assert abs(names["AA"] - (1 - 3 / 1326)) < 1e-12  # six of 1,326, and itself in the middle
+    assert abs(strong.mean() - 0.5) < 1e-12
+
+
+@pytest.mark.parametrize("up", [0, 3, 4, 5])
+def test_neither_names_of_suits_nor_the_order_of_cards_matter(up, rng):
+    dealt = np.argsort(rng.random((300, DECK)), axis=1)[:, :7]
+    names = np.argsort(rng.random((300, 4)), axis=1)
+    renamed = dealt // 4 * 4 + np.take_along_axis(names, dealt % 4, axis=1)
+    renamed[:, :2], renamed[:, 2 : 2 + up] = renamed[:, 1::-1], renamed[:, 1 + up : 1 : -1]
+    for each in (dealt, renamed):
+        each[:, 2 + up :] = -1
+    one, two = (percentiles(each[:, :2], each[:, 2:]) for each in (dealt, renamed))
+    assert np.array_equal(one, two)
+
+
+def test_boards_of_all_rounds_may_be_mixed(rng):
+    dealt = np.argsort(rng.random((400, DECK)), axis=1)[:, :7].astype(np.int16)
+    up = rng.choice([0, 3, 4, 5], size=400)
+    dealt[:, 2:][np.arange(5) >= up[:, None]] = -1
+    together = percentiles(dealt[:, :2], dealt[:, 2:])
+    alone = [percentiles(row[None, :2], row[None, 2:])[0] for row in dealt]
+    assert np.array_equal(together, alone)
+    assert percentiles(dealt[:0, :2], dealt[:0, 2:]).shape == (0,)
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """An empty cache in tmp_path/own, and a list that grows when a table is built."""
+    built, size = [], len(percentile.table().rank)
+    monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "own"))
+
+    def build():
+        built.append(1)
+        return np.full((size, len(PAIRS)), 7, np.uint16)
+
+    monkeypatch.setattr(percentile, "_built", build)
+    yield built
+    percentile.table.cache_clear()
+
+
+def test_the_table_is_built_once_and_kept(counted, tmp_path):
+    for _ in range(3):
+        percentile.table.cache_clear()
+        assert (percentile.table().rank == 7).all()
+    assert len(counted) == 1
+    (kept,) = (tmp_path / "own").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-7])  # half a file is no table
+    percentile.table.cache_clear()
+    assert (percentile.table().rank == 7).all()
+    assert len(counted) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
+    (tmp_path / "own").write_text("no folder")
+    percentile.table.cache_clear()
+    assert (percentile.table().rank == 7).all()
+    assert len(counted) == 1
