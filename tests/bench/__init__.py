@@ -15,6 +15,7 @@ NAMES = (
     "search_rate",
     "holdem_play",
     "holdem_categories",
+    "coevolve_brps",
     "ray_overhead",
     "demo_memory",
 )
