@@ -230,20 +230,26 @@ def parallel(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Parallel coordinates of a sweep, best row first: a line a trial, to its score."""
     figure, (axis,) = _panels(1)
     keys = [key for key in rows[0] if key not in ("trial", "score")]
-    scores = np.array([row["score"] for row in rows])
-    heights = (scores - scores.min()) / (np.ptp(scores) or 1.0)
+    ladders = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
+    for place, ladder in enumerate(ladders):
+        for height, value in zip(_rungs(ladder), ladder, strict=True):
+            axis.text(place, height, f" {value}", fontsize=7)
+    heights = _rungs(rows)[::-1]
     for row, height in zip(rows[::-1], heights[::-1], strict=True):  # the best on top
-        line = []
-        for place, key in enumerate(keys):
-            values = sorted({str(other[key]) for other in rows}, key=_by_size)
-            line.append(values.index(str(row[key])) / max(1, len(values) - 1))
-            axis.text(place, line[-1], f" {row[key]}", fontsize=7)
+        line = [
+            _rungs(ladder)[ladder.index(str(row[key]))]
+            for key, ladder in zip(keys, ladders, strict=True)
+        ]
         axis.plot([*line, height], color=mpl.colormaps["viridis"](height))
-    for row, height in ((rows[0], heights[0]), (rows[-1], heights[-1])):
         axis.text(len(keys), height, f" {row['score']:.3g}", fontsize=7)
-    axis.set_xticks(range(len(keys) + 1), [*keys, "score"])
+    axis.set_xticks(range(len(keys) + 1), [*keys, "score, by rank"])
     axis.set(yticks=[])
     return figure
+
+
+def _rungs(things: Sequence[Any]) -> Array:
+    """Heights from 0 to 1, one a thing."""
+    return np.linspace(0, 1, len(things)) if len(things) > 1 else np.ones(1)
 
 
 def _by_size(value: str) -> tuple[float, str]:
