@@ -83,8 +83,11 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     crowded.close()
 
 
-def test_second_order_and_exact_values_do_not_depend_on_workers_either(local_ray: None) -> None:
-    plan = {**TINY["meta"], "values": "exact", "second_order": True, "inner_steps": 2}
+@pytest.mark.parametrize("exact", [{"values": "exact", "second_order": True}, {"credit": "aivat"}])
+def test_what_uses_the_tree_does_not_depend_on_workers_either(
+    exact: dict[str, Any], local_ray: None
+) -> None:
+    plan = {**TINY["meta"], **exact, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}
     assert_same(outcome(LocalCrew(), changes), outcome(RayCrew(2), changes))
 

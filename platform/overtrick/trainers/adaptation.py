@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from overtrick.learners.returns import (
     discounted,
     less_others_mean,
     of_games,
+    padded,
 )
 from overtrick.play import play, random_seating
 from overtrick.policies import (
@@ -29,8 +31,11 @@ from overtrick.policies import (
     pad_slots,
     tensors,
 )
-from overtrick.solvers import value
+from overtrick.solvers import aivat, value
 from overtrick.solvers.tree import Tree
+
+Credit = Literal["critic", "aivat"]
+"""How a sampled decision is credited: return less baselines; or without luck, on the tree."""
 
 PRIOR_GAMES = 3.0
 """Games at an information set after which a sample knows the baseline better than the critic."""
@@ -85,6 +90,38 @@ def meet(
     return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))
 
 
+def meet_on_tree(
+    game: Enumerable, tree: Tree, params: Weights, opponents: Array, games: int, rng: Generator
+) -> Met:
+    """The same on the tree, with credit by AIVAT: one row an information set, no critic.
+
+    opponents (M, N, A) are the strategies that the learners meet. That they would play
+    uniformly is the guess by which luck is told.
+    """
+    sigma = strategies(game, tree, params)
+    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
+    returns, payoff = np.zeros(weight.shape), np.zeros(len(sigma))
+    for m, (mine, theirs, luck) in enumerate(
+        zip(sigma, opponents, rng.spawn(len(sigma)), strict=True)
+    ):
+        first = luck.binomial(games, 0.5)  # games in seat 0
+        for seat, count in enumerate((first, games - first)):
+            own = (tree.turn.seat == seat)[:, None]
+            real, guess = np.where(own, mine, theirs), np.where(own, mine, tree.uniform())
+            met = aivat.rollouts(tree, real, guess, seat, count, luck)
+            weight[m] += met.visits / games
+            credit[m] += met.credit / games
+            returns[m] += met.returns / games
+            payoff[m] += met.payoff / games
+    member, row = np.nonzero(weight)
+    features, come = game.features(tree.turn)[row], weight[member, row]
+    sample = padded(
+        features, tree.legal[row], _logp(tree, sigma)[member, row], credit[member, row], come,
+        member, len(sigma),
+    )  # fmt: skip
+    return Met(sample, features, returns[member, row] / come, payoff)
+
+
 def adapt(params: Weights, sample: Sample, step: float) -> Weights:
     """One inner step of each member on its own sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
@@ -136,17 +173,21 @@ def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array
             come, advantage = value.gradient(tree, np.where(own, mine, theirs), seat)
             weight[m] += come / 2
             credit[m] += come[:, None] / 2 * mine * advantage
-    with np.errstate(divide="ignore"):
-        logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
-    legal = np.broadcast_to(tree.legal, sigma.shape)
     features = game.features(tree.turn)
     return Sample(
         np.repeat(features[None], len(sigma), axis=0),
-        legal.copy(),
-        np.where(legal, logp, -np.inf).astype(np.float32),
+        np.broadcast_to(tree.legal, sigma.shape).copy(),
+        _logp(tree, sigma),
         credit.astype(np.float32),
         weight.astype(np.float32),
     )
+
+
+def _logp(tree: Tree, sigma: Array) -> Array:
+    """Log-probabilities of strategies (M, N, A), float32; -inf if illegal."""
+    with np.errstate(divide="ignore"):
+        logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
+    return np.where(tree.legal, logp, -np.inf).astype(np.float32)
 
 
 def adapted_payoffs(
@@ -160,6 +201,7 @@ def adapted_payoffs(
     step: float,
     games: int,
     gamma: float,
+    credit: Credit,
     rng: Generator,
 ) -> Array:
     """(draws, steps + 1) exact points a game before and after each step of adaptation.
@@ -174,7 +216,11 @@ def adapted_payoffs(
         payoffs[:, k] = [exact_payoff(tree, mine, theirs) for mine in sigma]
         if k < steps:
             (step_rng,) = rng.spawn(1)
-            met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng, merge=True)
+            if credit == "aivat":
+                them = np.broadcast_to(theirs, sigma.shape)
+                met = meet_on_tree(game, tree, params, them, games, step_rng)
+            else:
+                met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng, merge=True)
             params = adapt(params, met.sample, step)
     return payoffs
 

@@ -15,7 +15,7 @@ from overtrick.figures import payoff_name
 from overtrick.policies import Weights
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree, build
-from overtrick.trainers.adaptation import adapted_payoffs, best_response_payoff
+from overtrick.trainers.adaptation import Credit, adapted_payoffs, best_response_payoff
 from overtrick.trainers.strangers import label, stranger
 from overtrick.workers import Crew
 
@@ -55,20 +55,32 @@ def evaluate(
     critic: Weights,
     how: Evaluate,
     gamma: float,
+    credit: Credit,
     crew: Crew,
     rng: Generator,
 ) -> list[Row]:
     """One row for each stranger; values are exact, only the adaptation games are sampled."""
-    common = (choice, theta, critic, how, gamma)
+    common = (choice, theta, critic, how, gamma, credit)
     return crew.map(_row, common, [(name,) for name in how.strangers], rng)
 
 
 def _row(rng: Generator, common: Any, name: str) -> Row:
-    choice, theta, critic, how, gamma = common
+    choice, theta, critic, how, gamma, credit = common
     game, tree = game_and_tree(choice)
     opponent = opponent_of(choice, name)
     payoffs = adapted_payoffs(
-        game, tree, theta, critic, opponent, how.draws, how.steps, how.step, how.games, gamma, rng
+        game,
+        tree,
+        theta,
+        critic,
+        opponent,
+        how.draws,
+        how.steps,
+        how.step,
+        how.games,
+        gamma,
+        credit,
+        rng,
     )
     best = best_response_payoff(tree, value.sigma_of(tree, [opponent] * tree.seats))
     means = payoffs.mean(axis=0)

@@ -19,9 +19,11 @@ from overtrick.learners.returns import Sample, Tensors, join
 from overtrick.policies import Crowd, Weights
 from overtrick.trainers import strangers
 from overtrick.trainers.adaptation import (
+    Credit,
     adapt,
     exact_sample,
     meet,
+    meet_on_tree,
     strategies,
     visits,
 )
@@ -57,6 +59,12 @@ class Meta(Section):
     critic_rate: Positive = Field(default=0.001, description="Adam's rate of the baseline")
     tasks: Count = Field(default=10, description="opponents that are met each iteration")
     games: Count = Field(default=200, description="games against an opponent before each step")
+    credit: Credit = Field(
+        default="critic",
+        description="of a sampled decision, at test too: return less the baseline of a critic and "
+        "of the other games; or aivat: without the luck of cards and of own draws, which the tree "
+        "tells from all cards of a finished game",
+    )
     values: Literal["sampled", "exact"] = Field(
         default="sampled",
         description="outer objective from sampled games, or exact on the tree; the inner steps "
@@ -214,7 +222,8 @@ def check(job: MetaJob) -> None:
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How well a model of this job adapts to the job's strangers."""
     theta, critic = unprefixed("policy", weights), unprefixed("critic", weights)
-    return evaluate(job.game, theta, critic, job.evaluate, job.meta.discount, crew, rng)
+    plan = job.meta
+    return evaluate(job.game, theta, critic, job.evaluate, plan.discount, plan.credit, crew, rng)
 
 
 def _adapt_to(
@@ -225,18 +234,21 @@ def _adapt_to(
     game, tree = game_and_tree(choice)
     members = len(opponents["w0"])
     params = repeat(theta, members)
-    crowd = Crowd(game.features, opponents)
+    crowd, theirs = Crowd(game.features, opponents), strategies(game, tree, opponents)
     samples, features, returns, payoffs = [], [], [], []
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
         if outer and plan.values == "exact":
-            theirs = strategies(game, tree, opponents)
             samples.append(exact_sample(game, tree, params, theirs))
             break
-        lam = plan.gae if outer else 1.0
-        met = meet(
-            game, params, critic, crowd, plan.games, plan.discount, lam, step_rng, merge=not outer
-        )
+        if plan.credit == "aivat":
+            met = meet_on_tree(game, tree, params, theirs, plan.games, step_rng)
+        else:
+            lam = plan.gae if outer else 1.0
+            met = meet(
+                game, params, critic, crowd, plan.games, plan.discount, lam, step_rng,
+                merge=not outer,
+            )  # fmt: skip
         samples.append(met.sample)
         features.append(met.features)
         returns.append(met.returns)

@@ -1,0 +1,90 @@
+"""Credit without luck: right on average whatever is guessed, and far less noisy than returns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick.solvers import aivat, value
+
+
+def slope(tree, sigma, seat):
+    """(N, A) what credit must be on average, exactly."""
+    come, advantage = value.gradient(tree, sigma, seat)
+    return come[:, None] * sigma * advantage
+
+
+def centred(credit, sigma):
+    """What a policy gradient keeps of credit: a baseline times the policy adds nothing to it."""
+    return credit - sigma * credit.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["kuhn", "leduc"])
+@pytest.mark.parametrize("seat", [0, 1])
+def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
+    whole, rng, some_strategies, name, seat
+):
+    _, tree = whole(name)
+    _, sigma, other = some_strategies(tree, rng, 2)
+    own = (tree.turn.seat == seat)[:, None]
+    for guess in (sigma, np.where(own, sigma, other), np.where(own, sigma, tree.uniform())):
+        met = [aivat.rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
+        each = np.stack([centred(m.credit / 400, sigma) for m in met])
+        error = each.std(axis=0) / np.sqrt(len(each))
+        off = np.abs(each.mean(axis=0) - slope(tree, sigma, seat))
+        assert (off < 5 * error + 1e-3).all()
+        payoff = np.array([m.payoff / 400 for m in met])
+        limit = 5 * payoff.std() / np.sqrt(len(payoff))
+        assert abs(payoff.mean() - value.expected(tree, sigma)[seat]) < limit
+
+
+def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
+    _, tree = whole("kuhn")
+    _, sigma = some_strategies(tree, rng, 1)
+    met = aivat.rollouts(tree, sigma, sigma, 0, 100_000, rng)
+    reach = value.reach(tree, sigma)
+    acts = np.flatnonzero(tree.seat == 0)
+    come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
+    assert np.abs(met.visits / 100_000 - come).max() < 0.01
+    first = (tree.stage == 0) & (tree.turn.seat == 0)
+    assert met.returns[first].sum() == pytest.approx(met.payoff)
+    others = tree.turn.seat == 1
+    assert not met.visits[others].any()
+    assert not met.credit[others].any()
+
+
+def test_half_of_the_noise_of_returns_is_luck(whole, rng):
+    """200 games of Leduc against a caller, who is guessed to play uniformly."""
+    game, tree = whole("leduc")
+    call = game.action_names.index("call")
+    caller = np.where(tree.legal[:, [call]], np.arange(tree.legal.shape[1]) == call, 0.0)
+    caller = np.where(caller.any(axis=1, keepdims=True), caller, tree.uniform())
+    own = (tree.turn.seat == 0)[:, None]
+    sigma, guess = np.where(own, tree.uniform(), caller), tree.uniform()
+    right = slope(tree, sigma, 0)
+    with_luck, without = [], []
+    for luck in rng.spawn(60):
+        met = aivat.rollouts(tree, sigma, guess, 0, 200, luck)
+        without.append(((centred(met.credit / 200, sigma) - right) ** 2).sum())
+        plain = _credit_of_returns(tree, sigma, 200, luck)
+        with_luck.append(((centred(plain, sigma) - right) ** 2).sum())
+    assert np.mean(without) < 0.6 * np.mean(with_luck)
+
+
+def _credit_of_returns(tree, sigma, games, rng):
+    """(N, A) points won after each decision of seat 0, a game: the plain policy gradient."""
+    probability = value.edge_probability(tree, sigma)
+    credit = np.zeros(sigma.shape)
+    for _ in range(games):
+        node, path = 0, []
+        while tree.children[node]:
+            below = np.arange(tree.first[node], tree.first[node] + tree.children[node])
+            child = rng.choice(below, p=probability[below] / probability[below].sum())
+            path.append((node, child))
+            node = child
+        won = 0.0
+        for above, child in reversed(path):
+            won += tree.gain[child, 0]
+            if tree.seat[above] == 0:
+                credit[tree.infoset[above], tree.edge[child]] += won / games
+    return credit
