@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -111,12 +112,11 @@ class Job(Section):
     @field_validator("game")
     @classmethod
     def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
-        games.make(choice.name, **choice.options)
         return GameChoice(name=choice.name, options=games.settled(choice.name, choice.options))
 
 
 class _Unambiguous(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error, not the last of the two."""
+    """YAML in which a key that stands twice is an error, and 1e-5 a number as in JSON."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -124,6 +124,13 @@ class _Unambiguous(yaml.SafeLoader):
             if keys.count(key) > 1:
                 raise yaml.YAMLError(f"key '{key}' stands twice {node.start_mark}")
         return super().construct_mapping(node, deep)
+
+
+_Unambiguous.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
 
 
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job]]) -> Job:
@@ -174,7 +181,8 @@ def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dic
     made = []
     for values in itertools.product(*(search.grid for search in job.search.values())):
         chosen = dict(zip(job.search, values, strict=True))
-        content = job.model_dump(mode="json") | {"search": {}}
+        game = {"name": job.game.name, **job.game.options}
+        content = job.model_dump(mode="json") | {"game": game, "search": {}}
         for key, value in chosen.items():
             _put(content, key, value, f"search of '{key}' in {source}")
         made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
@@ -197,7 +205,7 @@ def _override(content: dict[str, Any], override: str) -> None:
     if not equals:
         raise Refused(f"override '{override}' must be key=value, such as stop.iterations=4")
     try:
-        _put(content, path, yaml.safe_load(value), f"override '{override}'")
+        _put(content, path, yaml.load(value, _Unambiguous), f"override '{override}'")
     except yaml.YAMLError:
         raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
 

@@ -35,7 +35,7 @@ def check_place(folder: Path) -> None:
     """Raise Refused unless a model can be written there; it may replace an earlier model only."""
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-        if names != {WEIGHTS, CARD}:
+        if names != {WEIGHTS, CARD} or (folder.parent / "job.json").exists():
             raise Refused(
                 f"{folder} exists and is not a model alone: name another place, or remove it"
             )
@@ -116,8 +116,18 @@ def _network(weights: dict[str, Array], folder: Path, game: Any) -> Network:
     if not isinstance(game, Game):
         raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
     inputs = game.features(game.turn(game.start(game.deal(1, np.random.default_rng(0))))).shape[1]
-    layers = [weights.get(f"w{k}") for k in range(len(weights) // 2)]
-    wide = [w.shape for w in layers if w is not None]
-    if len(wide) != len(layers) or not wide or (inputs, game.actions) != (wide[0][0], wide[-1][1]):
-        raise Refused(f"the model in {folder} has other inputs or actions than {game.name}")
+    layers = len(weights) // 2
+    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
+    if not layers or weights.keys() != names or weights["w0"].ndim != 2:
+        raise Refused(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
+    wide = [inputs, *(len(weights[f"b{k}"]) for k in range(layers - 1)), game.actions]
+    for k in range(layers):
+        shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
+        if shapes != ((wide[k], wide[k + 1]), (wide[k + 1],)):
+            raise Refused(
+                f"the model in {folder} has other inputs or actions than {game.name}, or layers "
+                f"that do not fit: w{k} and b{k} are {shapes[0]} and {shapes[1]}"
+            )
+    if any(w.dtype != np.float32 or not np.isfinite(w).all() for w in weights.values()):
+        raise Refused(f"the model in {folder} is damaged: its weights must be finite float32")
     return Network(game.features, weights)

@@ -50,7 +50,7 @@ class Bar:
             self._first, self._began = iteration, time.monotonic()
         told = _told(metrics)
         if self._console.is_terminal:
-            fields = {"told": told} if told else {"told": ""} if iteration == 1 else {}
+            fields = {"told": told} if told else {"told": ""} if self._first == iteration else {}
             self._bar.update(self._task, completed=iteration, **fields)  # type: ignore[arg-type]
             return
         now = time.monotonic()

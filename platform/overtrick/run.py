@@ -104,8 +104,9 @@ def go(folder: Path, progress: Progress) -> Finished:
     Raises Refused if another process is at it, or if it is a sweep.
     """
     job = read_job(folder)
-    if job.search and (folder / TRIALS).exists():
-        raise Refused(f"{folder.name} is a sweep: `overtrick sweep --resume {folder.name}`")
+    for sweep in (folder, folder.parent.parent):  # or it is a part of one
+        if (sweep / TRIALS).exists():
+            raise Refused(f"{sweep.name} is a sweep: `overtrick sweep --resume {sweep.name}`")
     with locked(folder):
         began = time.perf_counter()
         tracker = tracker_of(job, folder)
@@ -147,6 +148,8 @@ def tracker_of(job: Job, folder: Path, parent: Path | None = None) -> track.Trac
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     """The table of a stored model again, its game and the unit. Raises Refused."""
     folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
+    if (folder.parent / TRIALS).exists():
+        raise Refused(f"{what} is a sweep: name one of its runs in {folder.parent / TRIALS}")
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
     game = games.make(job.game.name, **job.game.options)

@@ -85,8 +85,9 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     except (pa.ArrowException, OSError, ValueError) as error:
         why = " ".join(str(error).split())[:100]
         raise Refused(f"{path} is damaged ({why}): {kind.remedy}") from None
-    if about.get("kind") != kind.name:
-        held = f"'{about['kind']}'" if "kind" in about else "something that is not ours"
+    if not isinstance(about, dict) or about.get("kind") != kind.name:
+        known = isinstance(about, dict) and "kind" in about
+        held = f"'{about['kind']}'" if known else "something that is not ours"
         raise Refused(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
     for name, ours in (("format", FORMAT), ("version", kind.version)):
         if about.get(name) != ours:

@@ -17,6 +17,9 @@ from overtrick.config import Job
 from overtrick.core import Failed, Refused
 from overtrick.trainers import JOBS, TRAINERS
 
+SHARED = ("trainer", "checkpoints", "track", "search")
+"""Keys that cannot differ between the trials of a sweep."""
+
 
 @dataclass(frozen=True)
 class Swept:
@@ -29,14 +32,17 @@ class Swept:
     undelivered: int  # events that wait for MLflow in the folders
 
     @property
-    def median(self) -> float:
-        """The score in the middle; a failed trial counts as the worst there can be."""
-        worst = -math.inf
-        return median(worst if row["score"] is None else row["score"] for row in self.rows)
+    def median(self) -> float | None:
+        """The score in the middle; a failed trial is the worst there can be, None if it is one."""
+        scores = [-math.inf if row["score"] is None else row["score"] for row in self.rows]
+        return median(scores) if math.isfinite(median(scores)) else None
 
 
 def check(job: Job, source: str) -> int:
     """The iterations of all trials. Raises Refused for what would only fail later."""
+    for key in job.search:
+        if key.partition(".")[0] in SHARED:
+            raise Refused(f"search of '{key}' in {source}: all trials of a sweep share it")
     made = config.grid(job, JOBS, source)
     for _, each in made:
         run.check(each)
@@ -64,7 +70,7 @@ def go(folder: Path, progress: Callable[[int], None]) -> Swept:
     with run.locked(folder):
         parent = run.tracker_of(job, folder)
         parts = [_part(folder, number, each) for number, (_, each) in enumerate(made)]
-        ended: Sequence[Failed | None] = [Failed("it was stopped")] * len(made)
+        ended: Sequence[Failed | None] = [None] * len(made)
         status = "FAILED"
         try:
             ended = _train([each for _, each in made], parts, folder, progress)
@@ -76,9 +82,10 @@ def go(folder: Path, progress: Callable[[int], None]) -> Swept:
             raise
         finally:
             undelivered = parent.close(status)
-            for (_, tracker), failed in zip(parts, ended, strict=True):
+            for (place, tracker), failed in zip(parts, ended, strict=True):
                 patience = 0.0 if undelivered else 30.0  # the server is away: wait for it once
-                undelivered += tracker.close("FAILED" if failed else "FINISHED", patience)
+                done = "FINISHED" if (place / run.TABLE).exists() else status
+                undelivered += tracker.close("FAILED" if failed else done, patience)
     why = [f"{where.name}: {e}" for (where, _), e in zip(parts, ended, strict=True) if e]
     return Swept(folder, rows, why, time.perf_counter() - began, undelivered)
 
@@ -119,11 +126,12 @@ def _train(
         trial.Planned(job, listener(tracker), tracker.reported)
         for job, (_, tracker) in zip(jobs, parts, strict=True)
     ]
-    ended = trial.train(plans, folder)
-    for number, (job, (place, tracker)) in enumerate(zip(jobs, parts, strict=True)):
-        if ended[number] is None and not (place / run.TABLE).exists():
-            run.keep(job, place, trial.final_state(folder, number), tracker)
-    return ended
+    try:
+        return trial.train(plans, folder)
+    finally:  # also of a sweep that was stopped
+        for number, (job, (place, tracker)) in enumerate(zip(jobs, parts, strict=True)):
+            if trial.finished(job, folder, number) and not (place / run.TABLE).exists():
+                run.keep(job, place, trial.final_state(folder, number), tracker)
 
 
 def _rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
     of checkpoints, the first's. Raises Refused if a job can never fit on the cluster,
     KeyboardInterrupt if it was stopped before the end.
     """
-    waiting = {n: plan for n, plan in enumerate(plans) if not _finished(plan.job, folder, n)}
+    waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
     if not waiting:
         return [None] * len(plans)
     bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
@@ -138,7 +139,7 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")
-        elif not _finished(plans[number].job, folder, number):
+        elif not finished(plans[number].job, folder, number):
             raise KeyboardInterrupt
     return ended
 
@@ -156,6 +157,12 @@ def newest_checkpoint(folder: Path, number: int = 0) -> Path | None:
     return None if best is None else best[1]
 
 
+def finished(job: Job, folder: Path, number: int = 0) -> bool:
+    """Whether a job of the folder has been trained to its last iteration."""
+    newest = newest_checkpoint(folder, number)
+    return newest is not None and _iteration(newest) >= job.stop.iterations
+
+
 def final_state(folder: Path, number: int = 0) -> dict[str, Array]:
     """The trainer's state at the end of a job that `train` has trained."""
     last = newest_checkpoint(folder, number)
@@ -170,16 +177,13 @@ def read_state(checkpoint: Path) -> dict[str, Array]:
 
 def _last_line(error: BaseException) -> str:
     """What went wrong, without the traceback that Ray carries along."""
-    return str(error).strip().splitlines()[-1].strip()
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Refused|Failed)\b", line)]
+    return named[-1] if named else lines[-1]
 
 
 def _iteration(checkpoint: Path) -> int:
     return int(read_state(checkpoint)["iteration"])
-
-
-def _finished(job: Job, folder: Path, number: int) -> bool:
-    newest = newest_checkpoint(folder, number)
-    return newest is not None and _iteration(newest) >= job.stop.iterations
 
 
 def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:

@@ -154,7 +154,8 @@ def test_scaling_leaves_named_counts_and_the_least_that_the_buckets_need() -> No
         (["deals=many"], 1, "'deals': input should be a valid integer"),
         (["rivers=5"], 1, "unknown key 'rivers' of the abstraction: did you mean 'river'?"),
         (["river"], 1, "override 'river' must be key=value"),
-        ([], 0, "--samples-scale must be above 0, not 0"),
+        ([], 0, "--samples-scale must be above 0 and at most 100, not 0"),
+        ([], float("inf"), "at most 100, not inf"),
         ([], -1.0, "--samples-scale must be above 0"),
     ],
 )

@@ -125,7 +125,7 @@ def test_a_job_that_all_plans_can_solve_is_taken():
 
 
 def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
-    game = {"name": "abstract_holdem", "abstraction": abstraction}
+    game = {"name": "abstract_holdem", "abstraction": str(abstraction)}
     monkeypatch.chdir(abstraction.parent)
     content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
     job = config.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")

@@ -91,6 +91,22 @@ def test_a_search_that_makes_no_job_is_refused(search: dict[str, Any], said: str
     assert str(refused.value).startswith(said)
 
 
+def test_what_all_trials_share_cannot_be_searched() -> None:
+    with pytest.raises(Refused, match=r"search of 'checkpoints.every' in grid.yaml: all trials"):
+        sweep.check(parse(search={"checkpoints.every": {"grid": [1, 2]}}), "grid.yaml")
+
+
+def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "trainer: solve\ngame: leduc\nsolve: {memory: 1e+1}\n"
+        "search: {game.fold: {grid: [true, false]}}\n"
+    )
+    job = config.load(tmp_path / "job.yaml", [], JOBS)
+    assert job.model_dump()["solve"]["memory"] == 10
+    made = config.grid(job, JOBS, "job.yaml")
+    assert [each.game.options for _, each in made] == [{"fold": True}, {"fold": False}]
+
+
 def test_an_empty_grid_is_refused() -> None:
     with pytest.raises(Refused, match=r"'search.seed.grid' in grid.yaml: tuple should have at"):
         parse(search={"seed": {"grid": []}})

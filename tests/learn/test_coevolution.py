@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
-from overtrick import config
+from overtrick import config, games
 from overtrick.core import Refused
 from overtrick.population.genomes import Direct, Perceptron
 from overtrick.population.strategy import Strategy
 from overtrick.solvers import value
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.arena import OnTree
+from overtrick.trainers.arena import OnChains, OnTree
+from overtrick.trainers.generate import generate
 from overtrick.trainers.inner import Inner, reply_won
 from overtrick.workers import LocalCrew
 
@@ -253,6 +256,23 @@ def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joi
     assert page.judge(one.job, one.model(), LocalCrew(), np.random.default_rng(0)) == report.rows
 
 
+def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction, tmp_path):
+    file = tmp_path / "mine.parquet"
+    shutil.copy(abstraction, file)
+    one = trainer({"name": "abstract_holdem", "abstraction": str(file)}, genome="network")
+    page, rng = TRAINERS["coevolve"], np.random.default_rng(0)
+    weights = one.model()
+    with pytest.raises(Refused, match="a genome of 39 numbers is needed, not one of 38"):
+        page.judge(one.job, {**weights, "genome": weights["genome"][:-1]}, LocalCrew(), rng)
+    with pytest.raises(Refused, match="not that of its genome"):
+        page.judge(one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalCrew(), rng)
+    counts = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=7"]
+    file.unlink()
+    generate("abstraction", file, counts)
+    with pytest.raises(Refused, match=r"mine.parquet is another abstraction than this was made"):
+        OnChains(games.make("abstract_holdem", **one.job.game.options))
+
+
 def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
     def check(game, **sections):
         content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
@@ -263,7 +283,7 @@ def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
         check(here, inner={"kind": "searched"})
     with pytest.raises(Refused, match="one seat evolves alone only where the tree is known"):
         check(here, coevolve={"seat": 0})
-    with pytest.raises(Refused, match=r"only index paper has situations; set coevolve.genome"):
+    with pytest.raises(Refused, match=r"only index paper has situations"):
         check({**here, "index": "public"}, coevolve={"genome": "network"})
     with pytest.raises(Refused, match=r"no abstraction at .*: build it with `overtrick generate"):
         check({"abstraction": str(tmp_path / "none.parquet")})

@@ -89,14 +89,14 @@ def test_trees_have_the_sizes_of_openspiels(whole, name, options, nodes, infoset
 
 def test_strategies_are_worth_the_same(twins, rng, some_strategies):
     root = twins.theirs.new_initial_state()
-    for sigma in some_strategies(twins.tree, rng):
+    for sigma in some_strategies(twins.tree, rng, 19):
         theirs = pyspiel.expected_returns(root, twins.policy(sigma), -1, False)
         assert np.abs(value.expected(twins.tree, sigma) - theirs).max() < 1e-9
 
 
 def test_best_responses_are_worth_the_same(twins, rng, some_strategies):
     root = twins.theirs.new_initial_state()
-    for sigma in some_strategies(twins.tree, rng):
+    for sigma in some_strategies(twins.tree, rng, 19):
         policy = twins.policy(sigma)
         for seat in range(2):
             best, reply = value.best_response(twins.tree, sigma, seat)
@@ -106,7 +106,7 @@ def test_best_responses_are_worth_the_same(twins, rng, some_strategies):
 
 
 def test_nash_conv_and_exploitability_are_the_same(twins, rng, some_strategies):
-    for sigma in some_strategies(twins.tree, rng):
+    for sigma in some_strategies(twins.tree, rng, 19):
         policy = twins.policy(sigma)
         gap = pyspiel.nash_conv(twins.theirs, policy)
         assert abs(value.nash_conv(twins.tree, sigma) - gap) < 1e-9

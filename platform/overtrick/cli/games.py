@@ -93,9 +93,9 @@ def generate(
     from overtrick import progress
     from overtrick.trainers import generate as page
 
-    path = out or Path(f"abstractions/holdem-{buckets}.parquet")
+    asked = [f"buckets={buckets}", *(overrides or [])]
+    path = out or Path(f"abstractions/holdem-{page.plan_of(asked).buckets}.parquet")
     with progress.stages(people) as told:
-        asked = [f"buckets={buckets}", *(overrides or [])]
         done = page.generate(kind, path, asked, samples_scale, workers, told)
     people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.0f} s", soft_wrap=True)
     result(as_json, **done)

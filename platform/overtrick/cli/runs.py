@@ -12,7 +12,7 @@ import typer
 
 from overtrick import tables
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Failed, Refused
+from overtrick.core import Refused
 
 if TYPE_CHECKING:
     from overtrick.config import Job
@@ -76,10 +76,11 @@ def sweep(
     with Bar(people, folder.name, iterations) as bar:
         done = room.go(folder, lambda told: bar.show(told, {}))
     people.print(tables.plain(done.rows, "score: larger is better"))
-    best = room.place_of(folder, done.rows[0]["trial"])
+    scored = [row["trial"] for row in done.rows if row["score"] is not None]
+    best = str(room.place_of(folder, scored[0])) if scored else None
+    median = "none" if done.median is None else f"{done.median:.4g}"
     people.print(
-        f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {done.median:.4g}; "
-        f"best: {best}",
+        f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}",
         soft_wrap=True,
     )
     if done.undelivered:
@@ -88,10 +89,11 @@ def sweep(
         people.print(line, style="red")
     result(
         as_json,
-        run=folder.name, best=str(best), median=done.median, seconds=done.seconds, rows=done.rows,
+        run=folder.name, best=best, median=done.median, seconds=done.seconds, rows=done.rows,
+        failed=done.failed,
     )  # fmt: skip
     if done.failed:
-        raise Failed(f"{len(done.failed)} of {len(done.rows)} trials failed; see above")
+        raise typer.Exit(1)
 
 
 @app.command()

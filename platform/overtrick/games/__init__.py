@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from overtrick.core import Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
-from overtrick.games.poker.bucketed import ABSTRACTION, AbstractHoldem
+from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.small import SmallPoker
 
@@ -59,11 +58,9 @@ def make(name: str, /, **options: Any) -> Any:
 
 
 def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same options from whatever folder a game is made: paths are absolute."""
-    if name != AbstractHoldem.name:
-        return dict(options)
-    file = Path(options.get("abstraction", ABSTRACTION))
-    return {**options, "abstraction": str(file.absolute())}
+    """The options that make the same game from any folder and later on. Raises Refused."""
+    game = make(name, **options)
+    return game.settled() if isinstance(game, AbstractHoldem) else dict(options)
 
 
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import stdtrit
 
 from overtrick.core import Array, Deals, Mixed, Player, Redealable, Refused, Turn, take, take_turn
 from overtrick.solvers import value
@@ -37,11 +38,12 @@ class Bound:
     standard_error: float  # of the mean
     values: tuple[float, float]  # points a game in each seat
     standard_errors: tuple[float, float]  # of the values
+    deals: int  # each played in both seats
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the responder's true mean lies, with 95 % confidence."""
-        margin = 1.96 * self.standard_error
+        """Where the responder's true mean lies, with 95 % confidence (Student's t)."""
+        margin = float(stdtrit(self.deals - 1, 0.975)) * self.standard_error
         return self.mean - margin, self.mean + margin
 
 
@@ -85,6 +87,7 @@ def local_best_response(
         standard_error=float(each.std(ddof=1)) / math.sqrt(pairs),
         values=(float(by_seat[:, 0].mean()), float(by_seat[:, 1].mean())),
         standard_errors=(zero, one),
+        deals=pairs,
     )
 
 

@@ -75,6 +75,8 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     up from the seat's last decisions to its first, which perfect recall makes sound. Raises
     Refused if sigma is no strategy of this tree.
     """
+    if not 0 <= seat < tree.seats:
+        raise Refused(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
     check(tree, sigma)
     flat = tree.flat(sigma)
     worth, best = _best_response(tree, flat, plan(tree, flat), seat)

@@ -32,6 +32,9 @@ class Arena(Protocol):
     def inputs(self) -> Array:
         """(N, F) float64 what a small network sees of each row. Raises Refused if there is none."""
 
+    def check(self, sigma: Array) -> None:
+        """Raise Refused unless sigma (N, A) is a strategy of this game."""
+
     def expecteds(self, sigmas: Array) -> Array:
         """(M, S) points of each seat."""
 
@@ -63,6 +66,9 @@ class OnTree:
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
             )
         return self.game.brief(self.tree.turn)
+
+    def check(self, sigma: Array) -> None:
+        value.check(self.tree, sigma)
 
     def expecteds(self, sigmas: Array) -> Array:
         return value.expecteds(self.tree, sigmas)
@@ -100,12 +106,16 @@ class OnChains:
     def __init__(self, game: AbstractHoldem) -> None:
         self.game = game
         self.tables = load_abstraction(Path(game.abstraction))
+        game.check(Path(game.abstraction))
         self.view = chains.view(*game.chains(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 
     @cached_property
     def inputs(self) -> Array:
         return self.game.brief(self.view.buckets)
+
+    def check(self, sigma: Array) -> None:
+        chains.check(self.view, sigma)
 
     def expecteds(self, sigmas: Array) -> Array:
         return chains.expected(self.view, sigmas)
@@ -129,6 +139,16 @@ class OnChains:
             ]
             drawn["intensity"] = figures.intensity(np.stack(by_round), self.game.action_names)
         return drawn
+
+
+def closeness(arena: Arena, sigma: Array) -> dict[str, Any]:
+    """How far a strategy is from an equilibrium, and what it is worth to each seat."""
+    gap = float(arena.nash_convs(sigma[None])[0])
+    return {
+        "exploitability": gap / arena.seats,
+        "nash_conv": gap,
+        "values": arena.expecteds(sigma[None])[0].tolist(),
+    }
 
 
 _arenas: dict[str, Arena] = {}

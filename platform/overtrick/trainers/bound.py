@@ -8,7 +8,7 @@ from typing import Any
 from overtrick import games
 from overtrick.core import Redealable
 from overtrick.solvers.local import local_best_response
-from overtrick.trainers.strangers import stranger
+from overtrick.trainers.strangers import located, stranger
 from overtrick.workers import Part, generator
 
 SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
@@ -22,7 +22,7 @@ def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dic
     are imagined at each decision; the seed of it all. Raises Refused.
     """
     how = {**SAMPLES, **asked}
-    opponent = stranger(against, game, None)
+    opponent = stranger(located(against, game), game, None)
     fallbacks = [*games.simplest_players(game), opponent]
     rng = generator(how["seed"], Part.JUDGE)
     bound = local_best_response(game, opponent, fallbacks, how["games"], rng, how["particles"])

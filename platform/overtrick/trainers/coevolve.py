@@ -15,13 +15,14 @@ from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.population.genomes import Direct, Genome, Perceptron
 from overtrick.population.strategy import Strategy
-from overtrick.trainers.arena import Arena, OnTree, arena_of
+from overtrick.trainers.arena import Arena, OnTree, arena_of, closeness
 from overtrick.trainers.evaluate import Row
 from overtrick.trainers.inner import Inner, reply_won
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
 SHARD = 5  # genomes of one shard, whatever the number of workers
+EXACT_SHARD = 32  # where a pass judges many at once
 
 
 class Coevolve(Section):
@@ -97,7 +98,8 @@ class CoevolveTrainer:
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
         common = (self.job, self.warm, len(self.strategy.told))
-        shards = [(scored[k : k + SHARD],) for k in range(0, len(scored), SHARD)]
+        size = EXACT_SHARD if self.job.inner.kind == "exact" else SHARD
+        shards = [(scored[k : k + size],) for k in range(0, len(scored), size)]
         scores, replies = zip(*self.crew.map(_score, common, shards, rng), strict=True)
         score = np.concatenate(scores)
         self.strategy.tell(genomes, score[:-1])
@@ -156,7 +158,10 @@ def check(job: CoevolveJob) -> None:
 
 def judge(job: CoevolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
-    return [_row(job, arena_of(job.game), weights["sigma"])]
+    sigma = genome_of(job.game, job.coevolve).strategies(weights["genome"][None])[0]
+    if not np.array_equal(sigma, weights["sigma"]):
+        raise Refused("the model's strategy is not that of its genome: the file was changed")
+    return [_row(job, arena_of(job.game), sigma)]
 
 
 def genome_of(choice: GameChoice, plan: Coevolve) -> Genome:
@@ -174,9 +179,7 @@ def _row(job: CoevolveJob, arena: Arena, sigma: Array) -> Row:
     if seat is not None:
         gap = arena.reply_worth(sigma, 1 - seat) - arena.worth(1 - seat)
         return {**row, "seat": seat, "exploitability": gap}
-    gap = float(arena.nash_convs(sigma[None])[0])
-    values = arena.expecteds(sigma[None])[0].tolist()
-    return {**row, "exploitability": gap / arena.seats, "nash_conv": gap, "values": values}
+    return {**row, **closeness(arena, sigma)}
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:

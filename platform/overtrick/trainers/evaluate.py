@@ -32,9 +32,10 @@ class Evaluate(Section):
     @field_validator("strangers")
     @classmethod
     def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        twice = sorted({name for name in names if names.count(name) > 1})
+        called = [label(name) for name in names]
+        twice = sorted({name for name in called if called.count(name) > 1})
         if twice:
-            raise ValueError(f"{twice[0]} is named twice")
+            raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
         return names
 
     steps: Count = Field(default=3, description="gradient steps of adaptation")

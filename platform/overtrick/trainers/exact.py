@@ -13,9 +13,9 @@ from overtrick.games import openspiel
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS
-from overtrick.trainers.arena import Arena, arena_of
+from overtrick.trainers.arena import Arena, arena_of, closeness
 from overtrick.trainers.bound import lower_bound
-from overtrick.trainers.solve import PLANS, SolveJob, closeness, solver_of, tree_bytes
+from overtrick.trainers.solve import PLANS, SolveJob, solver_of, tree_bytes
 from overtrick.trainers.strangers import located, stranger
 
 LOOK_SECONDS = 0.5  # of iterations between two signs of progress
@@ -91,8 +91,8 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
     folder: of a model of openspiel/NAME; or of a game of ours that OpenSpiel has as well, and
     twin its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
-    Refused for a model that cannot be read, or a game of ours without twin; ValueError if the
-    twin has another tree, or if two seats know the same string.
+    Refused for a model that cannot be read, a game of ours without twin, or a twin with another
+    tree; ValueError if two seats know the same string.
     """
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
@@ -106,7 +106,13 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     else:
         theirs = openspiel.OpenSpiel(twin)
         nodes = build(theirs)
-        words = openspiel.twin_words(nodes, theirs.words, tree)
+        try:
+            words = openspiel.twin_words(nodes, theirs.words, tree)
+        except ValueError as error:
+            raise Refused(
+                f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "
+                "needs suit_isomorphism=true"
+            ) from None
     return openspiel.tabular_policy(words, tree.legal, sigma)
 
 

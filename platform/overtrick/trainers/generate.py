@@ -31,6 +31,7 @@ Progress = Callable[[str, int, int], None]
 
 ROLLOUTS = 10_000_000  # of a shard, or those of one holding
 DEALS = 1_000_000  # of a shard
+MOST_SCALE = 100
 AT_ONCE = 16  # shards of a part
 VERSION = 1  # raise it when the same parameters come to give other numbers
 REMEDY = "build it with `overtrick generate abstraction`"
@@ -94,8 +95,8 @@ def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionPla
     Scaling leaves roll-outs enough to tell as many strengths apart as there are buckets. Raises
     Refused.
     """
-    if not scale > 0:
-        raise Refused(f"--samples-scale must be above 0, not {scale}")
+    if not 0 < scale <= MOST_SCALE:
+        raise Refused(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
     values: dict[str, Any] = {}
     for override in overrides:
         key, equals, value = override.partition("=")

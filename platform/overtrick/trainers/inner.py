@@ -37,7 +37,7 @@ class Inner(Section):
     growth: float = Field(
         default=0.01, ge=0, description="inner generations more for each outer generation"
     )
-    population: Count = Field(default=10, description="genomes of an inner generation")
+    population: int = Field(default=10, ge=4, description="genomes of an inner generation")
     step: Positive = Field(default=0.5, description="initial step size of the inner evolution")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 from zlib import crc32
 
 import numpy as np
@@ -17,7 +17,7 @@ from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.solvers import cfr, mccfr, sequence_form, yardsticks
 from overtrick.solvers.chains import View
-from overtrick.trainers.arena import Arena, OnChains, OnTree, arena_of
+from overtrick.trainers.arena import Arena, OnChains, OnTree, arena_of, closeness
 from overtrick.trainers.evaluate import Row
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -159,7 +159,9 @@ def check(job: SolveJob) -> None:
 
 def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
-    return [{"plan": job.solve.plans[0], **closeness(_arena(job), weights["sigma"])}]
+    arena, sigma = _arena(job), weights["sigma"]
+    arena.check(sigma)
+    return [{"plan": job.solve.plans[0], **closeness(arena, sigma)}]
 
 
 class Solver(Protocol):
@@ -193,16 +195,6 @@ def solver_of(plan: str, arena: Arena, seed: int) -> Solver:
         return mccfr.Solver(arena.tree, mccfr.PLANS[plan], rng)
     except ValueError as error:
         raise Refused(f"plan {plan}: {error}") from None
-
-
-def closeness(arena: Arena, sigma: Array) -> dict[str, Any]:
-    """How far a strategy is from an equilibrium, and what it is worth to each seat."""
-    gap = float(arena.nash_convs(sigma[None])[0])
-    return {
-        "exploitability": gap / arena.seats,
-        "nash_conv": gap,
-        "values": arena.expecteds(sigma[None])[0].tolist(),
-    }
 
 
 def _arena(job: SolveJob) -> Arena:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +15,11 @@ from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
 ABSTRACTION = "abstractions/holdem-6.parquet"
 INDICES = ("paper", "public")
+
+
+def digest_of(file: Path) -> str:
+    """What tells a file from every other, 16 hexadecimal digits."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 class Tables(Protocol):
@@ -33,7 +40,8 @@ class AbstractHoldem:
 
     abstraction: the file that `overtrick generate abstraction` made. index: `paper` forgets the
     betting of earlier rounds (bucket, round, button, raises of both seats in this round); `public`
-    remembers all of it. joint: buckets move jointly, as cards do, or each for itself.
+    remembers all of it. joint: buckets move jointly, as cards do, or each for itself. digest: of
+    the file, if it must be the one that a run began with.
     """
 
     name = RULES.name
@@ -44,18 +52,43 @@ class AbstractHoldem:
     infosets = None  # it depends on the abstraction
 
     def __init__(
-        self, abstraction: str = ABSTRACTION, index: str = "paper", joint: bool = False
+        self,
+        abstraction: str = ABSTRACTION,
+        index: str = "paper",
+        joint: bool = False,
+        digest: str | None = None,
     ) -> None:
+        if not isinstance(abstraction, str):
+            raise TypeError(f"abstraction must be the path of a file, not {abstraction!r}")
         if index not in INDICES:
             raise TypeError(f"index must be paper or public, not {index!r}")
         if not isinstance(joint, bool):
             raise TypeError(f"joint must be true or false, not {joint!r}")
         self.abstraction = abstraction
+        self.digest = digest
         self.index = index
         self.joint = joint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AbstractHoldem, (self.abstraction, self.index, self.joint)
+        return AbstractHoldem, (self.abstraction, self.index, self.joint, self.digest)
+
+    def settled(self) -> dict[str, Any]:
+        """The options that make this game from any folder, and on this very file."""
+        file = Path(self.abstraction).absolute()
+        digest = self.digest
+        if digest is None and file.is_file():
+            digest = digest_of(file)
+        return {
+            "abstraction": str(file), "index": self.index, "joint": self.joint, "digest": digest,
+        }  # fmt: skip
+
+    def check(self, file: Path) -> None:
+        """Raise Refused if the file is not the one that the game was made with."""
+        if self.digest is not None and self.digest != digest_of(file):
+            raise Refused(
+                f"{file} is another abstraction than this was made with (its digest is not "
+                f"{self.digest}): put that one back, or start anew"
+            )
 
     def chains(self, tables: Tables) -> tuple[Chains, Array | None]:
         """The game on an abstraction's tables, and the index (B,) of its strategies."""
@@ -69,7 +102,7 @@ class AbstractHoldem:
         Raises Refused for the public index, whose situations are more than that.
         """
         if self.index != "paper":
-            raise Refused(f"{self.name}: only index paper has situations; set coevolve.genome")
+            raise Refused(f"{self.name}: only index paper has situations, inputs of a network")
         return paper_index()[1]
 
     def brief(self, buckets: int) -> Array:
