@@ -53,15 +53,15 @@ class Solver:
 
     Each draw is one `rng.random()` of the generator handed in, in an order of this module's own:
     a seed fixes the run, a loaded run goes on as if it had never stopped, and OpenSpiel's runs
-    are like it only on average. Raises ValueError unless the generator is numpy's default, PCG64,
-    and for external sampling of a game of one seat, whose strategy nobody else's walk averages.
+    are like it only on average. Raises ValueError unless the generator is numpy's default, PCG64;
+    Refused for external sampling of a game of one seat, whose strategy no other's walk averages.
     """
 
     def __init__(self, tree: Tree, plan: Plan, rng: Generator) -> None:
         if not isinstance(rng.bit_generator, PCG64):
             raise ValueError("the generator must be a PCG64, as numpy.random.default_rng makes it")
         if tree.seats < 2 and not plan.outcome:
-            raise ValueError("external sampling needs two seats: one learns, the next is averaged")
+            raise Refused("external sampling needs two seats: one learns, the next is averaged")
         self.tree = tree
         self.plan = plan
         self.rng = rng

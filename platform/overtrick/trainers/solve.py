@@ -193,7 +193,7 @@ def solver_of(plan: str, arena: Arena, seed: int) -> Solver:
             return sequence_form.Solver(arena.tree)
         rng = generator(seed, Part.TRAIN, crc32(plan.encode()))
         return mccfr.Solver(arena.tree, mccfr.PLANS[plan], rng)
-    except ValueError as error:
+    except Refused as error:
         raise Refused(f"plan {plan}: {error}") from None
 
 

@@ -1,8 +1,8 @@
 """Limit hold'em with buckets of like hands instead of cards (Samothrakis et al. 2011, sec. 4.2).
 
 In each round every holding is rolled out against a uniform opponent and board; k-means++ cuts their
-expected strengths into K buckets; sampled deals say how the two seats move from bucket to bucket,
-and who wins with the last ones. K, the buckets of a round, is the only letter beside core.py's.
+expected strengths into K buckets; deals sampled for this alone (a roll-out of one holding never
+sees the other seat's) say how the seats move from bucket to bucket, and who wins with the last.
 
 This room has the work of one shard and the joining; trainers/generate.py has it done and keeps it.
 """
