@@ -123,15 +123,15 @@ def run_theirs(twins, solver, iterations):
 
 
 @pytest.mark.parametrize("plan", ["cfr", "cfr+"])
-def test_solvers_are_openspiels_for_the_first_50_iterations(twins, plan):
+def test_solvers_are_openspiels_for_the_first_100_iterations(twins, plan):
     solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](twins.theirs)
-    average, theirs = run_theirs(twins, solver, 50)
-    ours = cfr.solve(twins.tree, 50, cfr.PLANS[plan])
+    average, theirs = run_theirs(twins, solver, 100)
+    ours = cfr.solve(twins.tree, 100, cfr.PLANS[plan])
     exploitability = value.exploitability(twins.tree, ours)
-    assert abs(exploitability - theirs) < 1e-9 * theirs
+    assert abs(exploitability - theirs) < 1e-6 * theirs
     # where a seat itself never goes, an average means nothing
     come = sum(value.gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
-    assert np.abs(ours - twins.sigma(average))[come].max() < 1e-8
+    assert np.abs(ours - twins.sigma(average))[come].max() < 1e-6
 
 
 @pytest.mark.parametrize("twins", ["kuhn", "folded"], indirect=True)

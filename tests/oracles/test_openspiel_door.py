@@ -14,6 +14,7 @@ import overtrick
 from overtrick.core import CHANCE, END, Refused, Unfolded
 from overtrick.games.openspiel import OpenSpiel, tabular_policy, twin_words
 from overtrick.solvers import cfr, tree, value
+from overtrick.trainers import exact
 
 SIZES = {
     "kuhn_poker": (58, 12),
@@ -261,7 +262,7 @@ def test_games_that_differ_are_no_twins(whole):
         ("kuhn_poker(players=many)", "Wrong type for parameter players"),
         ("tiny_hanabi(num_players=5)", "expected_payoff_size = 7776"),
         ("misere", "Missing parameter game"),
-        ("backgammon", "does not say what a seat knows"),
+        ("skat", "does not say what a seat knows"),
         ("mfg_garnet", "mean-field"),
         ("tarok", "samples its chance"),
     ],
@@ -339,3 +340,15 @@ def test_a_game_travels_by_its_name(whole, name):
     for field in dataclasses.fields(nodes):
         if field.name not in ("seats", "turn"):
             assert np.array_equal(getattr(nodes, field.name), getattr(ours, field.name))
+
+
+def test_a_game_of_perfect_information_needs_no_words_for_what_a_seat_knows():
+    whole = tree.build(overtrick.make("openspiel/catch(rows=4,columns=3)"))
+    assert whole.infosets == (whole.seat >= 0).sum()  # every decision is told from every other
+    # the ball can always be caught
+    assert value.best_response(whole, whole.uniform(), 0)[0] == 1
+
+
+def test_an_equilibrium_is_a_stranger_in_openspiels_games_too():
+    answer = exact.best_response_to("openspiel/kuhn_poker", "cfr")
+    assert np.allclose(answer["values"], [-1 / 18, 1 / 18], atol=1e-4)

@@ -56,13 +56,14 @@ class OpenSpiel:
             )
         rows, chance, returns = array("i"), array("d"), array("d")
         sets: dict[tuple[int, str], int] = {}
+        known = _history if _sees_all(self._game.get_type()) else _told
         todo: list[tuple[Any, int, int, int, int, float]] = [(None, 0, -1, 0, 0, 1.0)]
         while todo:
             above, move, parent, depth, edge, probability = todo.pop()
             state = root if above is None else above.child(move)
             node, who, ways, number = len(chance), state.current_player(), _ways(state), -1
             if who >= 0:
-                number = sets.setdefault((who, state.information_state_string()), len(sets))
+                number = sets.setdefault((who, known(state)), len(sets))
             if not ways:
                 who = END
                 returns.extend(state.returns())
@@ -129,6 +130,23 @@ def _totals(nodes: Nodes) -> Array:
     return total
 
 
+def _told(state: Any) -> str:
+    """What the game says that the seat to act knows."""
+    return state.information_state_string()
+
+
+def _history(state: Any) -> str:
+    """All that came so far."""
+    return state.history_str()
+
+
+def _sees_all(kind: Any) -> bool:
+    """Whether seats see all that came, in a game that has no words for what they know."""
+    sees = kind.information == kind.Information.PERFECT_INFORMATION
+    in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
+    return sees and in_turn and not kind.provides_information_state_string
+
+
 def _load(name: str) -> Any:
     """The game as one in which a seat moves at a time."""
     try:
@@ -151,7 +169,7 @@ def _load(name: str) -> Any:
             raise Refused("a mean-field game has no tree")
         if kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC:
             raise Refused("it samples its chance, so it has no tree")
-        if not kind.provides_information_state_string:
+        if not kind.provides_information_state_string and not _sees_all(kind):
             raise Refused("it does not say what a seat knows, so it has no information sets")
         if kind.dynamics == kinds.Dynamics.SIMULTANEOUS:
             game = pyspiel.convert_to_turn_based(game)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overtrick import games, model
-from overtrick.core import Enumerable, Game, Mixed, Refused, nearest
+from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded, nearest
 from overtrick.policies import Tabular, Uniform
 from overtrick.solvers import cfr, value
 from overtrick.solvers.tree import Tree
@@ -15,7 +15,7 @@ CFR_ITERATIONS = 10_000
 
 def names(game: Game) -> list[str]:
     """The strangers that a game knows; cfr needs a tree."""
-    solved = ["cfr"] if isinstance(game, Enumerable) else []
+    solved = ["cfr"] if isinstance(game, (Enumerable, Unfolded)) else []
     return ["random", *games.scripted_players(game), *solved]
 
 
