@@ -45,11 +45,13 @@ def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
     reach = value.reach(tree, sigma)
     acts = np.flatnonzero(tree.seat == 0)
     come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
-    assert np.abs(met.visits / 100_000 - come).max() < 0.01
+    others = tree.turn.seat == 1
+    assert np.abs(met.taken.sum(axis=1)[~others] / 100_000 - come[~others]).max() < 0.01
+    played = met.taken / met.taken.sum(axis=1, keepdims=True).clip(1)
+    often = met.taken.sum(axis=1) > 3_000
+    assert np.abs(played - sigma)[often].max() < 0.05
     first = (tree.stage == 0) & (tree.turn.seat == 0)
     assert met.returns[first].sum() == pytest.approx(met.payoff)
-    others = tree.turn.seat == 1
-    assert not met.visits[others].any()
     assert not met.credit[others].any()
 
 

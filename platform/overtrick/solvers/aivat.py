@@ -22,11 +22,11 @@ from overtrick.solvers.value import edge_probability
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What a seat met in some games, added up by information set; 0 at other seats' sets."""
+    """What came of some games, added up by information set."""
 
-    visits: Array  # (N,) decisions
-    credit: Array  # (N, A) sum of the advantages of the decisions for an action
-    returns: Array  # (N,) sum of the points won from the decisions on
+    taken: Array  # (N, A) decisions of all seats for each action
+    credit: Array  # (N, A) sum of the advantages of the seat's decisions for an action
+    returns: Array  # (N,) sum of the points won from the seat's decisions on
     payoff: float  # sum of the points won
 
 
@@ -43,12 +43,12 @@ def rollouts(
     gain = tree.gains[seat]
     worth = _worth(tree.parent, gain, edge_probability(tree, guess))
     drawn = edge_probability(tree, sigma)
-    found = Rollouts(np.zeros(tree.infosets), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0)
+    found = Rollouts(np.zeros(sigma.shape), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0)
     payoff = _roll(
         tree.first, tree.children, tree.edge, tree.seat, tree.infoset, gain, drawn, worth,
-        seat, games, rng, found.visits, found.credit, found.returns,
+        seat, games, rng, found.taken, found.credit, found.returns,
     )  # fmt: skip
-    return Rollouts(found.visits, found.credit, found.returns, payoff)
+    return Rollouts(found.taken, found.credit, found.returns, payoff)
 
 
 @njit(cache=True)
@@ -63,7 +63,7 @@ def _worth(parent, gain, probability):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _roll(  # type: ignore[no-untyped-def]
     first, children, edge, seat, infoset, gain, drawn, worth, who, games, rng,
-    visits, credit, returns,
+    taken, credit, returns,
 ):  # fmt: skip
     payoff = 0.0
     path = [0]
@@ -84,12 +84,13 @@ def _roll(  # type: ignore[no-untyped-def]
             child, node = path[k], path[k - 1]
             change = worth[child] - (worth[node] - gain[node])
             won += gain[child]
-            if seat[node] == who:
+            if seat[node] >= 0:
                 row = infoset[node]
-                visits[row] += 1
-                credit[row, edge[child]] += change + later
-                returns[row] += won
-            elif seat[node] >= 0:
-                later += change
+                taken[row, edge[child]] += 1
+                if seat[node] == who:
+                    credit[row, edge[child]] += change + later
+                    returns[row] += won
+                else:
+                    later += change
         payoff += won
     return payoff

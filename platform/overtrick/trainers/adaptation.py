@@ -38,7 +38,7 @@ Credit = Literal["critic", "aivat"]
 """How a sampled decision is credited: return less baselines; or without luck, on the tree."""
 
 PRIOR_GAMES = 3.0
-"""Games at an information set after which a sample knows the baseline better than the critic."""
+"""Games at an information set after which a sample knows more than what was thought before it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Met:
     features: Array  # (D, F) of every decision, for the critic
     returns: Array  # (D,) discounted points that followed
     payoff: Array  # (M,) mean points a game
+    seen: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
 
 
 def meet(
@@ -91,35 +92,43 @@ def meet(
 
 
 def meet_on_tree(
-    game: Enumerable, tree: Tree, params: Weights, opponents: Array, games: int, rng: Generator
+    game: Enumerable,
+    tree: Tree,
+    params: Weights,
+    opponents: Array,
+    games: int,
+    rng: Generator,
+    seen: Array | None = None,
 ) -> Met:
     """The same on the tree, with credit by AIVAT: one row an information set, no critic.
 
-    opponents (M, N, A) are the strategies that the learners meet. That they would play
-    uniformly is the guess by which luck is told.
+    opponents (M, N, A) are the strategies that the learners meet. By what they did in earlier
+    games, seen (M, N, A), it is guessed how they play; where nothing was seen, uniformly.
     """
     sigma = strategies(game, tree, params)
+    seen = np.zeros(sigma.shape) if seen is None else seen
+    thought = seen + PRIOR_GAMES * tree.uniform()
+    thought = thought / thought.sum(axis=-1, keepdims=True)
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
-    returns, payoff = np.zeros(weight.shape), np.zeros(len(sigma))
-    for m, (mine, theirs, luck) in enumerate(
-        zip(sigma, opponents, rng.spawn(len(sigma)), strict=True)
-    ):
+    returns, payoff, seen = np.zeros(weight.shape), np.zeros(len(sigma)), seen.copy()
+    for m, luck in enumerate(rng.spawn(len(sigma))):
         first = luck.binomial(games, 0.5)  # games in seat 0
         for seat, count in enumerate((first, games - first)):
             own = (tree.turn.seat == seat)[:, None]
-            real, guess = np.where(own, mine, theirs), np.where(own, mine, tree.uniform())
+            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, thought))
             met = aivat.rollouts(tree, real, guess, seat, count, luck)
-            weight[m] += met.visits / games
+            weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
             credit[m] += met.credit / games
             returns[m] += met.returns / games
             payoff[m] += met.payoff / games
+            seen[m] += np.where(own, 0, met.taken)
     member, row = np.nonzero(weight)
     features, come = game.features(tree.turn)[row], weight[member, row]
     sample = padded(
         features, tree.legal[row], _logp(tree, sigma)[member, row], credit[member, row], come,
         member, len(sigma),
     )  # fmt: skip
-    return Met(sample, features, returns[member, row] / come, payoff)
+    return Met(sample, features, returns[member, row] / come, payoff, seen)
 
 
 def adapt(params: Weights, sample: Sample, step: float) -> Weights:
@@ -209,7 +218,7 @@ def adapted_payoffs(
     Each draw starts from theta and adapts to the opponent on its own sampled games only.
     """
     theirs = value.sigma_of(tree, [opponent] * tree.seats)
-    params = repeat(theta, draws)
+    params, seen = repeat(theta, draws), None
     payoffs = np.empty((draws, steps + 1))
     for k in range(steps + 1):
         sigma = strategies(game, tree, params)
@@ -218,7 +227,8 @@ def adapted_payoffs(
             (step_rng,) = rng.spawn(1)
             if credit == "aivat":
                 them = np.broadcast_to(theirs, sigma.shape)
-                met = meet_on_tree(game, tree, params, them, games, step_rng)
+                met = meet_on_tree(game, tree, params, them, games, step_rng, seen)
+                seen = met.seen
             else:
                 met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng, merge=True)
             params = adapt(params, met.sample, step)

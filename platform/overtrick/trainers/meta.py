@@ -63,7 +63,7 @@ class Meta(Section):
         default="critic",
         description="of a sampled decision, at test too: return less the baseline of a critic and "
         "of the other games; or aivat: without the luck of cards and of own draws, which the tree "
-        "tells from all cards of a finished game",
+        "tells from all cards of a finished game; at test also by what the opponent did before",
     )
     values: Literal["sampled", "exact"] = Field(
         default="sampled",
