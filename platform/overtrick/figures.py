@@ -204,10 +204,11 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         steps = np.arange(len(row["steps"]))
         axis.bar(steps, row["steps"], yerr=row["standard_error"], color=colour, capsize=3)
-        axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
+        if row["best_response"] is not None:
+            axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
+            axis.legend(fontsize=7)
         axis.axhline(0, color="black", lw=0.5)
         axis.set(title=row["stranger"], xlabel="gradient steps", xticks=steps)
-        axis.legend(fontsize=7)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.networks import unprefixed
-from overtrick.policies import Network, Tabular
+from overtrick.policies import Network, Tabular, inputs
 
 FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
@@ -115,12 +115,11 @@ def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
 def _network(weights: dict[str, Array], folder: Path, game: Any) -> Network:
     if not isinstance(game, Game):
         raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
-    inputs = game.features(game.turn(game.start(game.deal(1, np.random.default_rng(0))))).shape[1]
     layers = len(weights) // 2
     names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
     if not layers or weights.keys() != names or weights["w0"].ndim != 2:
         raise Refused(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
-    wide = [inputs, *(len(weights[f"b{k}"]) for k in range(layers - 1)), game.actions]
+    wide = [inputs(game), *(len(weights[f"b{k}"]) for k in range(layers - 1)), game.actions]
     for k in range(layers):
         shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
         if shapes != ((wide[k], wide[k + 1]), (wide[k + 1],)):

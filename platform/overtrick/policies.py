@@ -10,7 +10,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Choice, Mixed, Player, Refused, Turn
+from overtrick.core import Array, Choice, Game, Mixed, Player, Refused, Turn
 
 Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
@@ -125,6 +125,12 @@ class _SeatedCrowd:
             logits = forward(self.weights, torch.from_numpy(features))[member, slot]
             logp = masked_log_softmax(logits, torch.from_numpy(turn.legal))
         return draw(logp.double().exp().numpy(), self.rng)
+
+
+def inputs(game: Game) -> int:
+    """F: how many numbers a network sees of each row."""
+    opening = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
+    return int(game.features(opening).shape[1])
 
 
 def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:

@@ -45,5 +45,6 @@ def _adaptation(rows: Rows, unit: str) -> Table:
             for p, e in zip(row["steps"], row["standard_error"], strict=True)
         ]
         share = "" if row["share"] is None else f"{row['share']:.0%}"
-        table.add_row(row["stranger"], *payoffs, f"{row['best_response']:.3f}", share)
+        best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
+        table.add_row(row["stranger"], *payoffs, best, share)
     return table

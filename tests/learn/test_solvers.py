@@ -18,13 +18,9 @@ from overtrick.learners.surrogate import Surrogate, log_probs, policy_gradient_l
 from overtrick.learners.trpo import Trpo, conjugate_gradient
 from overtrick.play import play
 from overtrick.policies import Network, Uniform, forward, tensors
-from overtrick.trainers.adaptation import (
-    best_response_payoff,
-    exact_payoff,
-    exact_sample,
-    meet,
-    strategies,
-)
+from overtrick.solvers.tree import build
+from overtrick.trainers.adaptation import exact_sample, meet, strategies
+from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
 from overtrick.trainers.exploit import Exploit, ExploitJob, ExploitTrainer, judge
 from overtrick.workers import LocalCrew
 
@@ -129,7 +125,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
     (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
     assert abs(row["best_response"] - best) < 1e-5
     assert row["share"] > 0.97
-    played = one.learner.policy().probs(one.tree.turn)
+    played = one.learner.policy().probs(build(one.game).turn)
     assert (played[:, one.game.action_names.index(reply)] > 0.97).all()
 
 

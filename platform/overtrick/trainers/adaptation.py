@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
+from overtrick.config import GameChoice
 from overtrick.core import Array, Enumerable, Game, Mixed, Policy
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict, repeat
@@ -24,6 +25,7 @@ from overtrick.learners.returns import (
 from overtrick.play import play, random_seating
 from overtrick.policies import (
     Crowd,
+    Network,
     Weights,
     forward,
     masked_log_softmax,
@@ -33,11 +35,14 @@ from overtrick.policies import (
 )
 from overtrick.solvers import aivat, value
 from overtrick.solvers.tree import Tree
+from overtrick.trainers.evaluate import Evaluate
+from overtrick.trainers.kept import two_seats
 
-Credit = Literal["critic", "aivat"]
-"""How a sampled decision is credited: return less baselines; or without luck, on the tree."""
+Credit = Literal["critic", "aivat", "model"]
+"""What the gradient of a step is made of: sampled returns less baselines; sampled decisions without
+their luck, on the tree; or all decisions, against the opponent that the games have shown."""
 
-PRIOR_GAMES = 3.0
+PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
 """Games at an information set after which a sample knows more than what was thought before it."""
 
 
@@ -85,7 +90,7 @@ def meet(
         logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
     advantage = advantages(batch, predict(critic, features), gamma, lam)
     if batch.infoset is not None:
-        advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES)
+        advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
     sample = of_games(batch, features, logp, advantage, games, member, members, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))
@@ -97,19 +102,21 @@ def meet_on_tree(
     params: Weights,
     opponents: Array,
     games: int,
+    credit: Credit,
     rng: Generator,
     seen: Array | None = None,
 ) -> Met:
-    """The same on the tree, with credit by AIVAT: one row an information set, no critic.
+    """The same on the tree, without a critic; opponents (M, N, A) are the strategies to be met.
 
-    opponents (M, N, A) are the strategies that the learners meet. By what they did in earlier
-    games, seen (M, N, A), it is guessed how they play; where nothing was seen, uniformly.
+    seen (M, N, A) is what the opponents did in earlier games; where that is nothing, they are
+    thought to play uniformly. With credit aivat the sample has a row for each information set
+    that was come to, credited by what was thought before these games. With model it has all of
+    them, and is exact against what is thought after these games.
     """
     sigma = strategies(game, tree, params)
     seen = np.zeros(sigma.shape) if seen is None else seen
-    thought = seen + PRIOR_GAMES * tree.uniform()
-    thought = thought / thought.sum(axis=-1, keepdims=True)
-    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
+    thought = _thought(tree, seen, credit)
+    weight, share = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     returns, payoff, seen = np.zeros(weight.shape), np.zeros(len(sigma)), seen.copy()
     for m, luck in enumerate(rng.spawn(len(sigma))):
         first = luck.binomial(games, 0.5)  # games in seat 0
@@ -118,17 +125,26 @@ def meet_on_tree(
             real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, thought))
             met = aivat.rollouts(tree, real, guess, seat, count, luck)
             weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
-            credit[m] += met.credit / games
+            share[m] += met.credit / games
             returns[m] += met.returns / games
             payoff[m] += met.payoff / games
             seen[m] += np.where(own, 0, met.taken)
     member, row = np.nonzero(weight)
     features, come = game.features(tree.turn)[row], weight[member, row]
-    sample = padded(
-        features, tree.legal[row], _logp(tree, sigma)[member, row], credit[member, row], come,
-        member, len(sigma),
-    )  # fmt: skip
+    if credit == "model":
+        sample = exact_sample(game, tree, params, _thought(tree, seen, credit))
+    else:
+        sample = padded(
+            features, tree.legal[row], _logp(tree, sigma)[member, row], share[member, row], come,
+            member, len(sigma),
+        )  # fmt: skip
     return Met(sample, features, returns[member, row] / come, payoff, seen)
+
+
+def _thought(tree: Tree, seen: Array, credit: Credit) -> Array:
+    """(M, N, A) how opponents are thought to play, by how often they took each action."""
+    counts = seen + PRIOR_GAMES[credit] * tree.uniform()
+    return counts / counts.sum(axis=-1, keepdims=True)
 
 
 def adapt(params: Weights, sample: Sample, step: float) -> Weights:
@@ -145,15 +161,6 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
         return logp.double().exp().numpy()
 
 
-def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
-    """Points a game of a strategy (N, A) against another, the mean over both seats, exactly."""
-    total = 0.0
-    for seat in range(2):
-        mine = (tree.turn.seat == seat)[:, None]
-        total += float(value.expected(tree, np.where(mine, sigma, opponent))[seat])
-    return total / 2
-
-
 def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
     """(N,) how often a strategy comes to each information set, the mean over both seats."""
     come = np.zeros(tree.infosets)
@@ -161,11 +168,6 @@ def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
         mine = (tree.turn.seat == seat)[:, None]
         come += value.gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
     return come
-
-
-def best_response_payoff(tree: Tree, opponent: Array) -> float:
-    """The most that anyone can win a game against an opponent, the mean over both seats."""
-    return sum(value.best_response(tree, opponent, seat)[0] for seat in range(2)) / 2
 
 
 def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> Sample:
@@ -199,40 +201,48 @@ def _logp(tree: Tree, sigma: Array) -> Array:
     return np.where(tree.legal, logp, -np.inf).astype(np.float32)
 
 
-def adapted_payoffs(
-    game: Enumerable,
-    tree: Tree,
-    theta: Weights,
-    critic: Weights,
-    opponent: Mixed,
-    draws: int,
-    steps: int,
-    step: float,
-    games: int,
-    gamma: float,
-    credit: Credit,
-    rng: Generator,
-) -> Array:
-    """(draws, steps + 1) exact points a game before and after each step of adaptation.
+@dataclass(frozen=True)
+class Start:
+    """What a model of the meta trainer knows when it meets a stranger."""
 
-    Each draw starts from theta and adapts to the opponent on its own sampled games only.
+    theta: Weights
+    critic: Weights
+    discount: float
+    credit: Credit
+
+
+def adapted(
+    rng: Generator, start: Start, how: Evaluate, choice: GameChoice, opponent: Mixed
+) -> list[list[Mixed]]:
+    """The policies before and after each step of adaptation, `how.draws` of them each.
+
+    Each draw begins at theta and adapts to the opponent on its own sampled games only.
     """
-    theirs = value.sigma_of(tree, [opponent] * tree.seats)
-    params, seen = repeat(theta, draws), None
-    payoffs = np.empty((draws, steps + 1))
-    for k in range(steps + 1):
-        sigma = strategies(game, tree, params)
-        payoffs[:, k] = [exact_payoff(tree, mine, theirs) for mine in sigma]
-        if k < steps:
-            (step_rng,) = rng.spawn(1)
-            if credit == "aivat":
-                them = np.broadcast_to(theirs, sigma.shape)
-                met = meet_on_tree(game, tree, params, them, games, step_rng, seen)
-                seen = met.seen
-            else:
-                met = meet(game, params, critic, opponent, games, gamma, 1.0, step_rng, merge=True)
-            params = adapt(params, met.sample, step)
-    return payoffs
+    game, tree = two_seats(choice)
+    params, seen = repeat(start.theta, how.draws), None
+    policies = [networks(game, params)]
+    for _ in range(how.steps):
+        (step_rng,) = rng.spawn(1)
+        if start.credit == "critic":
+            met = meet(
+                game, params, start.critic, opponent, how.games, start.discount, 1.0, step_rng,
+                merge=True,
+            )  # fmt: skip
+        else:
+            assert tree is not None
+            theirs = value.sigma_of(tree, [opponent] * 2)
+            them = np.broadcast_to(theirs, (how.draws, *theirs.shape))
+            met = meet_on_tree(game, tree, params, them, how.games, start.credit, step_rng, seen)
+            seen = met.seen
+        params = adapt(params, met.sample, how.step)
+        policies.append(networks(game, params))
+    return policies
+
+
+def networks(game: Game, params: Weights) -> list[Mixed]:
+    """M policies from weights with leading axis M."""
+    members = len(params["w0"])
+    return [Network(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)]
 
 
 def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Generator) -> Array:

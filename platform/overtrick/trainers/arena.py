@@ -15,8 +15,8 @@ from overtrick.core import Array, Game, Refused
 from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.solvers import chains, sequence_form, value
 from overtrick.solvers.tree import Tree
-from overtrick.trainers.evaluate import known
 from overtrick.trainers.generate import load_abstraction
+from overtrick.trainers.kept import known
 
 
 class Arena(Protocol):

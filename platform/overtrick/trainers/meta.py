@@ -11,23 +11,27 @@ from pydantic import Field, model_validator
 
 from overtrick import figures
 from overtrick.config import Count, Job, Positive, Section, Share
-from overtrick.core import Array
+from overtrick.core import Array, Refused
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.maml import meta_surrogate
 from overtrick.learners.networks import Critic, initial, prefixed, repeat, unprefixed
 from overtrick.learners.returns import Sample, Tensors, join
-from overtrick.policies import Crowd, Weights
+from overtrick.policies import Crowd, Weights, inputs
+from overtrick.solvers.tree import Tree
 from overtrick.trainers import strangers
 from overtrick.trainers.adaptation import (
     Credit,
+    Start,
     adapt,
+    adapted,
     exact_sample,
     meet,
     meet_on_tree,
     strategies,
     visits,
 )
-from overtrick.trainers.evaluate import Evaluate, Row, evaluate, game_and_tree, metrics_of
+from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
+from overtrick.trainers.kept import two_seats
 from overtrick.trainers.opponents import EvolvingOpponents, Opponents, shards
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -61,10 +65,12 @@ class Meta(Section):
     games: Count = Field(default=200, description="games against an opponent before each step")
     credit: Credit = Field(
         default="critic",
-        description="of a sampled decision, at test too: return less the baseline of a critic and "
-        "of the other games; or aivat: without the luck of cards and of own draws, which the tree "
-        "tells from all cards of a finished game; at test also by what the opponent did before",
+        description="what the inner gradient is made of. critic: sampled returns, less baselines. "
+        "The others need a tree and look at all cards of a finished game. aivat: sampled decisions "
+        "without the luck of cards and of own draws. model: every decision, against the opponent "
+        "that the games so far have shown",
     )
+    test_credit: Credit | None = Field(default=None, description="the same at test; none: credit")
     values: Literal["sampled", "exact"] = Field(
         default="sampled",
         description="outer objective from sampled games, or exact on the tree; the inner steps "
@@ -97,11 +103,11 @@ class MetaTrainer:
         self.job = job
         self.crew = crew
         self.iteration = 0
-        self.game, self.tree = game_and_tree(job.game)
+        self.game, self.tree = two_seats(job.game)
         rng = generator(job.seed, Part.INITIAL)
-        features = self.game.features(self.tree.turn).shape[1]
-        self.sizes = (features, *job.meta.hidden, self.game.actions)
-        critic = Critic(features, job.meta.hidden, rng, job.meta.critic_rate)
+        wide = inputs(self.game)
+        self.sizes = (wide, *job.meta.hidden, self.game.actions)
+        critic = Critic(wide, job.meta.hidden, rng, job.meta.critic_rate)
         self.learner = ActorCritic(
             self.game.features,
             initial(self.sizes, rng),
@@ -172,29 +178,30 @@ class MetaTrainer:
         """The final table, and the figures of the run."""
         rows = self._rows()
         unit = self.game.unit
-        probabilities, hands = self._styles()
         drawn = {
             "learning_curve": figures.learning_curve(history, unit),
             "adaptation": figures.adaptation(rows, unit),
-            "styles": figures.styles(probabilities, hands, self.game.action_names),
         }
+        if self.tree is not None:
+            styles = self._styles(self.tree)
+            drawn["styles"] = figures.styles(*styles, self.game.action_names)
         return Report(rows, drawn)
 
     def close(self) -> None:
         self.crew.close()
 
-    def _styles(self) -> tuple[Array, list[str]]:
+    def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
         """(4, hands, A) what the first opponents, the elite, do with each hand.
 
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """
         members = {n: v[:4] for n, v in self.opponents.members().items()}
-        (meta,) = strategies(self.game, self.tree, repeat(unprefixed("policy", self.mean), 1))
-        hand = self.game.hand(self.tree.turn)
+        (meta,) = strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
+        hand = self.game.hand(tree.turn)
         hands = list(dict.fromkeys(hand))
         tables = []
-        for sigma in strategies(self.game, self.tree, members):
-            come = visits(self.tree, sigma, meta)
+        for sigma in strategies(self.game, tree, members):
+            come = visits(tree, sigma, meta)
             weights = np.stack([come * (hand == h) for h in hands])  # (hands, N)
             tables.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
         return np.stack(tables), hands
@@ -213,17 +220,29 @@ class MetaTrainer:
 
 
 def check(job: MetaJob) -> None:
-    """Raise Refused for a game that two do not play, or opponents that do not exist."""
-    game, tree = game_and_tree(job.game)
+    """Raise Refused for a game that two do not play, opponents that do not exist, or values that
+    need a tree where there is none."""
+    game, tree = two_seats(job.game)
+    if tree is None:
+        for key, default in (
+            ("values", "sampled"), ("credit", "critic"), ("test_credit", "critic"),
+        ):  # fmt: skip
+            if (chosen := getattr(job.meta, key)) not in (default, None):
+                raise Refused(
+                    f"meta.{key}: {chosen} needs a tree, and {game.name} is too large for one: "
+                    f"set {default}"
+                )
     for name in job.evaluate.strangers:
         strangers.check(name, game, tree)
 
 
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How well a model of this job adapts to the job's strangers."""
-    theta, critic = unprefixed("policy", weights), unprefixed("critic", weights)
-    plan = job.meta
-    return evaluate(job.game, theta, critic, job.evaluate, plan.discount, plan.credit, crew, rng)
+    start = Start(
+        unprefixed("policy", weights), unprefixed("critic", weights),
+        job.meta.discount, job.meta.test_credit or job.meta.credit,
+    )  # fmt: skip
+    return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 
 
 def _adapt_to(
@@ -231,24 +250,32 @@ def _adapt_to(
 ) -> tuple[list[Sample], Array, Array, list[Array]]:
     """The meta-model adapts to each of some opponents and meets it again."""
     choice, plan, theta, critic = common
-    game, tree = game_and_tree(choice)
+    game, tree = two_seats(choice)
     members = len(opponents["w0"])
     params = repeat(theta, members)
-    crowd, theirs = Crowd(game.features, opponents), strategies(game, tree, opponents)
+    crowd = Crowd(game.features, opponents)
+    theirs = None if tree is None else strategies(game, tree, opponents)
     samples, features, returns, payoffs = [], [], [], []
+    seen = None
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
         if outer and plan.values == "exact":
+            assert tree is not None
+            assert theirs is not None
             samples.append(exact_sample(game, tree, params, theirs))
             break
-        if plan.credit == "aivat":
-            met = meet_on_tree(game, tree, params, theirs, plan.games, step_rng)
-        else:
+        if plan.credit == "critic":
             lam = plan.gae if outer else 1.0
             met = meet(
                 game, params, critic, crowd, plan.games, plan.discount, lam, step_rng,
                 merge=not outer,
             )  # fmt: skip
+        else:
+            assert tree is not None
+            assert theirs is not None
+            met = meet_on_tree(game, tree, params, theirs, plan.games, plan.credit, step_rng, seen)
+            if plan.credit == "model":
+                seen = met.seen
         samples.append(met.sample)
         features.append(met.features)
         returns.append(met.returns)

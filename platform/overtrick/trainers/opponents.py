@@ -16,7 +16,7 @@ from overtrick.policies import Network, Weights
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population, with_guest
 from overtrick.trainers.adaptation import fitness
-from overtrick.trainers.evaluate import game_and_tree
+from overtrick.trainers.kept import two_seats
 from overtrick.workers import Crew
 
 SHARD = 5  # members of one shard, whatever the number of workers
@@ -110,5 +110,5 @@ def shards(members: Weights) -> list[tuple[Weights]]:
 def _score(rng: Generator, common: Any, members: Weights) -> Array:
     """(M,) mean points a game of members against the guest (eq. 8)."""
     choice, guest, games = common
-    game, _ = game_and_tree(choice)
+    game, _ = two_seats(choice)
     return fitness(game, members, Network(game.features, guest), games, rng)

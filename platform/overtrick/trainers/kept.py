@@ -1,0 +1,54 @@
+"""Games, trees and opponents, made once and kept by each process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overtrick import games
+from overtrick.config import GameChoice
+from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.solvers.tree import Tree, build
+from overtrick.trainers.strangers import stranger
+
+_cache: dict[str, Any] = {}
+
+
+def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
+    """A game and its tree; None if it is no game that has one.
+
+    memory: bytes that the tree may take. Raises Refused if it would not fit, or for a game that is
+    played but too large for a tree.
+    """
+    key = f"{choice.model_dump_json()} {memory}"
+    if key not in _cache:
+        game = games.make(choice.name, **choice.options)
+        tree = build(game, memory) if isinstance(game, (Game, Unfolded)) else None
+        _cache[key] = game, tree
+    return _cache[key]
+
+
+def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
+    """The same, of a game that two can play. Raises Refused for another."""
+    game, tree = two_seats(choice)
+    if tree is None:
+        raise Refused(f"{game.name} is too large for a tree, which this trainer needs")
+    return game, tree
+
+
+def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
+    """A game that two can play, and its tree; None if it is too large. Raises Refused."""
+    key = f"{choice.model_dump_json()} played"
+    if key not in _cache:
+        game = games.make(choice.name, **choice.options)
+        if not isinstance(game, Game) or game.seats != 2:
+            raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
+        _cache[key] = known(choice) if isinstance(game, Enumerable) else (game, None)
+    return _cache[key]
+
+
+def opponent_of(choice: GameChoice, name: str) -> Mixed:
+    """A stranger: CFR takes a moment."""
+    key = choice.model_dump_json() + name
+    if key not in _cache:
+        _cache[key] = stranger(name, *two_seats(choice))
+    return _cache[key]
