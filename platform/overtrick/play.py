@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Batch, Deals, Game, Played, Policy, Turn, take_turn
+
+HINDSIGHT = "hindsight"
+"""Batch.note: (D, F) what is known of each decision once all cards are on the table."""
 
 
 def play(
@@ -17,14 +21,16 @@ def play(
     rng: Generator,
     seating: Array | None = None,
     watch: Sequence[int] | None = None,
+    hindsight: bool = False,
 ) -> Played:
     """Play whole games and keep the decisions of some of the policies.
 
     games: how many to deal, or the deals (G, C) themselves. seating (G, S): which policy sits
     in each seat of each game; by default policy s sits in seat s. watch: the policies whose
     decisions are kept, all by default. Every policy draws from a generator of its own, so that
-    what one does never changes another's luck. Raises ValueError if an action is illegal, or if
-    nobody is there to sit in a seat.
+    what one does never changes another's luck. With hindsight the decisions have a note of what
+    their game, once over, says of them from its whole deal. Raises ValueError if an action is
+    illegal, or if nobody is there to sit in a seat.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
@@ -54,7 +60,11 @@ def play(
                 kept.append((part, choice.action, choice.logp, choice.note, before))
         assert action is not None
         payoff += game.step(state, turn, action)
-    return Played(_batch(game, kept, payoff, turn), payoff)
+    batch = _batch(game, kept, payoff, turn)
+    if hindsight:
+        told = game.hindsight(batch.turn(), deals[batch.game])  # type: ignore[attr-defined]
+        batch = replace(batch, note={**batch.note, HINDSIGHT: told})
+    return Played(batch, payoff)
 
 
 def duplicate(

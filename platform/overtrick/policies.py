@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Choice, Game, Mixed, Player, Refused, Turn
+from overtrick.core import Array, Choice, Deals, Game, Mixed, Player, Refused, Turn
 
 Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
@@ -129,8 +130,21 @@ class _SeatedCrowd:
 
 def inputs(game: Game) -> int:
     """F: how many numbers a network sees of each row."""
-    opening = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
-    return int(game.features(opening).shape[1])
+    return int(game.features(_opening(game)[0]).shape[1])
+
+
+def hindsight_inputs(game: Any) -> int:
+    """F: how many numbers a critic sees who judges finished games. Raises Refused for none."""
+    if not hasattr(game, "hindsight"):
+        raise Refused(f"{game.name} tells nothing in hindsight: set credit to critic")
+    return int(game.hindsight(*_opening(game)).shape[1])
+
+
+def _opening(game: Game) -> tuple[Turn, Deals]:
+    """The first turn of some game, and its deal."""
+    deals = game.deal(1, np.random.default_rng(0))
+    turn = game.turn(game.start(deals))
+    return turn, deals[turn.game]
 
 
 def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:

@@ -83,11 +83,19 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     crowded.close()
 
 
-@pytest.mark.parametrize("exact", [{"values": "exact", "second_order": True}, {"credit": "aivat"}])
-def test_what_uses_the_tree_does_not_depend_on_workers_either(
-    exact: dict[str, Any], local_ray: None
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"values": "exact", "second_order": True},
+        {"credit": "hindsight"},
+        {"credit": "aivat", "test_credit": "model"},
+        {"credit": "model"},
+    ],
+)
+def test_no_kind_of_values_or_credit_depends_on_workers_either(
+    kind: dict[str, Any], local_ray: None
 ) -> None:
-    plan = {**TINY["meta"], **exact, "inner_steps": 2}
+    plan = {**TINY["meta"], **kind, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}
     assert_same(outcome(LocalCrew(), changes), outcome(RayCrew(2), changes))
 

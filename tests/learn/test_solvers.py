@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import model
+from overtrick import make, model
+from overtrick.games import scripted_players
 from overtrick.learners import maml
 from overtrick.learners.actor_critic import SOLVERS
-from overtrick.learners.networks import Adam, initial, predict, repeat
+from overtrick.learners.networks import Adam, Critic, initial, predict, repeat
 from overtrick.learners.ppo import Ppo
 from overtrick.learners.returns import Tensors, advantages, join, of_games
 from overtrick.learners.surrogate import Surrogate, log_probs, policy_gradient_loss, ratio
 from overtrick.learners.trpo import Trpo, conjugate_gradient
 from overtrick.play import play
-from overtrick.policies import Network, Uniform, forward, tensors
+from overtrick.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
 from overtrick.solvers.tree import build
 from overtrick.trainers.adaptation import exact_sample, meet, strategies
 from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
@@ -301,14 +302,15 @@ def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff
         assert abs(ours - slope(payoff, weights, entry, place)) < 1e-6 * max(scale, 1)
 
 
-def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng):
+@pytest.mark.parametrize("hindsight", [False, True])
+def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hindsight):
     """Equal members play games of their own: each has a gradient, and their mean is the exact."""
     game, tree = whole("kuhn")
     members, games = 60, 100
     theta = network(game, tree, rng)
-    critic = initial((game.features(tree.turn).shape[1], 4, 1), rng)
+    critic = initial((hindsight_inputs(game) if hindsight else inputs(game), 4, 1), rng)
     many = repeat(theta, members)
-    met = meet(game, many, critic, Uniform(), games, 1.0, 1.0, rng)
+    met = meet(game, many, critic, Uniform(), games, 1.0, 1.0, rng, hindsight=hindsight)
     head = "b1"
 
     def gradient(params, sample):
@@ -327,6 +329,23 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng):
     (mine,) = strategies(game, tree, repeat(theta, 1))
     gap = met.payoff.mean() - exact_payoff(tree, mine, tree.uniform())
     assert abs(gap) < 5 * met.payoff.std(ddof=1) / np.sqrt(members)
+
+
+def test_a_critic_that_knows_the_deal_leaves_less_noise(rng):
+    """Both critics learn from the same games of hold'em, and are judged by new ones."""
+    game = make("holdem")
+    caller = scripted_players(game)["call"](game)
+    theta = initial((inputs(game), 16, game.actions), rng)
+    left = {}
+    for hindsight in (False, True):
+        wide = hindsight_inputs(game) if hindsight else inputs(game)
+        critic = Critic(wide, (32,), np.random.default_rng(1), 0.003)
+        for luck in np.random.default_rng(2).spawn(8):
+            ours = (game, repeat(theta, 1), critic.weights, caller, 1000, 1.0, 1.0, luck)
+            met = meet(*ours, hindsight=hindsight)
+            left[hindsight] = np.square(met.returns - predict(critic.weights, met.features)).mean()
+            critic.fit(met.features, met.returns, luck)
+    assert left[True] < 0.75 * left[False]
 
 
 @pytest.mark.parametrize("name", ["leduc", "brps"])

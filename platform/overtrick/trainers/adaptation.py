@@ -22,7 +22,7 @@ from overtrick.learners.returns import (
     of_games,
     padded,
 )
-from overtrick.play import play, random_seating
+from overtrick.play import HINDSIGHT, play, random_seating
 from overtrick.policies import (
     Crowd,
     Network,
@@ -38,10 +38,12 @@ from overtrick.solvers.tree import Tree
 from overtrick.trainers.evaluate import Evaluate
 from overtrick.trainers.kept import two_seats
 
-Credit = Literal["critic", "aivat", "model"]
-"""What the gradient of a step is made of: sampled returns less baselines; sampled decisions without
-their luck, on the tree; or all decisions, against the opponent that the games have shown."""
+Credit = Literal["critic", "hindsight", "aivat", "model"]
+"""What the gradient of a step is made of: sampled returns less the baseline of a critic that sees
+what the learner sees, or in hindsight the whole deal; sampled decisions without their luck, on the
+tree; or all decisions, against the opponent that the games have shown."""
 
+ON_TREE: tuple[Credit, ...] = ("aivat", "model")
 PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
 """Games at an information set after which a sample knows more than what was thought before it."""
 
@@ -51,7 +53,7 @@ class Met:
     """What M learners brought home from their games."""
 
     sample: Sample  # M tasks
-    features: Array  # (D, F) of every decision, for the critic
+    features: Array  # (D, F) what the critic sees of every decision
     returns: Array  # (D,) discounted points that followed
     payoff: Array  # (M,) mean points a game
     seen: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
@@ -67,33 +69,36 @@ def meet(
     lam: float,
     rng: Generator,
     merge: bool = False,
+    hindsight: bool = False,
 ) -> Met:
     """M learners (weights with leading axis M) play so many games each, in random seats.
 
     opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
     discount and lambda of the advantages over the critic's baseline, to which the sample adds its
-    own where information sets are numbered; merge is `of_games`'s.
+    own where information sets are numbered; merge is `of_games`'s. A critic with hindsight knows
+    the whole deal, which no action can change, so no bias comes in.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
     seating = random_seating(members * games, seat_rng)
     both = (Crowd(game.features, params), opponents)
-    played = play(game, both, members * games, play_rng, seating, watch=[0])
+    played = play(game, both, members * games, play_rng, seating, [0], hindsight)
     batch = played.batch
     assert batch.legal is not None
     member = batch.game // games
     features = game.features(batch.turn())
+    judged = batch.note[HINDSIGHT] if hindsight else features
     slot = pad_slots(member, members)
     with torch.inference_mode():
         stacked = torch.from_numpy(pad(features, member, slot, members))
         logits = forward(tensors(params), stacked)[member, slot]
         logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
-    advantage = advantages(batch, predict(critic, features), gamma, lam)
+    advantage = advantages(batch, predict(critic, judged), gamma, lam)
     if batch.infoset is not None:
         advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
     sample = of_games(batch, features, logp, advantage, games, member, members, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
-    return Met(sample, features, discounted(batch, gamma), won.mean(axis=1))
+    return Met(sample, judged, discounted(batch, gamma), won.mean(axis=1))
 
 
 def meet_on_tree(
@@ -223,10 +228,10 @@ def adapted(
     policies = [networks(game, params)]
     for _ in range(how.steps):
         (step_rng,) = rng.spawn(1)
-        if start.credit == "critic":
+        if start.credit not in ON_TREE:
             met = meet(
                 game, params, start.critic, opponent, how.games, start.discount, 1.0, step_rng,
-                merge=True,
+                merge=True, hindsight=start.credit == "hindsight",
             )  # fmt: skip
         else:
             assert tree is not None

@@ -16,10 +16,11 @@ from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.maml import meta_surrogate
 from overtrick.learners.networks import Critic, initial, prefixed, repeat, unprefixed
 from overtrick.learners.returns import Sample, Tensors, join
-from overtrick.policies import Crowd, Weights, inputs
+from overtrick.policies import Crowd, Weights, hindsight_inputs, inputs
 from overtrick.solvers.tree import Tree
 from overtrick.trainers import strangers
 from overtrick.trainers.adaptation import (
+    ON_TREE,
     Credit,
     Start,
     adapt,
@@ -66,9 +67,9 @@ class Meta(Section):
     credit: Credit = Field(
         default="critic",
         description="what the inner gradient is made of. critic: sampled returns, less baselines. "
-        "The others need a tree and look at all cards of a finished game. aivat: sampled decisions "
-        "without the luck of cards and of own draws. model: every decision, against the opponent "
-        "that the games so far have shown",
+        "The others look at all cards of a finished game. hindsight: baselines that know them. On "
+        "a tree, aivat: sampled decisions without the luck of cards and of own draws; model: every "
+        "decision, against the opponent that the games so far have shown",
     )
     test_credit: Credit | None = Field(default=None, description="the same at test; none: credit")
     values: Literal["sampled", "exact"] = Field(
@@ -95,6 +96,15 @@ class MetaJob(Job):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_critic_serves_both(self) -> MetaJob:
+        kind, test = self.meta.credit, self.meta.test_credit
+        if (test == "hindsight") > (kind == "hindsight") or (test, kind) == ("critic", "hindsight"):
+            raise ValueError(
+                f"meta.test_credit {test} needs another critic than meta.credit {kind} trains"
+            )
+        return self
+
 
 class MetaTrainer:
     """Algorithms 1 and 2: evolve the opponents, adapt to some of them, improve the start."""
@@ -107,7 +117,8 @@ class MetaTrainer:
         rng = generator(job.seed, Part.INITIAL)
         wide = inputs(self.game)
         self.sizes = (wide, *job.meta.hidden, self.game.actions)
-        critic = Critic(wide, job.meta.hidden, rng, job.meta.critic_rate)
+        seen = hindsight_inputs(self.game) if job.meta.credit == "hindsight" else wide
+        critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_rate)
         self.learner = ActorCritic(
             self.game.features,
             initial(self.sizes, rng),
@@ -264,11 +275,11 @@ def _adapt_to(
             assert theirs is not None
             samples.append(exact_sample(game, tree, params, theirs))
             break
-        if plan.credit == "critic":
+        if plan.credit not in ON_TREE:
             lam = plan.gae if outer else 1.0
             met = meet(
                 game, params, critic, crowd, plan.games, plan.discount, lam, step_rng,
-                merge=not outer,
+                merge=not outer, hindsight=plan.credit == "hindsight",
             )  # fmt: skip
         else:
             assert tree is not None

@@ -17,6 +17,14 @@ Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
     0..ranks-1   hole card, one-hot by rank
     ranks..      node of the betting table, one-hot
+
+A critic that judges finished games sees behind these, as `in_hindsight` gives them:
+
+    0..3    the showdown, if it comes to one: won alone, lost; chips in the pot, as a share of the
+            most that go there: the row's own and the others'
+    4..     the best five cards: round, one-hot, and of the row's seat and then of each seat after
+            it the percentile on the board before the flop, after it, and after the turn;
+            else: the rank of each seat's hole card in this order, and then of the board, one-hot
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.poker.betting import Betting
+from overtrick.games.poker.percentile import SHOWN, percentiles
 from overtrick.games.poker.ranking import RANKS, SUITS
 from overtrick.games.poker.rules import Rules
 
@@ -61,3 +70,33 @@ def by_card(rules: Rules, betting: Betting, seen: Array) -> Array:
     out[rows[:, None], PLACE[cards]] = 1
     out[rows[:, None], len(PLACE) + counts[:-1] + betting.raised[seen[:, -1]]] = 1
     return out
+
+
+def in_hindsight(
+    rules: Rules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
+) -> Array:
+    """(R, F) float32 what whole deals (R, C) tell of rows of these seats and facts.
+
+    ranks (R, C) are the cards' ranks, and hands (R, S) their strength at a showdown.
+    """
+    rows, seats = np.arange(len(seat)), len(rules.posts)
+    best = hands.max(axis=1, keepdims=True)
+    own = hands[rows, seat] == best[:, 0]
+    alone = (hands == best).sum(axis=1) == 1
+    most = max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
+    known = [own & alone, ~own, seen[:, -4] / most, seen[:, -3] / most]
+    order = (seat[:, None] + np.arange(seats)) % seats
+    board = seats * rules.hole
+    if rules.best_five:
+        known += list(np.eye(len(rules.board))[seen[:, -2]].T)
+        up = np.full((len(seat), deals.shape[1] - board), -1)
+        for cards in SHOWN:
+            up[:, :cards] = deals[:, board : board + cards]
+            for other in order.T:
+                first = other * rules.hole
+                hole = np.stack([deals[rows, first], deals[rows, first + 1]], axis=1)
+                known.append(percentiles(hole, up))
+    else:
+        shown = np.hstack([np.take_along_axis(ranks, order, axis=1), ranks[:, board:]])
+        known += list(np.eye(rules.ranks)[shown].reshape(len(seat), -1).T)
+    return np.stack(known, axis=1).astype(np.float32)

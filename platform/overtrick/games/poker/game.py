@@ -143,6 +143,13 @@ class Poker:
         ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
         return features.by_rank(self.rules, len(self.betting.seat), ranked)
 
+    def hindsight(self, turn: Turn, deals: Deals) -> Array:
+        """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""
+        ranks = self.rank(deals)
+        hands = strength(self.rules, deals, ranks)
+        own = features.in_hindsight(self.rules, turn.seat, turn.seen, deals, ranks, hands)
+        return np.hstack([self.features(turn), own])
+
     @cached_property
     def _public(self) -> Array:
         """(B, K) the facts at each node that do not hang on cards; -1 in the columns of cards."""
