@@ -29,7 +29,11 @@ from overtrick.policies import Uniform, draw
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 
-GAMES = [*((name, {}) for name in overtrick.names()), ("leduc_textbook", {"fold": False})]
+GAMES = [
+    *((name, {}) for name in overtrick.names()),
+    ("leduc_textbook", {"fold": False}),
+    ("holdem", {"view": "strength"}),
+]
 SMALL = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Enumerable)]
 POKER = [(name, options) for name, options in SMALL if isinstance(overtrick.make(name), Poker)]
 WANDERED = 40_000  # games: enough to come to every information set of every game here

@@ -6,6 +6,15 @@ Games whose hands are the best five of their cards (holdem), F = 72, as RLCard's
             in each suit the ace, 2, 3, ..., the king
     52..71  raises so far, one-hot from 0 to 4 in each of the 4 rounds; 0 in a round not reached
 
+The same with the option view=strength, F = 37:
+
+    0..9    percentile of the own cards among all that the board allows, as a thermometer: column k
+            is 1 above (k + 1) / 10, 0 below k / 10, and linear between
+    10..12  own chips in the pot and the others', as a share of the most that go there; whether
+            there is a bet to call
+    13..16  round, one-hot
+    17..36  raises so far, as above
+
 Other games with a board (leduc, leduc_textbook), F = 36, as RLCard's leduc-holdem:
 
     0..2    hole card, one-hot by rank (J, Q, K)
@@ -72,6 +81,24 @@ def by_card(rules: Rules, betting: Betting, seen: Array) -> Array:
     return out
 
 
+def by_strength(rules: Rules, betting: Betting, seen: Array) -> Array:
+    """(R, F) float32 features of (R, K) facts that tell of the cards how strong they are."""
+    strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
+    own, other = seen[:, -4], seen[:, -3]
+    told = [
+        (10 * strength[:, None] - np.arange(10)).clip(0, 1),
+        np.stack([own / most_chips(rules), other / most_chips(rules), other > own], axis=1),
+        np.eye(len(rules.board))[seen[:, -2]],
+        by_card(rules, betting, seen)[:, len(PLACE) :],
+    ]
+    return np.hstack(told).astype(np.float32)
+
+
+def most_chips(rules: Rules) -> int:
+    """The most that one seat can have in the pot."""
+    return max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
+
+
 def in_hindsight(
     rules: Rules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
 ) -> Array:
@@ -83,7 +110,7 @@ def in_hindsight(
     best = hands.max(axis=1, keepdims=True)
     own = hands[rows, seat] == best[:, 0]
     alone = (hands == best).sum(axis=1) == 1
-    most = max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
+    most = most_chips(rules)
     known = [own & alone, ~own, seen[:, -4] / most, seen[:, -3] / most]
     order = (seat[:, None] + np.arange(seats)) % seats
     board = seats * rules.hole

@@ -33,7 +33,8 @@ class Poker:
     A deal has C columns: the hole cards of the first seat, of the next, ..., then the board. Card
     c has rank c // suits. With `fold` (suit symmetry folded) a card is its rank: that is how it
     is if no rule tells suits apart and nothing else is said. `ranks` replaces the number of ranks
-    in the rules, named 1, 2, ... from the lowest. Raises TypeError for other options, Refused if
+    in the rules, named 1, 2, ... from the lowest. `view` is what a network is told of its cards:
+    the cards, or in hold'em their strength alone. Raises TypeError for other options, Refused if
     the rules do not allow these.
 
     Facts: hole cards; board cards, -1 before they are turned; chips that the seat and the other
@@ -42,11 +43,19 @@ class Poker:
 
     infosets: int | None = None
 
-    def __init__(self, rules: Rules, fold: bool | None = None, ranks: int | None = None) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        fold: bool | None = None,
+        ranks: int | None = None,
+        view: str = "cards",
+    ) -> None:
         if not (fold is None or isinstance(fold, bool)):
             raise TypeError(f"fold must be true or false, not {fold!r}")
         if fold and rules.best_five:
             raise TypeError("fold must be false: a flush tells suits apart")
+        if view not in (views := ("cards", "strength") if rules.best_five else ("cards",)):
+            raise TypeError(f"view must be {' or '.join(views)}, not {view!r}")
         if ranks is not None:
             if type(ranks) is not int or ranks < 1:
                 raise TypeError(f"ranks must be a number of ranks, not {ranks!r}")
@@ -58,6 +67,7 @@ class Poker:
                 names = tuple(str(rank) for rank in range(1, ranks + 1))
                 rules = replace(rules, ranks=ranks, rank_names=names)
         self.rules = rules
+        self.view = view
         self.deck = rules.ranks * rules.suits  # cards
         self.fold = not rules.best_five if fold is None else fold
         self.name = rules.name
@@ -73,7 +83,7 @@ class Poker:
         self.turned = np.cumsum(rules.board)[self.betting.round]  # (B,) board cards that are up
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.rules, self.fold)
+        return type(self), (self.rules, self.fold, None, self.view)
 
     def rank(self, cards: Array) -> Array:
         """Ranks of cards, from 0; -1 stays -1."""
@@ -139,7 +149,8 @@ class Poker:
 
     def features(self, turn: Turn) -> Array:
         if self.rules.best_five:
-            return features.by_card(self.rules, self.betting, turn.seen)
+            by = features.by_card if self.view == "cards" else features.by_strength
+            return by(self.rules, self.betting, turn.seen)
         ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
         return features.by_rank(self.rules, len(self.betting.seat), ranked)
 

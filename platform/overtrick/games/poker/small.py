@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -25,6 +26,9 @@ class SmallPoker(Poker):
         super().__init__(rules, fold, ranks)
         self.kinds = self.rules.ranks if self.fold else self.deck  # of cards, as seats see them
         self.infosets = int(self._infoset_base[-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.rules, self.fold)
 
     def every_deal(self) -> tuple[Deals, Array]:
         """All distinct deals (G, C) in lexicographic order and their probabilities (G,)."""
