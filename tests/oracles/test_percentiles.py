@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from overtrick import make
 from overtrick.games.poker import equity, percentile
-from overtrick.games.poker.percentile import percentiles
+from overtrick.games.poker.percentile import _Rivers, percentiles
 from overtrick.games.poker.ranking import strength
 
 DECK = 52
@@ -161,3 +162,13 @@ def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
     percentile.table.cache_clear()
     assert (percentile.table().rank == 7).all()
     assert len(counted) == 1
+
+
+def test_what_is_remembered_of_rivers_is_what_was_worked_out(rng):
+    deals = make("holdem").deal(300, rng)
+    hole, board = deals[:, :2].astype(np.int64), deals[:, 4:9].astype(np.int64)
+    crowded, roomy = _Rivers(bits=3), _Rivers(bits=16)  # the first forgets nearly everything
+    first = crowded.percentiles(hole, board)
+    for order in (np.arange(300), rng.permutation(300), rng.integers(300, size=900)):
+        for memory in (crowded, roomy):
+            assert np.array_equal(memory.percentiles(hole[order], board[order]), first[order])

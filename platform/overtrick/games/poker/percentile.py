@@ -34,6 +34,7 @@ from overtrick.games.poker.equity import (
 from overtrick.games.poker.ranking import SUITS
 
 FILE = "holdem_percentiles_1.npy"  # another number if the table ever means something else
+MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd: Fibonacci hashing
 SHOWN = (0, 3, 4)  # cards on the board in the rounds that the table has
 
 
@@ -64,10 +65,32 @@ def percentiles(hole: Array, board: Array) -> Array:
         found[early] = _look_up(*table(), hole[early], board[early], up[early])
     late = np.flatnonzero(up == 5)
     if len(late):
-        same = np.bitwise_or.reduce(np.int64(1) << board[late], axis=1)
-        late = late[np.argsort(same, kind="stable")]  # each board is worked out once
-        found[late] = _on_rivers(hole[late], board[late], np.sort(same))
+        found[late] = _memory.percentiles(hole[late], board[late])
     return found
+
+
+class _Rivers:
+    """Percentiles on full boards, and those that were asked for lately: in a betting round each
+    seat comes to the same cards several times."""
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self.cards = np.zeros((1 << bits, 2), np.int64)  # a board and a hole, a bit a card
+        self.value = np.zeros(1 << bits)
+
+    def percentiles(self, hole: Array, board: Array) -> Array:
+        cards = np.stack([np.bitwise_or.reduce(1 << c, axis=1) for c in (board, hole)], axis=1)
+        mixed = (cards.view(np.uint64) * MIX).sum(axis=1)
+        slot = mixed >> np.uint64(64 - self.bits)
+        found = self.value[slot]
+        new = np.flatnonzero((self.cards[slot] != cards).any(axis=1))
+        new = new[np.argsort(cards[new, 0], kind="stable")]  # each board is worked out once
+        found[new] = _on_rivers(hole[new], board[new], cards[new, 0])
+        self.cards[slot[new]], self.value[slot[new]] = cards[new], found[new]
+        return found
+
+
+_memory = _Rivers(bits=17)  # 3 MB
 
 
 @cache
