@@ -26,6 +26,7 @@ from overtrick.play import play, random_seating
 from overtrick.policies import (
     Crowd,
     Network,
+    Tabular,
     Weights,
     forward,
     masked_log_softmax,
@@ -34,6 +35,7 @@ from overtrick.policies import (
     tensors,
 )
 from overtrick.solvers import aivat, value
+from overtrick.solvers.safety import safest_response
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.evaluate import Evaluate
 from overtrick.trainers.kept import two_seats
@@ -209,6 +211,7 @@ class Start:
     critic: Weights
     discount: float
     credit: Credit
+    play: Literal["network", "response"] = "network"  # what is judged after a step
 
 
 def adapted(
@@ -216,7 +219,8 @@ def adapted(
 ) -> list[list[Mixed]]:
     """The policies before and after each step of adaptation, `how.draws` of them each.
 
-    Each draw begins at theta and adapts to the opponent on its own sampled games only.
+    Each draw begins at theta and adapts to the opponent on its own sampled games only. Where
+    responses are played, the networks only gather those games.
     """
     game, tree = two_seats(choice)
     params, seen = repeat(start.theta, how.draws), None
@@ -235,7 +239,14 @@ def adapted(
             met = meet_on_tree(game, tree, params, them, how.games, start.credit, step_rng, seen)
             seen = met.seen
         params = adapt(params, met.sample, how.step)
-        policies.append(networks(game, params))
+        if start.play == "response":
+            assert tree is not None
+            assert seen is not None
+            assert how.safe is not None
+            thought = _thought(tree, seen, start.credit)
+            policies.append([Tabular(safest_response(tree, t, how.safe)) for t in thought])
+        else:
+            policies.append(networks(game, params))
     return policies
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from overtrick import games
 from overtrick.config import GameChoice
-from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.core import Array, Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.solvers import value
 from overtrick.solvers.tree import Tree, build
 from overtrick.trainers.strangers import stranger
 
@@ -52,3 +53,13 @@ def opponent_of(choice: GameChoice, name: str) -> Mixed:
     if key not in _cache:
         _cache[key] = stranger(name, *two_seats(choice))
     return _cache[key]
+
+
+def equilibrium_of(choice: GameChoice) -> Array:
+    """(N, A) a strategy that can hardly be exploited: that of the stranger cfr.
+
+    A linear program's cannot be at all, but makes nothing of an opponent's mistakes where it need
+    not: in Leduc CFR+ wins 0.03 to 0.08 big blinds more against the scripted strangers.
+    """
+    _, tree = game_and_tree(choice)
+    return value.sigma_of(tree, [opponent_of(choice, "cfr")] * 2)
