@@ -66,8 +66,8 @@ def nearest(tree: Tree, safe: Array, free: Array, bound: float) -> Array:
     """The strategy (N, A) nearest to free whose exploitability is at most bound above that of safe.
 
     Unlike a mixture it gives up most where that buys the most safety. Distance is between
-    realisation plans: the sum of absolute differences, each weighted by how often chance and an
-    opponent who plays safe let it matter. Exact, by a linear program. Raises Refused as within.
+    realisation plans: the sum of absolute differences, each weighted by how often chance and a
+    uniform opponent let it matter. Exact, by a linear program. Raises Refused as within.
     """
     check(tree, "a bound on exploitability")
     _demand_bound(bound)
@@ -85,7 +85,7 @@ def nearest(tree: Tree, safe: Array, free: Array, bound: float) -> Array:
         most=np.concatenate([limits.most, wanted, -wanted]),
         flow=csr_array(block_array([[limits.flow, csr_array((len(limits.start), len(wanted)))]])),
     )
-    goal = np.append(np.zeros(2 * unknowns), np.tile(-_matters(tree, safe), 2))
+    goal = np.append(np.zeros(2 * unknowns), np.tile(-_matters(tree), 2))
     found = optimum(both, goal)
     return strategy(tree, np.split(found[: 2 * unknowns], 2))
 
@@ -156,12 +156,12 @@ def _demand_bound(bound: float) -> None:
         raise Refused(f"a bound on exploitability must be at least 0, not {bound:g}")
 
 
-def _matters(tree: Tree, sigma: Array) -> Array:
-    """(1 + L,) probability that others, who play sigma, let a seat choose each of its actions."""
+def _matters(tree: Tree) -> Array:
+    """(1 + L,) probability that chance and a uniform opponent let a seat choose each action."""
     come = np.zeros(tree.infosets)
     for seat in range(2):
         acts = np.flatnonzero(tree.seat == seat)
-        others = value.reach(tree, sigma, without=seat)[acts]
+        others = value.reach(tree, tree.uniform(), without=seat)[acts]
         come += np.bincount(tree.infoset[acts], others, minlength=tree.infosets)
     return np.append(0, come[tree.owner])
 

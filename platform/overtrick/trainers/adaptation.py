@@ -38,7 +38,7 @@ from overtrick.solvers import aivat, value
 from overtrick.solvers.safety import safest_response
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.evaluate import Evaluate
-from overtrick.trainers.kept import two_seats
+from overtrick.trainers.kept import equilibrium_of, two_seats
 
 Credit = Literal["critic", "aivat", "model"]
 """What the gradient of a step is made of: sampled returns less baselines; sampled decisions without
@@ -220,7 +220,8 @@ def adapted(
     """The policies before and after each step of adaptation, `how.draws` of them each.
 
     Each draw begins at theta and adapts to the opponent on its own sampled games only. Where
-    responses are played, the networks only gather those games.
+    responses are judged, the networks only play those games; where these show little of the
+    opponent, it is thought to play an equilibrium, since from that there is nothing to win.
     """
     game, tree = two_seats(choice)
     params, seen = repeat(start.theta, how.draws), None
@@ -243,7 +244,8 @@ def adapted(
             assert tree is not None
             assert seen is not None
             assert how.safe is not None
-            thought = _thought(tree, seen, start.credit)
+            counts = seen + PRIOR_GAMES["model"] * equilibrium_of(choice)
+            thought = counts / counts.sum(axis=-1, keepdims=True)
             policies.append([Tabular(safest_response(tree, t, how.safe)) for t in thought])
         else:
             policies.append(networks(game, params))

@@ -64,8 +64,8 @@ class Evaluate(Section):
 
 
 Row = dict[str, Any]
-"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each), exploitability (the
-mean, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
+"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each), exploitability
+(means, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
 best_response (None where that is below 0.01 or None)."""
 
 Adapt = Callable[[Generator, Any, Evaluate, GameChoice, Mixed], Sequence[Sequence[Mixed]]]

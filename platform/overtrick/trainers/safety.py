@@ -41,7 +41,9 @@ class Study:
         plain = config.overridden(card, overrides)
         job = config.parse(plain, JOBS, source)
         if "evaluate" not in type(job).model_fields:
-            raise Refused(f"{source}: a {job.trainer} model meets no strangers and does not adapt")
+            raise Refused(
+                f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
+            )
         game, tree = game_and_tree(job.game)
         sequence_form.check(tree, "a bound on exploitability")
         judged = dict(plain.get("evaluate", {}))
@@ -50,7 +52,7 @@ class Study:
         jobs = {}
         for bound in (None, *BOUNDS):
             content = {**plain, "evaluate": {**judged, "safe": bound}}
-            if bound is None and "meta" in content:
+            if bound is None and "meta" in content:  # a response needs a bound
                 content["meta"] = {**content["meta"], "test_play": "network"}
             jobs[bound] = config.parse(content, JOBS, source)
             TRAINERS[job.trainer].check(jobs[bound])
