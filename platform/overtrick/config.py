@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -146,9 +147,15 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
         raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise Refused(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
+    return parse(overridden(content, overrides), jobs, str(path))
+
+
+def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of the plain data of a job, after `key=value` by dotted path. Raises Refused."""
+    changed = deepcopy(dict(content))
     for override in overrides:
-        _override(content, override)
-    return parse(content, jobs, str(path))
+        _override(changed, override)
+    return changed
 
 
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str) -> Job:

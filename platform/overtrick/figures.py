@@ -213,6 +213,23 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     return figure
 
 
+def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
+    """Payoff against each stranger by exploitability: a model by its bound, below the frontier."""
+    figure = Figure(figsize=(3.2 * len(rows), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(rows), squeeze=False)[0]
+    for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
+        most = [(p["exploitability"], p["payoff"]) for p in row["frontier"]]
+        most = sorted([*most, *((p["exploitability"], p["most"]) for p in row["adapted"])])
+        axis.plot(*zip(*most, strict=True), color="black", lw=1, label="the most of all")
+        ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
+        axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
+        axis.set_xscale("symlog", linthresh=0.01)  # from 0 on
+        axis.set(title=row["stranger"], xlabel=f"exploitability, {unit}", xlim=(0, None))
+        axis.legend(fontsize=7)
+    axes[0].set_ylabel(f"payoff, {unit} a game")
+    return figure
+
+
 def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
     """Action probabilities by hand (members, hands, A), a panel a member (Wu et al., Fig. 4)."""
     figure, axes = _panels(len(probabilities))

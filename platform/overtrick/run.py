@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,8 +19,8 @@ from overtrick import config, figures, games, model, track, trial
 from overtrick.atomic import write_text
 from overtrick.config import Job
 from overtrick.core import Array, Refused, nearest
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew, Part, generator, hire, start_ray
+from overtrick.trainers import JOBS, TRAINERS, safety
+from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
 
 Progress = Callable[[int, Mapping[str, float]], None]
 TABLE = "table.json"  # what a run came to
@@ -147,22 +147,57 @@ def tracker_of(job: Job, folder: Path, parent: Path | None = None) -> track.Trac
 
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     """The table of a stored model again, its game and the unit. Raises Refused."""
-    folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
-    if (folder.parent / TRIALS).exists():
-        raise Refused(f"{what} is a sweep: name one of its runs in {folder.parent / TRIALS}")
+    folder = model_of(what)
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
     game = games.make(job.game.name, **job.game.options)
     model.policy(folder, game)  # refuses weights of another shape
+    with crew_of(workers) as crew:
+        rng = generator(job.seed, Part.JUDGE)
+        rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
+    return rows, stored.game, game.unit
+
+
+def judge_safety(
+    what: str, against: Sequence[str], overrides: Sequence[str], workers: int, out: Path | None
+) -> tuple[dict[str, Any], Path | None]:
+    """How much a stored model wins and how much it can lose, by the bound that it keeps.
+
+    The answer of `safety.study`, and the folder where it is kept as safety.json and safety.png:
+    out, else figures/ of the run; None for a model alone. Raises Refused.
+    """
+    folder = model_of(what)
+    stored = model.load(folder)
+    study = safety.Study.of(stored.job, f"{folder / model.CARD}", against, overrides)
+    model.policy(folder, study.game)
+    with crew_of(workers) as crew:
+        answer = safety.study(study, stored.weights, crew)
+    if out is None and (folder.parent / "job.json").exists():
+        out = folder.parent / "figures"
+    if out is not None:
+        figures.save({"safety": figures.safety(answer["rows"], answer["unit"])}, out)
+        write_text(out / "safety.json", json.dumps(answer, indent=1) + "\n")
+    return answer, out
+
+
+def model_of(what: str) -> Path:
+    """The folder of a model, or of the model of a run. Raises Refused if there is neither."""
+    folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
+    if (folder.parent / TRIALS).exists():
+        raise Refused(f"{what} is a sweep: name one of its runs in {folder.parent / TRIALS}")
+    return folder
+
+
+@contextmanager
+def crew_of(workers: int) -> Iterator[Crew]:
+    """So many workers on Ray, or none in this process; they go when the work is done."""
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     crew = hire(workers)
     try:
-        rng = generator(job.seed, Part.JUDGE)
-        rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
+        yield crew
     finally:
         crew.close()
-    return rows, stored.game, game.unit
 
 
 def keep(

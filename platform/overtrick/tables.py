@@ -38,13 +38,32 @@ def _adaptation(rows: Rows, unit: str) -> Table:
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
-    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
-    for row in rows:
+    known = [row.get("exploitability") for row in rows]  # no older table has it
+    columns = ["best response", "share", *(["exploitability"] if all(known) else [])]
+    table = Table("stranger", first, *after, *columns, title=f"{unit} a game")
+    for row, gaps in zip(rows, known, strict=True):
         payoffs = [
             f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
             for p, e in zip(row["steps"], row["standard_error"], strict=True)
         ]
         share = "" if row["share"] is None else f"{row['share']:.0%}"
         best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
-        table.add_row(row["stranger"], *payoffs, best, share)
+        gap = [f"{gaps[-1]:.3f}"] if gaps and all(known) else []
+        table.add_row(row["stranger"], *payoffs, best, share, *gap)
+    return table
+
+
+def safety(rows: Rows, unit: str) -> Table:
+    """What a model wins and can lose by the bound that it keeps; the most that so little buys."""
+    title = f"{unit} a game"
+    table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)
+    for row in rows:
+        for place, point in enumerate(row["adapted"]):
+            table.add_row(
+                "" if place else row["stranger"],
+                "free" if point["bound"] is None else f"{point['bound']:g}",
+                f"{point['payoff']:.3f} ± {point['standard_error']:.3f}",
+                f"{point['exploitability']:.4f}",
+                f"{point['most']:.3f}",
+            )
     return table

@@ -111,6 +111,35 @@ def evaluate(
 
 
 @app.command()
+def safety(
+    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="key=value, such as evaluate.safe_by=nearest.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Strangers, as call,bluff; else those of the job.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the figure; else the figures of the run.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What a model that adapts wins, by how much it may lose; beside the most that so little buys.
+
+    The most comes from restricted Nash responses, from an equilibrium to the best response.
+    """
+    from overtrick import run
+
+    names = [] if against is None else against.split(",")
+    answer, folder = run.judge_safety(what, names, overrides or [], workers, out)
+    people.print(tables.safety(answer["rows"], answer["unit"]))
+    if folder is not None:
+        people.print(f"figure and numbers: {folder}/safety.png, safety.json", soft_wrap=True)
+    result(as_json, **answer)
+
+
+@app.command()
 def dashboard(
     uri: Annotated[str, typer.Option(help="The tracking store.")] = "sqlite:///mlflow.db",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,

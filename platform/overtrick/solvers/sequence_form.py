@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -23,7 +24,7 @@ class Solver:
     """
 
     def __init__(self, tree: Tree) -> None:
-        _check(tree)
+        check(tree)
         self.tree = tree
         self.iteration = 0
         self.sigma = tree.uniform()
@@ -51,31 +52,49 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
     A normal-form game is the case of one information set a seat. Raises Refused unless the game
     has two seats and is zero-sum, Failed if the program cannot be solved.
     """
-    _check(tree)
-    plans = [_most_secured(tree, seat) for seat in range(2)]
-    realised = np.where(tree.turn.seat[tree.owner] == 0, plans[0][1], plans[1][1])
-    return plans[0][0], normalised(tree, realised)
+    check(tree)
+    found = [optimum(each, each.secured) for each in (program(tree, seat) for seat in range(2))]
+    return float(found[0][-1]), strategy(tree, found)
 
 
-def _check(tree: Tree) -> None:
+def check(tree: Tree, what: str = "the linear program") -> None:
+    """Raise Refused, naming what needs it, unless the game has two seats and is zero-sum."""
     if tree.seats != 2:
-        raise Refused(f"the linear program needs 2 seats: this game has {tree.seats}")
+        raise Refused(f"{what} needs 2 seats: this game has {tree.seats}")
     if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
-        raise Refused("the linear program needs a zero-sum game: here gains do not sum to 0")
+        raise Refused(f"{what} needs a zero-sum game: here gains do not sum to 0")
 
 
-def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
-    """The most that a seat can secure against any play, and (L,) the plan that secures it.
+class Program(NamedTuple):
+    """What binds the U unknowns of a linear program, here those of one seat.
 
-    Unknowns are the seat's realisation plan x, by sequence, and what each of the opponent's
-    information sets leaves it, v; v of the opponent's start is maximised, and v of a set is at
-    most what each action there leaves: its own points and the sets that follow.
+    They are its realisation plan, by sequence (1 + L,); what each of the opponent's information
+    sets leaves it (N,), of which only theirs are used; and last what the opponent's start leaves
+    it, which is what the plan secures against any play. A set leaves at most what each action
+    there leaves: its own points and the sets that follow.
     """
+
+    points: csr_array  # (1 + L, 1 + L) points by the opponent's sequence and the seat's
+    least: Array  # (U,) 0 or -inf
+    at_most: csr_array  # (rows, U) times the unknowns is at most
+    most: Array  # (rows,)
+    flow: csr_array  # (rows, U) times the unknowns is
+    start: Array  # (rows,)
+
+    @property
+    def secured(self) -> Array:
+        """(U,) the goal of an equilibrium: what the plan secures."""
+        goal = np.zeros(len(self.least))
+        goal[-1] = 1
+        return goal
+
+
+def program(tree: Tree, seat: int) -> Program:
+    """What binds a seat's plan and what it secures."""
     places, sets = len(tree.owner), tree.infosets
     mine = tree.turn.seat == seat
     own, theirs = np.flatnonzero(mine), np.flatnonzero(~mine)
-    points = _points(tree, seat)  # (theirs, own) by sequence
-    # v has a column for each information set, of which only theirs are used, and one for the start
+    points = _points(tree, seat)
     leaves = coo_array(
         (
             np.concatenate([np.ones(places + 1), -np.ones(len(theirs))]),
@@ -86,7 +105,6 @@ def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
         ),
         shape=(places + 1, sets + 1),
     )
-    at_most = csr_array(hstack([-points, leaves]))
     used = np.append(True, ~mine[tree.owner])  # the opponent's sequences
     flow = coo_array(
         (
@@ -100,15 +118,26 @@ def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
     )
     start = np.zeros(sets + 1)
     start[sets] = 1
-    goal = np.zeros(places + sets + 2)
-    goal[-1] = -1
+    obeyed = np.append(mine, True)
+    return Program(
+        points,
+        np.append(np.zeros(places + 1), np.full(sets + 1, -np.inf)),
+        csr_array(hstack([-points, leaves]))[used],
+        np.zeros(int(used.sum())),
+        csr_array(flow)[obeyed],
+        start[obeyed],
+    )
+
+
+def optimum(bound: Program, goal: Array) -> Array:
+    """(U,) the unknowns with the most goal (U,). Raises Failed if there are none."""
     found = linprog(
-        goal,
-        A_ub=at_most[used],
-        b_ub=np.zeros(int(used.sum())),
-        A_eq=csr_array(flow)[np.append(mine, True)],
-        b_eq=start[np.append(mine, True)],
-        bounds=[(0, None)] * (places + 1) + [(None, None)] * (sets + 1),
+        -goal,
+        A_ub=bound.at_most,
+        b_ub=bound.most,
+        A_eq=bound.flow,
+        b_eq=bound.start,
+        bounds=np.stack([bound.least, np.full(len(goal), np.inf)], axis=1),
         method="highs",
         options={
             "primal_feasibility_tolerance": TOLERANCE,
@@ -117,11 +146,17 @@ def _most_secured(tree: Tree, seat: int) -> tuple[float, Array]:
     )
     if not found.success:
         raise Failed(f"the linear program failed: {found.message}")
-    return -float(found.fun), np.maximum(found.x[1 : places + 1], 0)
+    return np.where(bound.least == 0, np.maximum(found.x, 0), found.x)
+
+
+def strategy(tree: Tree, found: Sequence[Array]) -> Array:
+    """(N, A) what both seats do by unknowns (U,) of each; uniform where no own choice leads."""
+    realised = [each[1 : len(tree.owner) + 1] for each in found]
+    return normalised(tree, np.where(tree.turn.seat[tree.owner] == 0, *realised))
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
-    """(1 + L, 1 + L) points of a seat by the opponent's sequence and its own, chance counted."""
+    """Points of a seat by the opponent's sequence and its own, chance counted."""
     paid = np.flatnonzero(tree.gain[:, seat])
     _, luck = down(tree.parent, tree.seat, tree.chance)
     size = len(tree.owner) + 1

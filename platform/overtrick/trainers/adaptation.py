@@ -26,6 +26,7 @@ from overtrick.play import HINDSIGHT, play, random_seating
 from overtrick.policies import (
     Crowd,
     Network,
+    Tabular,
     Weights,
     forward,
     masked_log_softmax,
@@ -34,9 +35,10 @@ from overtrick.policies import (
     tensors,
 )
 from overtrick.solvers import aivat, value
+from overtrick.solvers.safety import safest_response
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.evaluate import Evaluate
-from overtrick.trainers.kept import two_seats
+from overtrick.trainers.kept import equilibrium_of, two_seats
 
 Credit = Literal["critic", "hindsight", "aivat", "model"]
 """What the gradient of a step is made of: sampled returns less the baseline of a critic that sees
@@ -214,6 +216,7 @@ class Start:
     critic: Weights
     discount: float
     credit: Credit
+    play: Literal["network", "response"] = "network"  # what is judged after a step
 
 
 def adapted(
@@ -221,7 +224,9 @@ def adapted(
 ) -> list[list[Mixed]]:
     """The policies before and after each step of adaptation, `how.draws` of them each.
 
-    Each draw begins at theta and adapts to the opponent on its own sampled games only.
+    Each draw begins at theta and adapts to the opponent on its own sampled games only. Where
+    responses are judged, the networks only play those games; where these show little of the
+    opponent, it is thought to play an equilibrium, since from that there is nothing to win.
     """
     game, tree = two_seats(choice)
     params, seen = repeat(start.theta, how.draws), None
@@ -240,7 +245,15 @@ def adapted(
             met = meet_on_tree(game, tree, params, them, how.games, start.credit, step_rng, seen)
             seen = met.seen
         params = adapt(params, met.sample, how.step)
-        policies.append(networks(game, params))
+        if start.play == "response":
+            assert tree is not None
+            assert seen is not None
+            assert how.safe is not None
+            counts = seen + PRIOR_GAMES["model"] * equilibrium_of(choice)
+            thought = counts / counts.sum(axis=-1, keepdims=True)
+            policies.append([Tabular(safest_response(tree, t, how.safe)) for t in thought])
+        else:
+            policies.append(networks(game, params))
     return policies
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
-from overtrick.core import Array, Game, Mixed
+from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.figures import payoff_name
 from overtrick.play import duplicate
-from overtrick.solvers import value
+from overtrick.policies import Tabular
+from overtrick.solvers import safety, sequence_form, value
 from overtrick.solvers.tree import Tree
-from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers import strangers
+from overtrick.trainers.kept import equilibrium_of, opponent_of, two_seats
 from overtrick.trainers.strangers import label
 from overtrick.workers import Crew
 
@@ -48,23 +50,50 @@ class Evaluate(Section):
         "gives it exactly",
     )  # fmt: skip
     every: Count = Field(default=10, description="training iterations between evaluations")
+    safe: float | None = Field(
+        default=None, ge=0,
+        description="points a game by which what an adapted policy can be beaten may exceed an "
+        "equilibrium's, kept on the tree; none: adaptation is free",
+    )  # fmt: skip
+    safe_by: Literal["mixture", "nearest"] = Field(
+        default="mixture",
+        description="how a policy beyond that is held back. mixture: with the equilibrium, by "
+        "drawing one of them before each game. nearest: the nearest strategy that is safe, which "
+        "wins more and takes a linear program",
+    )
 
 
 Row = dict[str, Any]
-"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each),
-best_response (None without a tree), share = steps[-1] / best_response (None where that is below
-0.01 or None)."""
+"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each), exploitability
+(means, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
+best_response (None where that is below 0.01 or None)."""
 
 Adapt = Callable[[Generator, Any, Evaluate, GameChoice, Mixed], Sequence[Sequence[Mixed]]]
 """How a method meets an opponent, from what it knows: its policies before and after each step, one
 or as many as there are independent adaptations. At the top of a module, for it goes to workers."""
 
 
+def check(choice: GameChoice, how: Evaluate) -> None:
+    """Raise Refused for a stranger that does not exist, or a bound that cannot be kept."""
+    game, tree = two_seats(choice)
+    for name in how.strangers:
+        strangers.check(name, game, tree)
+    if how.safe is None:
+        return
+    if tree is None:
+        raise Refused(
+            f"evaluate.safe: a bound is kept on a tree, and {game.name} is too large for one: "
+            "leave it out"
+        )
+    sequence_form.check(tree, "evaluate.safe")
+
+
 def evaluate(
     choice: GameChoice, adapt: Adapt, knows: Any, how: Evaluate, crew: Crew, rng: Generator
 ) -> list[Row]:
     """One row for each stranger. Payoffs are exact where there is a tree, else from games that
-    nothing is learnt from."""
+    nothing is learnt from. Raises Refused as check."""
+    check(choice, how)
     common = (choice, adapt, knows, how)
     return crew.map(_row, common, [(name,) for name in how.strangers], rng)
 
@@ -74,16 +103,20 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
     game, tree = two_seats(choice)
     opponent = opponent_of(choice, name)
     steps = adapt(rng, knows, how, choice, opponent)
-    means, errors = [], []
+    means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
+        played = policies if how.safe is None else held_back(choice, policies, how)
         won = [
             payoff_against(game, tree, policy, opponent, how.judged, luck)
-            for policy, luck in zip(policies, step_rng.spawn(len(policies)), strict=True)
+            for policy, luck in zip(played, step_rng.spawn(len(played)), strict=True)
         ]
         mean, error = np.array(won).T
         means.append(float(mean.mean()))
         alone = len(won) == 1  # else the spread holds the luck of the judging too
         errors.append(float(error[0] if alone else mean.std(ddof=1) / np.sqrt(len(won))))
+        if tree is not None:
+            sigmas = [value.sigma_of(tree, [policy] * 2) for policy in played]
+            gaps.append(float(np.mean([value.exploitability(tree, each) for each in sigmas])))
     best = None
     if tree is not None:
         best = best_response_payoff(tree, value.sigma_of(tree, [opponent] * 2))
@@ -91,9 +124,30 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
         "stranger": name,
         "steps": means,
         "standard_error": errors,
+        "exploitability": gaps if tree is not None else None,
         "best_response": best,
         "share": means[-1] / best if best is not None and best > 0.01 else None,
     }
+
+
+def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Evaluate) -> list[Mixed]:
+    """Policies that keep the bound of how, each made of the one in its place."""
+    _, tree = two_seats(choice)
+    assert tree is not None
+    assert how.safe is not None
+    safe = equilibrium_of(choice)
+    done: dict[bytes, Mixed] = {}  # before the first step all draws are one policy
+    out = []
+    for policy in policies:
+        free = value.sigma_of(tree, [policy] * 2)
+        key = free.tobytes()
+        if key not in done:
+            if how.safe_by == "nearest":
+                done[key] = Tabular(safety.nearest(tree, safe, free, how.safe))
+            else:
+                done[key] = Tabular(safety.within(tree, safe, free, how.safe)[0])
+        out.append(done[key])
+    return out
 
 
 def unchanged(

@@ -6,7 +6,8 @@ from typing import Any
 
 from overtrick import games
 from overtrick.config import GameChoice
-from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.core import Array, Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.solvers import safety, sequence_form, value
 from overtrick.solvers.tree import Tree, build
 from overtrick.trainers.strangers import stranger
 
@@ -51,4 +52,19 @@ def opponent_of(choice: GameChoice, name: str) -> Mixed:
     key = choice.model_dump_json() + name
     if key not in _cache:
         _cache[key] = stranger(name, *two_seats(choice))
+    return _cache[key]
+
+
+def equilibrium_of(choice: GameChoice) -> Array:
+    """(N, A) the exact equilibrium nearest to the strategy of the stranger cfr.
+
+    An equilibrium of a linear program alone makes nothing of mistakes where it need not; CFR+ does,
+    but can itself be exploited a little. Raises Refused without a tree, or unless zero-sum.
+    """
+    key = f"{choice.model_dump_json()} equilibrium"
+    if key not in _cache:
+        _, tree = game_and_tree(choice)
+        exact = sequence_form.equilibrium(tree)[1]
+        near = value.sigma_of(tree, [opponent_of(choice, "cfr")] * 2)
+        _cache[key] = safety.nearest(tree, exact, near, 0)
     return _cache[key]

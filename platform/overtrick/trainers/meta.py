@@ -18,7 +18,7 @@ from overtrick.learners.networks import Critic, initial, prefixed, repeat, unpre
 from overtrick.learners.returns import Sample, Tensors, join
 from overtrick.policies import Crowd, Weights, hindsight_inputs, inputs
 from overtrick.solvers.tree import Tree
-from overtrick.trainers import strangers
+from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.adaptation import (
     ON_TREE,
     Credit,
@@ -72,6 +72,12 @@ class Meta(Section):
         "decision, against the opponent that the games so far have shown",
     )
     test_credit: Credit | None = Field(default=None, description="the same at test; none: credit")
+    test_play: Literal["network", "response"] = Field(
+        default="network",
+        description="what is judged after a step at test. network: what has adapted. response: "
+        "what wins the most within evaluate.safe against the opponent that the games have shown; "
+        "the network plays those games",
+    )
     values: Literal["sampled", "exact"] = Field(
         default="sampled",
         description="outer objective from sampled games, or exact on the tree; the inner steps "
@@ -243,15 +249,19 @@ def check(job: MetaJob) -> None:
                     f"meta.{key}: {chosen} needs a tree, and {game.name} is too large for one: "
                     f"set {default}"
                 )
-    for name in job.evaluate.strangers:
-        strangers.check(name, game, tree)
+    if job.meta.test_play == "response":
+        if job.evaluate.safe is None:
+            raise Refused("meta.test_play: response keeps a bound: set evaluate.safe")
+        if (job.meta.test_credit or job.meta.credit) == "critic":
+            raise Refused("meta.test_play: response needs meta.test_credit aivat or model")
+    evaluate_page.check(job.game, job.evaluate)
 
 
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """How well a model of this job adapts to the job's strangers."""
     start = Start(
         unprefixed("policy", weights), unprefixed("critic", weights),
-        job.meta.discount, job.meta.test_credit or job.meta.credit,
+        job.meta.discount, job.meta.test_credit or job.meta.credit, job.meta.test_play,
     )  # fmt: skip
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 
