@@ -252,7 +252,7 @@ def check(job: MetaJob) -> None:
     if job.meta.test_play == "response":
         if job.evaluate.safe is None:
             raise Refused("meta.test_play: response keeps a bound: set evaluate.safe")
-        if (job.meta.test_credit or job.meta.credit) == "critic":
+        if (job.meta.test_credit or job.meta.credit) not in ON_TREE:
             raise Refused("meta.test_play: response needs meta.test_credit aivat or model")
     evaluate_page.check(job.game, job.evaluate)
 
