@@ -40,10 +40,16 @@ ALLOWED = {
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
         "trial",
     ),
-    "sweep": ("core", "atomic", "figures", "config", "trainers", "track", "trial", "run"),
+    "parts": ("core", "config", "track", "trial", "run"),
+    "sweep": ("core", "figures", "config", "trainers", "track", "trial", "run", "parts"),
+    "comparison": (
+        "core", "policies", "solvers", "workers", "model", "figures", "atomic", "config",
+        "trainers", "trial", "track", "run", "parts",
+    ),
     "tables": (),
     "cli": (
-        "core", "environment", "progress", "games", "config", "trainers", "run", "sweep", "tables",
+        "core", "environment", "progress", "games", "config", "trainers", "run", "parts", "sweep",
+        "comparison", "tables",
     ),
     "__init__": ("games",),
 }  # fmt: skip
