@@ -11,10 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from overtrick import config, figures, parts, run, track, trial
+from matplotlib.figure import Figure
+
+from overtrick import config, curves, figures, games, parts, run, trial
 from overtrick.config import Job
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.strangers import label as label_of
 
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Keys that cannot differ between the trials of a sweep."""
@@ -62,7 +65,7 @@ def go(folder: Path, progress: Callable[[int], None]) -> Swept:
     with parts.at_work(folder, job, jobs) as whole:
         whole.train(jobs, progress, lambda part: _keep_trial(folder, part))
         rows = _rows(job.trainer, [chosen for chosen, _ in made], whole)
-        _keep(folder, rows, whole.tracker)
+        _keep(job, rows, whole)
     return Swept(folder, rows, whole.failed, time.perf_counter() - began, whole.undelivered)
 
 
@@ -85,8 +88,35 @@ def _rows(
     return sorted(rows, key=lambda row: (row["score"] is None, -(row["score"] or 0.0)))
 
 
-def _keep(folder: Path, rows: list[dict[str, Any]], tracker: track.Tracker) -> None:
+def _keep(job: Job, rows: list[dict[str, Any]], whole: parts.Whole) -> None:
+    folder, tracker = whole.folder, whole.tracker
     run.keep_table(folder, rows, tracker)
     if scored := [row for row in rows if row["score"] is not None]:
-        figures.save({"parallel": figures.parallel(scored)}, folder / "figures")
+        drawn = {"parallel": figures.parallel(scored)} | _bands(job, scored, whole)
+        figures.save(drawn, folder / "figures")
         tracker.artifact(folder / "figures", "figures")
+
+
+def _bands(job: Job, scored: list[dict[str, Any]], whole: parts.Whole) -> dict[str, Figure]:
+    """Learning curves, mean and band over seeds, for each combination of the other keys; with one
+    other key that is a number, also what its value does in the end."""
+    others = [key for key in job.search if key != "seed"]
+    if "seed" not in job.search:
+        return {}
+    unit = games.make(job.game.name, **job.game.options).unit
+    histories: dict[str, list[curves.History]] = {}
+    payoffs: dict[str, dict[float, list[float]]] = {}
+    for row in sorted(scored, key=lambda row: row["trial"]):
+        part = whole.parts[row["trial"]]
+        label = ", ".join(f"{key.rpartition('.')[2]} {row[key]}" for key in others)
+        histories.setdefault(label, []).append(part.tracker.history())
+        for met in json.loads((part.place / run.TABLE).read_text()):
+            if len(others) == 1 and "steps" in met and isinstance(row[others[0]], (int, float)):
+                by = payoffs.setdefault(label_of(met["stranger"]), {})
+                by.setdefault(row[others[0]], []).append(met["steps"][-1])
+    drawn = {}
+    if curves.curves_of(histories, unit):
+        drawn["bands"] = curves.learning(histories, unit)
+    if payoffs:
+        drawn["by_value"] = curves.by_value(payoffs, others[0], unit)
+    return drawn

@@ -38,7 +38,7 @@ TABLE: dict[str, Any] = {
     "game": "kuhn",
     "seeds": [0, 1],
     "checkpoints": {"every": 1},
-    "evaluate": {"steps": 1, "games": 10, "draws": 2},
+    "evaluate": {"steps": 1, "games": 10, "draws": 2, "every": 2},
     "strangers": {"call": "call", "cfr": "cfr", "learnt": {"method": "other"}},
     "methods": {
         "ours": {"job": "tiny.yaml", "set": {"stop.iterations": 3}},
@@ -49,6 +49,7 @@ TABLE: dict[str, Any] = {
     "ours": "ours",
     "paper": {"ours": {"call": 0.25}},
 }
+METHODS = TABLE["methods"]
 
 
 def write(folder: Path, **changes: Any) -> Path:
@@ -94,7 +95,7 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
 ) -> None:
     assert not compared.failed
     alone = {
-        "ours": {**TINY, "stop": {"iterations": 3}, "evaluate": TABLE["evaluate"]},
+        "ours": {**TINY, "stop": {"iterations": 3}, "evaluate": {"draws": 2}},
         "other": LEARN,
     }
     wanted = [(alone[method], seed) for method in alone for seed in TABLE["seeds"]]
@@ -202,6 +203,38 @@ def test_mlflow_has_the_table_and_under_it_every_training(compared: work.Compare
     assert sum(told) / 2 == pytest.approx(mean)
 
 
+def test_curves_show_what_was_measured_while_the_methods_learnt(compared: work.Compared) -> None:
+    assert (compared.folder / "figures" / "bands.png").exists()
+    spool = parts.place_of(compared.folder, 0) / "track.jsonl"
+    events = [json.loads(line) for line in spool.read_text().splitlines()]
+    seen = {e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "step" in e}
+    both = {"call/after_1_chip", "cfr/after_1_chip"}  # learnt was not there yet
+    assert {step: names & both for step, names in seen.items()} == {
+        1: set(), 2: both, 3: both, 4: both,
+    }  # fmt: skip
+    assert [step for step, names in seen.items() if "learnt/after_1_chip" in names] == [4]
+
+
+def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
+    table = job.load(write(tmp_path), ["evaluate={every: null}"])
+    for each in plan.planned(table, tmp_path).jobs[:2]:
+        unwatched = plan.in_training(table, each)
+        assert unwatched.evaluate.strangers == ("random",)
+        assert unwatched.evaluate.every > each.stop.iterations
+        assert each.evaluate.strangers[:2] == ("call", "cfr")
+        assert unwatched.model_copy(update={"evaluate": each.evaluate}) == each
+
+
+def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
+    change = {"without": ["population"], "set": {"population.size": 4, "population.style": 2.0}}
+    methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
+    table = job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
+    ours = plan.planned(table, tmp_path).jobs[0]
+    assert (ours.population.size, ours.population.style) == (4, 2.0)
+    assert ours.population.fitness_games == 50  # the default, not the 10 of the file
+    assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
+
+
 def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trained_last(
     tmp_path: Path,
 ) -> None:
@@ -213,9 +246,6 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
     assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
     assert made.early == 6
-
-
-METHODS = TABLE["methods"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +274,9 @@ METHODS = TABLE["methods"]
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "policy": "cfr"}}},
          "name exactly one of job, policy and oracle"),
         ({"methods": {**METHODS, "ours": {"policy": "cfr", "set": {"seed": 1}}}},
-         "set changes a job, and this method has none"),
+         "set and without change a job, and this method has none"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "without": ["meta.solver"]}}},
+         "without 'meta.solver': it does not stand in tiny.yaml, for methods.ours of table.yaml"),
         ({"methods": {**METHODS, "CFR": {"policy": "cfrr"}}}, "methods.CFR.policy: unknown"),
         ({"methods": {**METHODS, "Oracle": {"oracle": "jobs/learn.yaml", "key": "exploit.foe"}}},
          "unknown key 'exploit.foe' in jobs/learn.yaml"),

@@ -28,6 +28,7 @@ ALLOWED = {
     "store": ("core",),
     "model": ("core", "policies", "learners"),
     "figures": ("core",),
+    "curves": ("core", "figures"),
     "progress": ("figures",),
     "track": ("core", "atomic"),
     "config": ("core", "games"),
@@ -41,9 +42,11 @@ ALLOWED = {
         "trial",
     ),
     "parts": ("core", "config", "track", "trial", "run"),
-    "sweep": ("core", "figures", "config", "trainers", "track", "trial", "run", "parts"),
+    "sweep": (
+        "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
+    ),
     "comparison": (
-        "core", "policies", "solvers", "workers", "model", "figures", "atomic", "config",
+        "core", "policies", "solvers", "workers", "model", "figures", "curves", "atomic", "config",
         "trainers", "trial", "track", "run", "parts",
     ),
     "tables": (),

@@ -29,6 +29,9 @@ class Method(Section):
         description="a job file, seen from the table's folder, or what stands in one; it is "
         "trained with every seed of the table",
     )
+    without: tuple[str, ...] = Field(
+        default=(), description="dotted keys of the job that are left out: their defaults hold"
+    )
     set: dict[str, Any] = Field(
         default={}, description="dotted keys of the job, and other values for them"
     )
@@ -48,8 +51,8 @@ class Method(Section):
     def _one_of_three(self) -> Method:
         if sum(each is not None for each in (self.job, self.policy, self.oracle)) != 1:
             raise ValueError("name exactly one of job, policy and oracle")
-        if self.set and self.learnt is None:
-            raise ValueError("set changes a job, and this method has none")
+        if (self.set or self.without) and self.learnt is None:
+            raise ValueError("set and without change a job, and this method has none")
         return self
 
     @property
@@ -150,6 +153,8 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
             raise Refused(f"{source}: {error}") from None
     else:
         where, content = source, copy.deepcopy(asked)
+    for key in method.without:
+        _leave_out(content, key, where)
     for key, value in run.flatten(method.set).items():
         config.put(content, key, value, where)
     if method.oracle is not None:
@@ -158,7 +163,20 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
     if job.game != table.game:
         raise Refused(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")
     whole = job.model_dump(mode="json") | {"search": {}}
-    return method.model_copy(update={"set": {}, "oracle" if method.oracle else "job": whole})
+    return method.model_copy(
+        update={"set": {}, "without": (), "oracle" if method.oracle else "job": whole}
+    )
+
+
+def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
+    """Remove what stands at a dotted path. Raises Refused if nothing does."""
+    *parents, leaf = key.split(".")
+    place: Any = content
+    for parent in parents:
+        place = place.get(parent) if isinstance(place, dict) else None
+    if not isinstance(place, dict) or leaf not in place:
+        raise Refused(f"without '{key}': it does not stand in {source}")
+    del place[leaf]
 
 
 def _said(choice: GameChoice) -> str:

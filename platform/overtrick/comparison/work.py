@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick import config, model, parts, run, trial
+from overtrick import config, curves, figures, model, parts, run, trial
 from overtrick.atomic import write_text
 from overtrick.comparison import outcome
 from overtrick.comparison.job import EXACT, TABLES, ModelOf, Table
@@ -64,6 +64,8 @@ def go(folder: Path, progress: Callable[[int], None]) -> Compared:
             _keep_trial(whole.parts[entry.trial], won)
         found = outcome.of(table, rows).noting(_closeness(table, plan))
         outcome.keep(found, folder)
+        if table.evaluate.every is not None:
+            _draw(plan, whole, found.unit)
         _tell(whole, found)
     seconds = time.perf_counter() - began
     return Compared(folder, found, whole.failed, seconds, whole.undelivered)
@@ -181,6 +183,20 @@ def _closeness(table: Table, plan: Plan) -> list[str]:
                 note += f", whose exploitability is {gap:.3g} {game.unit}s"
             notes.append(note)
     return notes
+
+
+def _draw(plan: Plan, whole: parts.Whole, unit: str) -> None:
+    """The learning curves of the methods, if they were looked at while they learnt."""
+    histories: dict[str, list[curves.History]] = {}
+    for entry in plan.trials:
+        part = whole.parts[entry.trial]
+        last = part.job.stop.iterations  # what comes later is of the finished model
+        told = [(i, metrics) for i, metrics in part.tracker.history() if i <= last]
+        if hasattr(part.job, "evaluate"):
+            histories.setdefault(entry.method, []).append(told)
+    if curves.curves_of(histories, unit):
+        figures.save({"bands": curves.learning(histories, unit)}, whole.folder / "figures")
+        whole.tracker.artifact(whole.folder / "figures", "figures")
 
 
 def _tell(whole: parts.Whole, found: outcome.Outcome) -> None:
