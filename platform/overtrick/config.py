@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -84,20 +84,13 @@ class Search(Section):
     grid: tuple[Any, ...] = Field(min_length=1, description="each of these values")
 
 
-class Job(Section):
-    """What every job has; a trainer adds its own sections."""
+class Work(Section):
+    """What every job file has, whatever is to be done."""
 
     trainer: str = Field(description="a page of trainers/")
     game: GameChoice = Field(description="a name, or {name: ..., option: ...}")
-    seed: int = Field(default=0, ge=0, description="same seed, same numbers")
-    workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
-    stop: Stop = Stop()
-    resources: Resources = Resources()
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on where one stands
-    search: dict[str, Search] = Field(
-        default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
-    )
 
     @field_validator("game", mode="before")
     @classmethod
@@ -114,6 +107,22 @@ class Job(Section):
     @classmethod
     def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
         return GameChoice(name=choice.name, options=games.settled(choice.name, choice.options))
+
+
+class Job(Work):
+    """What every job of a trainer has; a trainer adds its own sections."""
+
+    seed: int = Field(default=0, ge=0, description="same seed, same numbers")
+    workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
+    stop: Stop = Stop()
+    resources: Resources = Resources()
+    search: dict[str, Search] = Field(
+        default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
+    )
+
+
+Asked = TypeVar("Asked", bound=Work)
+"""The class of what a file asks for."""
 
 
 class _Unambiguous(yaml.SafeLoader):
@@ -134,11 +143,16 @@ _Unambiguous.add_implicit_resolver(
 )
 
 
-def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job]]) -> Job:
+def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Asked]]) -> Asked:
     """Read a job file, apply `key=value` overrides by dotted path, and check everything.
 
     jobs maps the name of a trainer to its job class. Raises Refused.
     """
+    return parse(overridden(read(path), overrides), jobs, str(path))
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """What a job file says, unchecked. Raises Refused if it cannot be read."""
     try:
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _Unambiguous)
     except OSError as error:
@@ -147,7 +161,7 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
         raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise Refused(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
-    return parse(overridden(content, overrides), jobs, str(path))
+    return content
 
 
 def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -158,7 +172,7 @@ def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str
     return changed
 
 
-def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Job]], source: str) -> Job:
+def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: str) -> Asked:
     """A job from plain data; source is named in errors. Raises Refused."""
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
@@ -191,7 +205,7 @@ def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dic
         game = {"name": job.game.name, **job.game.options}
         content = job.model_dump(mode="json") | {"game": game, "search": {}}
         for key, value in chosen.items():
-            _put(content, key, value, f"search of '{key}' in {source}")
+            put(content, key, value, f"search of '{key}' in {source}")
         made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
     return made
 
@@ -212,12 +226,12 @@ def _override(content: dict[str, Any], override: str) -> None:
     if not equals:
         raise Refused(f"override '{override}' must be key=value, such as stop.iterations=4")
     try:
-        _put(content, path, yaml.load(value, _Unambiguous), f"override '{override}'")
+        put(content, path, yaml.load(value, _Unambiguous), f"override '{override}'")
     except yaml.YAMLError:
         raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
 
 
-def _put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
+def put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
     """Set what stands at a dotted path."""
     *parents, leaf = path.split(".")
     place = content
@@ -240,9 +254,15 @@ def _refuse_unknown_keys(
             raise Refused(
                 f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
             )
-        inner = _section(section.model_fields[key].annotation)
-        if inner is not None and inner is not GameChoice and isinstance(value, Mapping):
-            _refuse_unknown_keys(value, inner, source, f"{prefix}{key}.")
+        annotation = section.model_fields[key].annotation
+        inside = {f"{prefix}{key}": value}
+        if get_origin(annotation) is dict and isinstance(value, Mapping):
+            annotation = get_args(annotation)[1]
+            inside = {f"{prefix}{key}.{name}": each for name, each in value.items()}
+        inner = _section(annotation)
+        for where, each in inside.items():
+            if inner is not None and inner is not GameChoice and isinstance(each, Mapping):
+                _refuse_unknown_keys(each, inner, source, f"{where}.")
 
 
 def _section(annotation: Any) -> type[Section] | None:

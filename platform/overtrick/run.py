@@ -17,14 +17,16 @@ from typing import Any
 
 from overtrick import config, figures, games, model, track, trial
 from overtrick.atomic import write_text
-from overtrick.config import Job
-from overtrick.core import Array, Refused, nearest
+from overtrick.config import Job, Work
+from overtrick.core import Array, Refused, Trainer, nearest
 from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
 
 Progress = Callable[[int, Mapping[str, float]], None]
 TABLE = "table.json"  # what a run came to
-TRIALS = "trials"  # the folder of the runs of a sweep
+TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
+GOES_ON = {"run": "train", "sweep": "sweep", "table": "evaluate"}
+"""What a folder of runs may hold, and the command that goes on with it."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,29 @@ def check(job: Job) -> None:
     track.check(job.track.uri)
 
 
-def open_folder(job: Job, name: str) -> Path:
-    """A fresh folder that holds the job."""
+def check_kind(folder: Path, kind: str) -> None:
+    """Raise Refused, and name the command that goes on with it, if a folder holds another kind."""
+    above = folder.parent.parent  # it may be a part of another
+    whole = above if (above / TRIALS).exists() else folder
+    found = "run"
+    if (whole / TRIALS).exists():
+        trainer = json.loads((whole / "job.json").read_text()).get("trainer")
+        found = "sweep" if trainer in TRAINERS else "table"
+    if found != kind or whole != folder:
+        how = f"`overtrick {GOES_ON[found]} --resume {whole.name}`"
+        raise Refused(f"{whole.name} is a {found}: {how}")
+
+
+def open_folder(job: Work, name: str, parts: bool = False) -> Path:
+    """A fresh folder that holds the job, and a folder for its parts if it will have any."""
     folder = new_folder(name)
     write_job(job, folder)
+    if parts:
+        (folder / TRIALS).mkdir()
     return folder
 
 
-def write_job(job: Job, folder: Path) -> None:
+def write_job(job: Work, folder: Path) -> None:
     """Write down what a run is to do."""
     plain = json.dumps(job.model_dump(mode="json"), indent=1)
     write_text(folder / "job.json", plain + "\n")
@@ -101,12 +118,10 @@ def locked(folder: Path) -> Iterator[None]:
 def go(folder: Path, progress: Progress) -> Finished:
     """Train the job of a folder to its end, from wherever its checkpoints and record stand.
 
-    Raises Refused if another process is at it, or if it is a sweep.
+    Raises Refused if another process is at it, or if it is a sweep, a table, or a part of one.
     """
+    check_kind(folder, "run")
     job = read_job(folder)
-    for sweep in (folder, folder.parent.parent):  # or it is a part of one
-        if (sweep / TRIALS).exists():
-            raise Refused(f"{sweep.name} is a sweep: `overtrick sweep --resume {sweep.name}`")
     with locked(folder):
         began = time.perf_counter()
         tracker = tracker_of(job, folder)
@@ -134,7 +149,7 @@ def go(folder: Path, progress: Progress) -> Finished:
     return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing, tracker.rejected)
 
 
-def tracker_of(job: Job, folder: Path, parent: Path | None = None) -> track.Tracker:
+def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
     tracker = track.Tracker(
         job.track.uri, job.track.experiment, folder.name, folder, _provenance(job), parent
@@ -184,7 +199,7 @@ def model_of(what: str) -> Path:
     """The folder of a model, or of the model of a run. Raises Refused if there is neither."""
     folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
     if (folder.parent / TRIALS).exists():
-        raise Refused(f"{what} is a sweep: name one of its runs in {folder.parent / TRIALS}")
+        raise Refused(f"{what} has parts: name one of its runs in {folder.parent / TRIALS}")
     return folder
 
 
@@ -204,18 +219,29 @@ def keep(
     job: Job, folder: Path, state: Mapping[str, Array], tracker: track.Tracker
 ) -> list[dict[str, Any]]:
     """Write the model, its figures and its table from the trainer's last state; MLflow gets all."""
+    report = keep_model(job, folder, state, tracker).report(tracker.history())
+    figures.save(report.figures, folder / "figures")
+    tracker.artifact(folder / "figures", "figures")
+    keep_table(folder, report.rows, tracker)
+    return report.rows
+
+
+def keep_model(
+    job: Job, folder: Path, state: Mapping[str, Array], tracker: track.Tracker
+) -> Trainer:
+    """Write the model of a trainer's last state; the trainer."""
     trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
     trainer.load(state)
-    model.save(
-        model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), folder / "model"
-    )
-    report = trainer.report(tracker.history())
-    figures.save(report.figures, folder / "figures")
-    write_text(folder / TABLE, json.dumps(report.rows, indent=1) + "\n")
-    for place in ("model", "figures"):
-        tracker.artifact(folder / place, place)
+    plain = job.model_dump(mode="json")
+    model.save(model.Model(trainer.model(), job.game.name, plain), folder / "model")
+    tracker.artifact(folder / "model", "model")
+    return trainer
+
+
+def keep_table(folder: Path, rows: Any, tracker: track.Tracker) -> None:
+    """Write what a run came to, which says that it is done."""
+    write_text(folder / TABLE, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(folder / TABLE)
-    return report.rows
 
 
 def read_job(folder: Path) -> Job:
@@ -234,7 +260,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _provenance(job: Job) -> dict[str, str]:
+def _provenance(job: Work) -> dict[str, str]:
     """What code made the run, as MLflow tags."""
     tags = {
         "overtrick.version": version("overtrick"),

@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from overtrick import config, figures, run, track, trial
-from overtrick.atomic import write_text
+from matplotlib.figure import Figure
+
+from overtrick import config, curves, figures, games, parts, run, trial
 from overtrick.config import Job
-from overtrick.core import Failed, Refused
+from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.strangers import label as label_of
 
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Keys that cannot differ between the trials of a sweep."""
@@ -49,111 +51,72 @@ def check(job: Job, source: str) -> int:
     return sum(each.stop.iterations for _, each in made)
 
 
-def open_folder(job: Job, name: str) -> Path:
-    """A fresh folder that holds the job, and a folder for its trials."""
-    folder = run.open_folder(job, name)
-    (folder / run.TRIALS).mkdir()
-    return folder
-
-
 def go(folder: Path, progress: Callable[[int], None]) -> Swept:
     """Train what is left to train of a sweep; each trial becomes a run of its own in `trials/`.
 
     progress is told of the iterations done by all trials. Raises Refused if the folder holds no
     sweep or another process is at it.
     """
+    run.check_kind(folder, "sweep")
     job = run.read_job(folder)
-    if not (folder / run.TRIALS).exists():
-        raise Refused(f"{folder.name} is no sweep: `overtrick train --resume {folder.name}`")
     made = config.grid(job, JOBS, str(folder / "job.json"))
     began = time.perf_counter()
-    with run.locked(folder):
-        parent = run.tracker_of(job, folder)
-        parts = [_part(folder, number, each) for number, (_, each) in enumerate(made)]
-        ended: Sequence[Failed | None] = [None] * len(made)
-        status = "FAILED"
-        try:
-            ended = _train([each for _, each in made], parts, folder, progress)
-            rows = _rows(job.trainer, [chosen for chosen, _ in made], parts, ended)
-            _keep(folder, rows, parent)
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
-            raise
-        finally:
-            undelivered = parent.close(status)
-            for (place, tracker), failed in zip(parts, ended, strict=True):
-                patience = 0.0 if undelivered else 30.0  # the server is away: wait for it once
-                done = "FINISHED" if (place / run.TABLE).exists() else status
-                undelivered += tracker.close("FAILED" if failed else done, patience)
-    why = [f"{where.name}: {e}" for (where, _), e in zip(parts, ended, strict=True) if e]
-    return Swept(folder, rows, why, time.perf_counter() - began, undelivered)
+    jobs = [each for _, each in made]
+    with parts.at_work(folder, job, jobs) as whole:
+        whole.train(jobs, progress, lambda part: _keep_trial(folder, part))
+        rows = _rows(job.trainer, [chosen for chosen, _ in made], whole)
+        _keep(job, rows, whole)
+    return Swept(folder, rows, whole.failed, time.perf_counter() - began, whole.undelivered)
 
 
-Part = tuple[Path, track.Tracker]
-"""The folder of a trial, and its record in MLflow."""
-
-
-def place_of(folder: Path, number: int) -> Path:
-    """The folder of a trial."""
-    return folder / run.TRIALS / f"{folder.name}-{number:03d}"
-
-
-def _part(folder: Path, number: int, job: Job) -> Part:
-    place = place_of(folder, number)
-    if not (place / "job.json").exists():
-        place.mkdir(exist_ok=True)
-        run.write_job(job, place)
-    return place, run.tracker_of(job, place, parent=folder)
-
-
-def _train(
-    jobs: Sequence[Job], parts: Sequence[Part], folder: Path, progress: Callable[[int], None]
-) -> list[Failed | None]:
-    """Train, and keep what each trial has to show."""
-    done = sum(tracker.reported for _, tracker in parts)
-
-    def listener(tracker: track.Tracker) -> trial.Listener:
-        def listen(iteration: int, metrics: dict[str, float]) -> None:
-            nonlocal done
-            done += 1
-            tracker.metrics(iteration, metrics)
-            progress(done)
-
-        return listen
-
-    plans = [
-        trial.Planned(job, listener(tracker), tracker.reported)
-        for job, (_, tracker) in zip(jobs, parts, strict=True)
-    ]
-    try:
-        return trial.train(plans, folder)
-    finally:  # also of a sweep that was stopped
-        for number, (job, (place, tracker)) in enumerate(zip(jobs, parts, strict=True)):
-            if trial.finished(job, folder, number) and not (place / run.TABLE).exists():
-                run.keep(job, place, trial.final_state(folder, number), tracker)
+def _keep_trial(folder: Path, part: parts.Part) -> None:
+    """What a trial has to show."""
+    if not (part.place / run.TABLE).exists():
+        run.keep(part.job, part.place, trial.final_state(folder, part.number), part.tracker)
 
 
 def _rows(
-    trainer: str,
-    tried: Sequence[dict[str, Any]],
-    parts: Sequence[Part],
-    ended: Sequence[Failed | None],
+    trainer: str, tried: Sequence[dict[str, Any]], whole: parts.Whole
 ) -> list[dict[str, Any]]:
     """One row a trial, the best first."""
     rows = []
-    for number, chosen in enumerate(tried):
+    for chosen, part, failed in zip(tried, whole.parts, whole.ended, strict=True):
         score = None
-        if ended[number] is None:
-            table = (parts[number][0] / run.TABLE).read_text()
-            score = TRAINERS[trainer].score(json.loads(table))
-        rows.append({"trial": number, **chosen, "score": score})
+        if failed is None:
+            score = TRAINERS[trainer].score(json.loads((part.place / run.TABLE).read_text()))
+        rows.append({"trial": part.number, **chosen, "score": score})
     return sorted(rows, key=lambda row: (row["score"] is None, -(row["score"] or 0.0)))
 
 
-def _keep(folder: Path, rows: list[dict[str, Any]], tracker: track.Tracker) -> None:
-    write_text(folder / run.TABLE, json.dumps(rows, indent=1) + "\n")
-    tracker.artifact(folder / run.TABLE)
+def _keep(job: Job, rows: list[dict[str, Any]], whole: parts.Whole) -> None:
+    folder, tracker = whole.folder, whole.tracker
+    run.keep_table(folder, rows, tracker)
     if scored := [row for row in rows if row["score"] is not None]:
-        figures.save({"parallel": figures.parallel(scored)}, folder / "figures")
+        drawn = {"parallel": figures.parallel(scored)} | _bands(job, scored, whole)
+        figures.save(drawn, folder / "figures")
         tracker.artifact(folder / "figures", "figures")
+
+
+def _bands(job: Job, scored: list[dict[str, Any]], whole: parts.Whole) -> dict[str, Figure]:
+    """Learning curves, mean and band over seeds, for each combination of the other keys; with one
+    other key that is a number, also what its value does in the end."""
+    others = [key for key in job.search if key != "seed"]
+    if "seed" not in job.search:
+        return {}
+    unit = games.make(job.game.name, **job.game.options).unit
+    histories: dict[str, list[curves.History]] = {}
+    payoffs: dict[str, dict[float, list[float]]] = {}
+    for row in sorted(scored, key=lambda row: row["trial"]):
+        part = whole.parts[row["trial"]]
+        label = ", ".join(f"{key.rpartition('.')[2]} {row[key]}" for key in others)
+        histories.setdefault(label, []).append(part.tracker.history())
+        for met in json.loads((part.place / run.TABLE).read_text()):
+            if len(others) == 1 and "steps" in met and isinstance(row[others[0]], (int, float)):
+                by = payoffs.setdefault(label_of(met["stranger"]), {})
+                by.setdefault(row[others[0]], []).append(met["steps"][-1])
+    drawn = {}
+    if curves.curves_of(histories, unit):
+        drawn["bands"] = curves.learning(histories, unit)
+    if payoffs:
+        drawn["by_value"] = curves.by_value(payoffs, others[0], unit)
+    return drawn

@@ -32,6 +32,12 @@ LOSSES = 5  # workers that one shard may take down before the run gives up
 Shard = tuple[Any, ...]
 Work = Callable[..., Any]
 """A function of (generator, common, *shard) at the top of a module."""
+Told = Callable[[int, Any], None]
+"""Hears of a shard, by its number, and of its result."""
+
+
+def _nobody(shard: int, result: Any) -> None:
+    """Nobody listens."""
 
 
 class Hostable(Protocol):
@@ -52,8 +58,13 @@ class Host(Protocol):
 class Crew(Protocol):
     """Runs shards and hosts objects."""
 
-    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
-        """work(generator, common, *shard) for every shard, results in shard order."""
+    def map(
+        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+    ) -> list[Any]:
+        """work(generator, common, *shard) for every shard, results in shard order.
+
+        told hears of each shard and its result when it is done, in any order.
+        """
 
     def host(self, thing: Hostable) -> Host:
         """Give an object a home."""
@@ -69,9 +80,14 @@ def hire(workers: int) -> Crew:
 class LocalCrew:
     """All work in this process, one shard after the other."""
 
-    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
-        rngs = rng.spawn(len(shards))
-        return [_run(work, r, common, shard) for r, shard in zip(rngs, shards, strict=True)]
+    def map(
+        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+    ) -> list[Any]:
+        results = []
+        for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
+            results.append(_run(work, child, common, shard))
+            told(k, results[k])
+        return results
 
     def host(self, thing: Hostable) -> Host:
         return _LocalHost(thing)
@@ -87,7 +103,9 @@ class RayCrew:
         self._workers = [_new_worker() for _ in range(workers)]
         self._hosts: list[_RayHost] = []
 
-    def map(self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator) -> list[Any]:
+    def map(
+        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+    ) -> list[Any]:
         shared = ray.put(common)
         rngs = rng.spawn(len(shards))
         waiting = deque(range(len(shards)))
@@ -103,7 +121,7 @@ class RayCrew:
             (done, *_), _ = ray.wait(list(running), num_returns=1)
             shard, worker = running.pop(done)
             try:
-                results[shard] = ray.get(done)
+                result = ray.get(done)
             except LOST as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
@@ -113,6 +131,9 @@ class RayCrew:
                 waiting.appendleft(shard)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
+            else:
+                results[shard] = result
+                told(shard, result)
             idle.append(worker)
         return results
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from overtrick import config, model, run, sweep
+from overtrick import config, model, parts, run, sweep
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
@@ -34,7 +34,7 @@ def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Sw
         patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
         job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
         told: list[int] = []
-        done = sweep.go(sweep.open_folder(job, "grid"), told.append)
+        done = sweep.go(run.open_folder(job, "grid", parts=True), told.append)
     assert told == list(range(1, 9))  # four trials of two iterations
     return done
 
@@ -49,13 +49,13 @@ def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -
         job = parse(seed=row["seed"], coevolve={"generations": 3, "genome": row["coevolve.genome"]})
         trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
         trainer.step(), trainer.step()
-        stored = model.load(sweep.place_of(swept.folder, row["trial"]) / "model")
+        stored = model.load(parts.place_of(swept.folder, row["trial"]) / "model")
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
 
 
 def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(swept: sweep.Swept) -> None:
-    place = sweep.place_of(swept.folder, 2)
-    kept = sweep.place_of(swept.folder, 1) / run.TABLE
+    place = parts.place_of(swept.folder, 2)
+    kept = parts.place_of(swept.folder, 1) / run.TABLE
     before = kept.stat().st_mtime_ns
     for lost in [place, *swept.folder.glob("tune-*/trial-2")]:
         shutil.rmtree(lost)

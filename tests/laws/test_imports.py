@@ -28,6 +28,7 @@ ALLOWED = {
     "store": ("core",),
     "model": ("core", "policies", "learners"),
     "figures": ("core",),
+    "curves": ("core", "figures"),
     "progress": ("figures",),
     "track": ("core", "atomic"),
     "config": ("core", "games"),
@@ -40,10 +41,18 @@ ALLOWED = {
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
         "trial",
     ),
-    "sweep": ("core", "atomic", "figures", "config", "trainers", "track", "trial", "run"),
+    "parts": ("core", "config", "track", "trial", "run"),
+    "sweep": (
+        "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
+    ),
+    "comparison": (
+        "core", "policies", "solvers", "workers", "model", "figures", "curves", "atomic", "config",
+        "trainers", "trial", "track", "run", "parts",
+    ),
     "tables": (),
     "cli": (
-        "core", "environment", "progress", "games", "config", "trainers", "run", "sweep", "tables",
+        "core", "environment", "progress", "games", "config", "trainers", "run", "parts", "sweep",
+        "comparison", "tables",
     ),
     "__init__": ("games",),
 }  # fmt: skip

@@ -34,7 +34,8 @@ def main() -> None:
     """Run a command; an error is one line: exit code 2 for bad input, 1 for work that failed."""
     wrong = 2
     command = next(iter(sys.argv[1:]), "")
-    resumes = command in ("train", "sweep")
+    table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
+    resumes = command in ("train", "sweep") or (command == "evaluate" and table)
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # how Typer tells of Ctrl-C

@@ -67,17 +67,18 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train a job with every combination of what its search names, side by side; best first."""
+    from overtrick import parts, run
     from overtrick import sweep as room
     from overtrick.progress import Bar
 
     plan, folder = _job_or_run("sweep", job, overrides, resume)
     iterations = room.check(plan, str(job or resume))
-    folder = folder or room.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    folder = folder or run.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, iterations) as bar:
         done = room.go(folder, lambda told: bar.show(told, {}))
     people.print(tables.plain(done.rows, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
-    best = str(room.place_of(folder, scored[0])) if scored else None
+    best = str(parts.place_of(folder, scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
     people.print(
         f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}",
@@ -98,16 +99,64 @@ def sweep(
 
 @app.command()
 def evaluate(
-    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
-    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="WHAT", help="A run, a model's folder, or a table's job file."),
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value, for a table.")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Ray workers; 0 = none.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this table instead.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a stored model again: payoff against strangers, beside the exact best response."""
+    """Judge a stored model again, or train and judge every method of a table such as
+    jobs/table2.yaml against every stranger."""
     from overtrick import run
 
-    rows, game, unit = run.judge(what, workers)
-    people.print(tables.evaluation(rows, unit))
-    result(as_json, game=game, unit=unit, rows=rows)
+    if (what is None) == (resume is None):
+        raise Refused("evaluate needs a run, a model, a table's job file, or --resume TABLE")
+    if resume is not None:
+        _compare(run.find(resume), None, overrides or [], as_json)
+    elif what is not None and what.endswith((".yaml", ".yml")):
+        told = overrides or []
+        told += [] if workers is None else [f"workers={workers}"]
+        _compare(None, Path(what), told, as_json)
+    elif what is not None:
+        if overrides:
+            raise Refused(f"override '{overrides[0]}': a model is judged as its job says")
+        rows, game, unit = run.judge(what, workers or 0)
+        people.print(tables.evaluation(rows, unit))
+        result(as_json, game=game, unit=unit, rows=rows)
+
+
+def _compare(folder: Path | None, job: Path | None, overrides: list[str], as_json: bool) -> None:
+    """Work on a table, a new one or that of a folder."""
+    from overtrick import run
+    from overtrick.comparison import job as page
+    from overtrick.comparison import outcome, plan, work
+    from overtrick.progress import Bar
+
+    table = page.load(job, overrides) if job is not None else work.read_job(folder)  # type: ignore[arg-type]
+    total = plan.check(table)
+    folder = folder or run.open_folder(table, job.stem, parts=True)  # type: ignore[union-attr]
+    with Bar(people, folder.name, total) as bar:
+        done = work.go(folder, lambda told: bar.show(told, {}))
+    found = done.outcome
+    people.print(tables.plain(outcome.wide(found)))
+    if found.against_baselines:
+        people.print(tables.plain(found.against_baselines, "ours against the baselines' mean"))
+    for line in (*found.notes, f"{folder}/table.md in {done.seconds:.0f} s"):
+        people.print(line, soft_wrap=True, highlight=False)
+    if done.undelivered:
+        people.print(f"MLflow has not taken {done.undelivered} events; they wait in {folder}")
+    for line in done.failed:
+        people.print(line, style="red")
+    result(
+        as_json,
+        run=folder.name, game=found.game, unit=found.unit, rows=found.rows,
+        against_baselines=found.against_baselines, seconds=done.seconds, failed=done.failed,
+    )  # fmt: skip
+    if done.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -157,13 +206,18 @@ def _job_or_run(
 ) -> tuple[Job, Path | None]:
     """The job of a file, or that of a run and its folder."""
     from overtrick import run
-    from overtrick.config import load
+    from overtrick.comparison.job import TABLES
+    from overtrick.config import Job, load
     from overtrick.trainers import JOBS
 
     if (job is None) == (resume is None):
         raise Refused(f"{command} needs a job file, or --resume RUN")
     if job is not None:
-        return load(job, overrides or [], JOBS), None
+        asked = load(job, overrides or [], {**JOBS, **TABLES})
+        if not isinstance(asked, Job):
+            raise Refused(f"{job} is a table: `overtrick evaluate {job}`")
+        return asked, None
     assert resume is not None
     folder = run.find(resume)
+    run.check_kind(folder, "run" if command == "train" else command)
     return run.read_job(folder), folder

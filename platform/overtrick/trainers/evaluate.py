@@ -22,7 +22,20 @@ from overtrick.trainers.strangers import label
 from overtrick.workers import Crew
 
 
-class Evaluate(Section):
+class Budget(Section):
+    """What a method may use against a stranger, and how it is then judged."""
+
+    steps: Count = Field(default=3, description="gradient steps of adaptation")
+    games: Count = Field(default=200, description="sampled games a step")
+    draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
+    judged: int = Field(
+        default=2000, ge=2,
+        description="deals, played from both seats, that give each policy's payoff where no tree "
+        "gives it exactly",
+    )  # fmt: skip
+
+
+class Evaluate(Budget):
     """How a model is judged."""
 
     strangers: tuple[Opponent, ...] = Field(
@@ -40,15 +53,7 @@ class Evaluate(Section):
             raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
         return names
 
-    steps: Count = Field(default=3, description="gradient steps of adaptation")
     step: Positive = Field(default=0.1, description="size of a gradient step at test")
-    games: Count = Field(default=200, description="sampled games a step")
-    draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
-    judged: int = Field(
-        default=2000, ge=2,
-        description="deals, played from both seats, that give each policy's payoff where no tree "
-        "gives it exactly",
-    )  # fmt: skip
     every: Count = Field(default=10, description="training iterations between evaluations")
     safe: float | None = Field(
         default=None, ge=0,

@@ -1,0 +1,110 @@
+"""Runs that are parts of one run: trained side by side, each with its own folder and record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from overtrick import run, track, trial
+from overtrick.config import Job, Work
+from overtrick.core import Failed
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the runs."""
+
+    number: int
+    job: Job
+    place: Path  # its folder
+    tracker: track.Tracker  # its record in MLflow
+
+
+class Whole:
+    """A run and its parts, while they are worked on."""
+
+    def __init__(self, folder: Path, work: Work, jobs: Sequence[Job]) -> None:
+        self.folder = folder
+        self.tracker = run.tracker_of(work, folder)
+        self.parts = [self._open(number, job) for number, job in enumerate(jobs)]
+        self.ended: list[Failed | None] = [None] * len(jobs)
+        self.undelivered = 0  # events that wait for MLflow in the folders
+
+    def _open(self, number: int, job: Job) -> Part:
+        place = place_of(self.folder, number)
+        if not (place / "job.json").exists():
+            place.mkdir(exist_ok=True)
+            run.write_job(job, place)
+        return Part(number, job, place, run.tracker_of(job, place, parent=self.folder))
+
+    @property
+    def done(self) -> int:
+        """Iterations of all parts that have been told."""
+        return sum(min(p.tracker.reported, p.job.stop.iterations) for p in self.parts)
+
+    @property
+    def failed(self) -> list[str]:
+        """Why parts kept failing, a line each."""
+        return [f"{p.place.name}: {e}" for p, e in zip(self.parts, self.ended, strict=True) if e]
+
+    def train(
+        self, jobs: Sequence[Job], progress: Callable[[int], None], keep: Callable[[Part], None]
+    ) -> None:
+        """Train the first parts by these jobs; keep is called for each that is trained.
+
+        A job may differ from its part's in what it looks at meanwhile. progress is told of the
+        iterations done by all parts.
+        """
+        told = self.done
+
+        def listener(tracker: track.Tracker) -> trial.Listener:
+            def listen(iteration: int, metrics: dict[str, float]) -> None:
+                nonlocal told
+                told += 1
+                tracker.metrics(iteration, metrics)
+                progress(told)
+
+            return listen
+
+        parts = self.parts[: len(jobs)]
+        plans = [
+            trial.Planned(job, listener(part.tracker), part.tracker.reported)
+            for job, part in zip(jobs, parts, strict=True)
+        ]
+        try:
+            self.ended[: len(jobs)] = trial.train(plans, self.folder)
+        finally:  # also if it was stopped
+            for part in parts:
+                if trial.finished(part.job, self.folder, part.number):
+                    keep(part)
+
+    def close(self, status: str) -> None:
+        """Tell MLflow how it ended; a part that has its table has come to its end."""
+        self.undelivered = self.tracker.close(status)
+        for part, failed in zip(self.parts, self.ended, strict=True):
+            patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
+            done = "FINISHED" if (part.place / run.TABLE).exists() else status
+            self.undelivered += part.tracker.close("FAILED" if failed else done, patience)
+
+
+@contextmanager
+def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[Whole]:
+    """A run and its parts, one for each job. Raises Refused if another process is at it."""
+    with run.locked(folder):
+        whole = Whole(folder, work, jobs)
+        status = "FAILED"
+        try:
+            yield whole
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            whole.close(status)
+
+
+def place_of(folder: Path, number: int) -> Path:
+    """The folder of a part."""
+    return folder / run.TRIALS / f"{folder.name}-{number:03d}"

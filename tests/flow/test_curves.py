@@ -1,0 +1,93 @@
+"""What several seeds came to, and the pictures that a sweep over seeds keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overtrick import config, curves, parts, run, sweep
+from overtrick.trainers import JOBS
+
+
+def test_a_band_is_students() -> None:
+    values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
+    mean, half = curves.band(values)
+    assert mean.tolist() == [2, 5]
+    assert half == pytest.approx([4.302652729911275 / np.sqrt(3), 0])  # t table, 2 degrees: 4.303
+
+
+def test_of_one_seed_there_is_no_band() -> None:
+    mean, half = curves.band(np.array([[1.0, 2.0]]))
+    assert mean.tolist() == [1, 2]
+    assert np.isnan(half).all()
+
+
+def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
+    def history(*measured: int, shift: float) -> curves.History:
+        return [
+            (i, {"call/after_0_chip": 9.0, "call/after_1_chip": i + shift} if i in measured else {})
+            for i in range(1, 6)
+        ]
+
+    groups = {
+        "a": [history(2, 4, 5, shift=0), history(2, 3, 4, shift=1)],
+        "b": [history(1, shift=0)],
+        "never measured": [history(shift=0)],
+    }
+    found = curves.curves_of(groups, "chip")
+    assert found.keys() == {"call"}
+    assert found["call"].keys() == {"a", "b"}
+    iterations, mean, half = found["call"]["a"]
+    assert iterations.tolist() == [2, 4]
+    assert mean.tolist() == [2.5, 4.5]
+    assert (half > 0).all()
+    figure = curves.learning(groups, "chip")
+    (panel,) = figure.axes
+    assert panel.get_title() == "call"
+    assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[2, 4], [1]]
+
+
+def test_what_a_key_does_is_drawn_by_its_value() -> None:
+    figure = curves.by_value({"call": {100: [1.0, 3.0], 5: [0.0, 0.0]}}, "evaluate.games", "chip")
+    (panel,) = figure.axes
+    (line,) = panel.get_lines()
+    assert line.get_xdata().tolist() == [5, 100]
+    assert line.get_ydata().tolist() == [0, 2]
+    assert panel.get_xscale() == "log"
+
+
+def test_a_sweep_over_seeds_keeps_bands(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    content = {
+        "trainer": "exploit",
+        "game": "kuhn",
+        "stop": {"iterations": 2},
+        "exploit": {"opponent": "call", "hidden": [4]},
+        "track": {"uri": f"sqlite:///{tmp_path}/mlflow.db"},
+        "search": {"exploit.games": {"grid": [10, 20]}, "seed": {"grid": [0, 1]}},
+    }
+    drawn: dict[str, dict[str, list[float]]] = {}
+
+    def learning(groups: dict[str, list[curves.History]], unit: str) -> object:
+        for label, histories in groups.items():
+            drawn[label] = {"seeds": [dict(each)[2]["call/after_0_chip"] for each in histories]}
+        return original(groups, unit)
+
+    original = curves.learning
+    monkeypatch.setattr(curves, "learning", learning)
+    done = sweep.go(
+        run.open_folder(config.parse(content, JOBS, "this test"), "seeds", parts=True),
+        lambda told: None,
+    )
+    assert not done.failed
+    scores = {(row["exploit.games"], row["seed"]): row["score"] for row in done.rows}
+    assert drawn == {
+        f"games {games}": {"seeds": [scores[games, 0], scores[games, 1]]} for games in (10, 20)
+    }
+    kept = {path.name for path in (done.folder / "figures").iterdir()}
+    assert kept == {"parallel.png", "bands.png", "by_value.png"}
+    assert parts.place_of(done.folder, 3).exists()

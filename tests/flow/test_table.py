@@ -1,0 +1,337 @@
+"""A table: every method against every stranger, killed, resumed, and worked out once more."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from mlflow import MlflowClient
+from scipy.stats import ttest_ind
+from tiny import TINY
+
+from overtrick import cli, config, model, parts, run
+from overtrick.comparison import job, outcome, plan, work
+from overtrick.core import Refused
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.workers import LocalCrew
+
+START = [sys.executable, "-c", "from overtrick.cli import main; main()", "evaluate", "table.yaml"]
+LEARN: dict[str, Any] = {
+    "trainer": "exploit",
+    "game": "kuhn",
+    "stop": {"iterations": 2},
+    "exploit": {"opponent": "random", "hidden": [8], "games": 200},
+}
+TABLE: dict[str, Any] = {
+    "trainer": "table",
+    "game": "kuhn",
+    "seeds": [0, 1],
+    "checkpoints": {"every": 1},
+    "evaluate": {"steps": 1, "games": 10, "draws": 2, "every": 2},
+    "strangers": {"call": "call", "cfr": "cfr", "learnt": {"method": "other"}},
+    "methods": {
+        "ours": {"job": "tiny.yaml", "set": {"stop.iterations": 3}},
+        "other": {"job": "jobs/learn.yaml"},
+        "CFR": {"policy": "cfr"},
+        "Oracle": {"oracle": "exact"},
+    },
+    "ours": "ours",
+    "paper": {"ours": {"call": 0.25}},
+}
+METHODS = TABLE["methods"]
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    (folder / "jobs").mkdir(exist_ok=True)
+    files = {"table.yaml": {**TABLE, **changes}, "tiny.yaml": TINY, "jobs/learn.yaml": LEARN}
+    for name, content in files.items():
+        (folder / name).write_text(yaml.safe_dump(content, sort_keys=False))
+    return folder / "table.yaml"
+
+
+@pytest.fixture(scope="module")
+def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> work.Compared:
+    """A table whose driver and all its children were killed while it trained, then resumed."""
+    folder = tmp_path_factory.mktemp("table")
+    write(folder)
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    started = subprocess.Popen(
+        START, cwd=folder, env=outside, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 200
+    while not list(folder.glob("runs/*/tune-0/*/checkpoint_000000/state.safetensors")):
+        assert started.poll() is None, "the table ended before it could be killed"
+        assert time.monotonic() < deadline, "no checkpoint came"
+        time.sleep(0.02)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    (place,) = (folder / "runs").iterdir()
+    assert not (place / "table.md").exists()
+    told: list[int] = []
+    done = work.go(place, told.append)
+    assert told[-1] == plan.check(work.read_job(place)) == 2 * 3 + 2 * 2 + 4 * 2 * 3
+    assert told == sorted(told)
+    return done
+
+
+def row(found: outcome.Outcome, method: str, stranger: str) -> dict[str, Any]:
+    (one,) = (r for r in found.rows if (r["method"], r["stranger"]) == (method, stranger))
+    return one
+
+
+def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
+    compared: work.Compared,
+) -> None:
+    assert not compared.failed
+    alone = {
+        "ours": {**TINY, "stop": {"iterations": 3}, "evaluate": {"draws": 2}},
+        "other": LEARN,
+    }
+    wanted = [(alone[method], seed) for method in alone for seed in TABLE["seeds"]]
+    for number, (content, seed) in enumerate(wanted):
+        plain = config.parse({**content, "seed": seed}, JOBS, "this test")
+        trainer = TRAINERS[plain.trainer].trainer(plain, LocalCrew())
+        for _ in range(plain.stop.iterations):
+            trainer.step()
+        stored = model.load(parts.place_of(compared.folder, number) / "model").weights
+        weights = trainer.model()
+        assert stored.keys() == weights.keys()
+        assert all((stored[name] == weights[name]).all() for name in weights)
+
+
+def test_known_answers_stand_where_they_belong(compared: work.Compared) -> None:
+    found = compared.outcome
+    assert row(found, "Oracle", "call")["mean"] == pytest.approx(1 / 3)
+    assert row(found, "CFR", "cfr")["mean"] == pytest.approx(0, abs=1e-12)  # it meets itself
+    assert row(found, "other", "learnt")["payoffs"][0] == pytest.approx(0, abs=1e-12)
+    assert row(found, "other", "learnt")["payoffs"][1] != pytest.approx(0, abs=1e-6)
+    assert row(found, "ours", "call")["paper"] == 0.25
+    for each in found.rows:
+        most = row(found, "Oracle", each["stranger"])["mean"]
+        assert each["mean"] <= most + 1e-12
+        if most > 0.01:
+            assert each["share"] == pytest.approx(each["mean"] / most)
+    ours = row(found, "ours", "call")
+    assert ours["mean"] == pytest.approx(sum(ours["payoffs"].values()) / 2)
+    assert ours["standard_error"] == pytest.approx(abs(np.diff([*ours["payoffs"].values()])[0]) / 2)
+
+
+def test_a_cell_is_what_evaluate_says_of_its_trial(compared: work.Compared) -> None:
+    rows, _, _ = run.judge(str(parts.place_of(compared.folder, 1)), workers=0)
+    for stranger, again in zip(TABLE["strangers"], rows, strict=True):
+        assert row(compared.outcome, "ours", stranger)["payoffs"][1] == again["steps"][-1]
+
+
+def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: work.Compared) -> None:
+    for faced in compared.outcome.against_baselines:
+        ours, other, fixed = (
+            [*row(compared.outcome, method, faced["stranger"])["payoffs"].values()]
+            for method in ("ours", "other", "CFR")
+        )
+        theirs = (np.array(other) + fixed) / 2
+        assert faced["difference"] == pytest.approx(np.mean(ours) - np.mean(theirs))
+        p = ttest_ind(ours, theirs, equal_var=False).pvalue
+        assert faced["p"] == pytest.approx(p)
+        if p > 0.05:
+            assert faced["verdict"] == "not told apart"
+        else:
+            assert faced["verdict"] == ("better" if faced["difference"] > 0 else "worse")
+
+
+def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(compared: work.Compared) -> None:
+    folder = compared.folder
+    before = {name: (folder / name).read_bytes() for name in outcome.FILES}
+    models = sorted(folder.glob("trials/*/model/*"))
+    trained = [path.stat().st_mtime_ns for path in models]
+    shutil.rmtree(folder / work.CELLS)
+    table = work.read_job(folder)
+
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work.go(folder, stop)
+    assert len(list((folder / work.CELLS).iterdir())) == 1
+    run.write_job(table.model_copy(update={"workers": 2}), folder)
+    told: list[int] = []
+    work.go(folder, told.append)
+    assert told == list(range(12, 35))  # ten iterations and one cell were done
+    assert {name: (folder / name).read_bytes() for name in outcome.FILES} == before
+    assert [path.stat().st_mtime_ns for path in models] == trained
+    run.write_job(table, folder)
+
+
+def test_people_and_spreadsheets_read_the_same_figures(compared: work.Compared) -> None:
+    text = (compared.folder / "table.md").read_text()
+    assert "| ours | " in text
+    assert "learnt is the model of other, seed 0, whose exploitability is 0." in text
+    with (compared.folder / "table.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    for line, each in zip(lines, compared.outcome.rows, strict=True):
+        assert float(line["mean"]) == each["mean"]
+        assert float(line["seed 1"]) == each["payoffs"][1]
+        assert f"{each['mean']:.3f} ± {each['standard_error']:.3f}" in text
+    stored = json.loads((compared.folder / "table.json").read_text())
+    assert stored["against_baselines"] == compared.outcome.against_baselines
+
+
+def test_mlflow_has_the_table_and_under_it_every_training(compared: work.Compared) -> None:
+    client = MlflowClient(f"sqlite:///{compared.folder.parents[1]}/mlflow.db")
+    runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
+    (parent,) = [r for r in runs if r.info.run_name == compared.folder.name]
+    children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    assert len(children) == 4
+    assert {r.info.status for r in runs} == {"FINISHED"}
+    assert {"job.json", *outcome.FILES} <= {
+        f.path for f in client.list_artifacts(parent.info.run_id)
+    }
+    mean = row(compared.outcome, "ours", "learnt")["mean"]
+    assert parent.data.metrics["ours/learnt_chip"] == mean
+    ours = [r for r in children if r.data.params["trainer"] == "meta"]
+    told = [r.data.metrics["learnt/after_1_chip"] for r in ours]
+    assert sum(told) / 2 == pytest.approx(mean)
+
+
+def test_curves_show_what_was_measured_while_the_methods_learnt(compared: work.Compared) -> None:
+    assert (compared.folder / "figures" / "bands.png").exists()
+    spool = parts.place_of(compared.folder, 0) / "track.jsonl"
+    events = [json.loads(line) for line in spool.read_text().splitlines()]
+    seen = {e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "step" in e}
+    both = {"call/after_1_chip", "cfr/after_1_chip"}  # learnt was not there yet
+    assert {step: names & both for step, names in seen.items()} == {
+        1: set(), 2: both, 3: both, 4: both,
+    }  # fmt: skip
+    assert [step for step, names in seen.items() if "learnt/after_1_chip" in names] == [4]
+
+
+def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
+    table = job.load(write(tmp_path), ["evaluate={every: null}"])
+    for each in plan.planned(table, tmp_path).jobs[:2]:
+        unwatched = plan.in_training(table, each)
+        assert unwatched.evaluate.strangers == ("random",)
+        assert unwatched.evaluate.every > each.stop.iterations
+        assert each.evaluate.strangers[:2] == ("call", "cfr")
+        assert unwatched.model_copy(update={"evaluate": each.evaluate}) == each
+
+
+def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
+    change = {"without": ["population"], "set": {"population.size": 4, "population.style": 2.0}}
+    methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
+    table = job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
+    ours = plan.planned(table, tmp_path).jobs[0]
+    assert (ours.population.size, ours.population.style) == (4, 2.0)
+    assert ours.population.fitness_games == 50  # the default, not the 10 of the file
+    assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
+
+
+def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trained_last(
+    tmp_path: Path,
+) -> None:
+    methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
+    strangers = {"learnt": {"method": "other"}, "call": "call"}
+    table = job.load(write(tmp_path, methods=methods, strangers=strangers), [])
+    made = plan.planned(table, tmp_path / "t")
+    theirs = str(parts.place_of(tmp_path / "t", 2) / "model")
+    met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
+    assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
+    assert made.early == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"strangers": {"la": "la"}, "paper": {}}, "strangers.la: unknown opponent 'la' in"),
+        ({"strangers": {"x": {"method": "CFR"}}, "paper": {}}, "unknown name 'CFR' in strangers.x: "
+         "did you mean"),
+        ({"strangers": {"x": {"metod": "other"}}, "paper": {}}, "unknown key 'strangers.x.metod' "
+         "in table.yaml: did you mean 'strangers.x.method'?"),
+        ({"methods": {**METHODS, "ours": {"jobb": "tiny.yaml"}}}, "unknown key 'methods.ours.jobb' "
+         "in table.yaml: did you mean 'methods.ours.job'?"),
+        ({"evaluate": {"games": 0}}, "'evaluate.games' in table.yaml: input should be greater"),
+        ({"evaluate": {"steps": 0}}, "'evaluate.steps' in table.yaml: input should be greater"),
+        ({"evaluate": {"step": 0.1}}, "unknown key 'evaluate.step' in table.yaml: did you mean "
+         "'evaluate.steps'?"),
+        ({"seeds": []}, "'seeds' in table.yaml: tuple should have at least 1"),
+        ({"seeds": [0, 0]}, "seeds: one of them stands twice"),
+        ({"methods": {**METHODS, "ours": {"job": "absent.yaml"}}}, "methods.ours of table.yaml: "
+         "cannot read job file absent.yaml: No such file"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"meta.solvr": "ppo"}}}},
+         "unknown key 'meta.solvr' in tiny.yaml, for methods.ours of table.yaml: did you mean "
+         "'meta.solver'?"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"game": "leduc"}}}},
+         "methods.ours of table.yaml: it plays leduc, but the table kuhn"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "policy": "cfr"}}},
+         "name exactly one of job, policy and oracle"),
+        ({"methods": {**METHODS, "ours": {"policy": "cfr", "set": {"seed": 1}}}},
+         "set and without change a job, and this method has none"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "without": ["meta.solver"]}}},
+         "without 'meta.solver': it does not stand in tiny.yaml, for methods.ours of table.yaml"),
+        ({"methods": {**METHODS, "CFR": {"policy": "cfrr"}}}, "methods.CFR.policy: unknown"),
+        ({"methods": {**METHODS, "Oracle": {"oracle": "jobs/learn.yaml", "key": "exploit.foe"}}},
+         "unknown key 'exploit.foe' in jobs/learn.yaml"),
+        ({"game": "holdem", "strangers": {"la": "la"}, "methods": {"x": {"oracle": "exact"}},
+          "ours": None, "paper": {}}, "methods.x: exact needs a tree, and holdem is too large"),
+        ({"paper": {"us": {"call": 1}}}, "unknown name 'us' in paper: did you mean 'ours'?"),
+        ({"paper": {"ours": {"cal": 1}}}, "unknown name 'cal' in paper.ours: did you mean 'call'?"),
+        ({"ours": "us"}, "unknown name 'us' in ours: did you mean 'ours'?"),
+        ({"methods": {"a.b": {"policy": "cfr"}}}, "string should match pattern"),
+    ],
+)  # fmt: skip
+def test_a_wrong_table_names_the_key_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+) -> None:
+    write(tmp_path, **changes)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused) as refused:
+        plan.check(job.load("table.yaml", []))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("train", "table.yaml"), "table.yaml is a table: `overtrick evaluate table.yaml`"),
+        (("evaluate", "tiny.yaml"), "unknown trainer 'meta' in tiny.yaml"),
+        (("evaluate",), "evaluate needs a run, a model, a table's job file, or --resume TABLE"),
+        (("evaluate", "absent", "seeds=[0]"), "a model is judged as its job says"),
+        (("evaluate", "table.yaml", "seeds=[-1]"), "'seeds.0' in table.yaml: input should be"),
+    ],
+)
+def test_a_wrong_command_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["overtrick", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tables_and_runs_are_resumed_by_their_own_commands(
+    compared: work.Compared, tmp_path: Path
+) -> None:
+    name = compared.folder.name
+    for folder in (compared.folder, parts.place_of(compared.folder, 0)):
+        with pytest.raises(Refused, match=f"{name} is a table: `overtrick evaluate --resume"):
+            run.go(folder, lambda iteration, metrics: None)
+    run.write_job(config.parse(TINY, JOBS, "tiny"), tmp_path)
+    with pytest.raises(Refused, match="is a run: `overtrick train --resume"):
+        work.go(tmp_path, lambda done: None)
