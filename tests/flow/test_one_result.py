@@ -29,6 +29,13 @@ NFSP: dict[str, Any] = {
     "evaluate": {"strangers": ["random", "call"], "every": 1},
 }
 
+DRON: dict[str, Any] = {
+    "stop": {"iterations": 4},
+    "dron": {"hidden": [8], "gate": [8], "experts": 2, "opponents": 7, "steps": 1, "games": 20},
+    "values": {"steps": 5, "rows": 16, "room": 500, "refresh": 4},
+    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 2, "every": 1},
+}
+
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 
@@ -74,6 +81,7 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
     [
         {"trainer": "exploit", "exploit": {"games": 1200, "hidden": [8]}},
         {"trainer": "nfsp", **NFSP},
+        {"trainer": "dron", **DRON},
         {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
@@ -143,7 +151,7 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit", "nfsp"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "nfsp", "dron"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
@@ -151,6 +159,7 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
         "meta": TINY,
         "exploit": {"exploit": {"games": 30, "hidden": [8]}},
         "nfsp": NFSP,
+        "dron": DRON,
     }[kind]
     plain = {"trainer": kind, "game": "kuhn", **plain}
     page = trainers.TRAINERS[kind]

@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, exploit, meta, nfsp, solve
+from overtrick.trainers import coevolve, dron, exploit, meta, nfsp, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -38,6 +38,7 @@ TRAINERS = {
     "coevolve": Page(
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
+    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
     "exploit": Page(
         exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
     ),
