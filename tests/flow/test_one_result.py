@@ -22,6 +22,20 @@ from overtrick.workers import Crew, LocalCrew, RayCrew, generator
 # workers cannot import a test module, so its functions travel whole
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
+NFSP: dict[str, Any] = {
+    "stop": {"iterations": 4},
+    "nfsp": {"games": 600, "hidden": [8], "steps": 3, "rows": 16, "room": 100},
+    "values": {"steps": 5, "rows": 16, "room": 2000, "refresh": 4},
+    "evaluate": {"strangers": ["random", "call"], "every": 1},
+}
+
+DRON: dict[str, Any] = {
+    "stop": {"iterations": 4},
+    "dron": {"hidden": [8], "gate": [8], "experts": 2, "opponents": 7, "steps": 1, "games": 20},
+    "values": {"steps": 5, "rows": 16, "room": 500, "refresh": 4},
+    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 2, "every": 1},
+}
+
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 
@@ -66,6 +80,8 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
     "section",
     [
         {"trainer": "exploit", "exploit": {"games": 1200, "hidden": [8]}},
+        {"trainer": "nfsp", **NFSP},
+        {"trainer": "dron", **DRON},
         {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
@@ -143,13 +159,17 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "nfsp", "dron"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
-    plain: dict[str, Any] = TINY
-    if kind == "exploit":
-        plain = {"trainer": "exploit", "game": "kuhn", "exploit": {"games": 30, "hidden": [8]}}
+    plain: dict[str, Any] = {
+        "meta": TINY,
+        "exploit": {"exploit": {"games": 30, "hidden": [8]}},
+        "nfsp": NFSP,
+        "dron": DRON,
+    }[kind]
+    plain = {"trainer": kind, "game": "kuhn", **plain}
     page = trainers.TRAINERS[kind]
     job = config.parse(plain, trainers.JOBS, kind)
     whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())

@@ -31,6 +31,7 @@ class Matrix:
     unit = "point"
     seats = 2
     infosets = 2
+    situations = 1
     least = 1
     facts = ("seat",)
 
@@ -83,6 +84,10 @@ class Matrix:
     def brief(self, turn: Turn) -> Array:
         """(R, 0) nothing: a seat knows nothing that could tell two situations apart."""
         return np.zeros((len(turn), 0))
+
+    def situation(self, turn: Turn) -> Array:
+        """(R,) 0: everybody always sees the same."""
+        return np.zeros(len(turn), np.int64)
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the name of each row's seat: there are no cards."""

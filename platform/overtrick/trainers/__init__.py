@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, exploit, meta, solve
+from overtrick.trainers import coevolve, dron, exploit, meta, nfsp, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -38,10 +38,12 @@ TRAINERS = {
     "coevolve": Page(
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
+    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
     "exploit": Page(
         exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
     ),
     "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge, payoff),
+    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
     "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
 }
 JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

@@ -85,20 +85,30 @@ class EvolvingOpponents:
         return {n: np.concatenate([known[n], new[n]]) for n in known}
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
-        """(members, ...) new random opponents, mostly mild, some pronounced."""
-        weights = stack([initial(self.sizes, rng, self.plan.style) for _ in range(members)])
-        last = len(self.sizes) - 2
-        lean = self.plan.lean * rng.normal(0, 1, weights[f"b{last}"].shape)
-        mildness = rng.random((2, members)) ** 2
-        weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
-        weights[f"b{last}"] = (lean * mildness[1, :, None]).astype(np.float32)
-        return weights
+        """(members, ...) new random opponents."""
+        return newcomers(self.sizes, self.plan.style, self.plan.lean, members, rng)
 
     def state(self) -> dict[str, Array]:
         return self.host.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.host.load(state)
+
+
+def newcomers(
+    sizes: Sequence[int], style: float, lean: float, members: int, rng: Generator
+) -> Weights:
+    """(members, ...) new random networks, mostly mild, some pronounced.
+
+    style: largest scale of a last layer; lean: largest spread of action preferences, logits.
+    """
+    weights = stack([initial(sizes, rng, style) for _ in range(members)])
+    last = len(sizes) - 2
+    preferences = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
+    mildness = rng.random((2, members)) ** 2
+    weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
+    weights[f"b{last}"] = (preferences * mildness[1, :, None]).astype(np.float32)
+    return weights
 
 
 def shards(members: Weights) -> list[tuple[Weights]]:

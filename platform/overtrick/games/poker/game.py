@@ -15,7 +15,7 @@ from overtrick.games.poker import features
 from overtrick.games.poker.betting import Betting, compile_rules
 from overtrick.games.poker.dealing import deal_rest, see
 from overtrick.games.poker.hands import settle, strength
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.rules import CALL, VERBS, Rules
 
 
 @dataclass(slots=True)
@@ -170,6 +170,18 @@ class Poker:
         public = np.full((len(own), len(self.facts)), -1, np.int16)
         public[:, -4:] = np.stack([own, other, betting.round, np.arange(len(own))], axis=1)
         return public
+
+    @property
+    def situations(self) -> int:
+        """How many numbers `situation` may give."""
+        return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
+
+    def situation(self, turn: Turn) -> Array:
+        """(R,) the round, the raises made in it, and whether there is something to call."""
+        stage, node = turn.seen[:, -2:].astype(np.int64).T
+        raised = self.betting.raised[node, stage]
+        facing = self.betting.verb[node, VERBS.index(CALL)] >= 0
+        return (stage * (1 + max(self.rules.caps)) + raised) * 2 + facing
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the name of each row's hole cards: Q; or 77, AKs (of one suit), T9o (of two)."""

@@ -1,0 +1,158 @@
+"""A learner that watches its opponents must play each as it deserves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick import config, model, trainers
+from overtrick.core import Refused
+from overtrick.learners.dron import OPPONENT, UNSURE, experts, mixture, profile
+from overtrick.play import play
+from overtrick.policies import Uniform, draw, forward, tensors
+from overtrick.trainers import dron
+from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
+from overtrick.trainers.kept import two_seats
+from overtrick.trainers.strangers import stranger
+from overtrick.workers import LocalCrew
+
+BIASED = {"rocky": (0.5, 0.25, 0.25), "sharp": (0.25, 0.25, 0.5)}
+"""Two players of biased rock, paper, scissors: paper wins 11.25 from the first, rock 18.75 from
+the second, and no policy wins three quarters of both."""
+
+
+@pytest.fixture
+def biased(tmp_path):
+    """The folders of models that play so."""
+    for name, mixture_ in BIASED.items():
+        weights = {
+            "policy.w0": np.zeros((2, 3), np.float32),
+            "policy.b0": np.log(np.array(mixture_)).astype(np.float32),
+        }
+        model.save(model.Model(weights, "brps", {}), tmp_path / name)
+    return [str(tmp_path / name) for name in BIASED]
+
+
+def trained(plain):
+    """A trainer after its last iteration, and the metrics of that."""
+    job = config.parse(plain, trainers.JOBS, "this test")
+    trainer = trainers.TRAINERS["dron"].trainer(job, LocalCrew())
+    for _ in range(job.stop.iterations):
+        metrics = trainer.step()
+    return trainer, metrics
+
+
+def test_what_is_known_decides_what_is_the_best_reply(biased):
+    trainer, metrics = trained(
+        {
+            "trainer": "dron",
+            "game": "brps",
+            "seed": 0,
+            "stop": {"iterations": 60},
+            "dron": {
+                "hidden": [16], "gate": [32], "experts": 4, "opponents": 40, "steps": 1,
+                "games": 100, "opponent_hidden": [8],
+            },
+            "values": {
+                "rate": 0.01, "steps": 30, "rows": 128, "room": 80_000, "refresh": 30,
+                "epsilon": 0.5, "epsilon_end": 0.5,
+            },
+            "evaluate": {"strangers": biased, "steps": 2, "games": 300, "draws": 10},
+        }
+    )  # fmt: skip
+    rows = trainers.TRAINERS["dron"].judge(
+        trainer.job, trainer.model(), trainer.crew, np.random.default_rng(0)
+    )
+    assert [round(row["best_response"], 2) for row in rows] == [11.25, 18.75]
+    assert all(row["share"] > 0.97 for row in rows)
+    assert min(row["steps"][0] / row["best_response"] for row in rows) < 0.6  # nothing known yet
+    assert metrics["sharp/after_2_point"] == rows[1]["steps"][-1]
+
+
+def test_no_one_policy_wins_as_much_from_both(whole, biased):
+    """What the test above asks for takes knowledge of the opponent."""
+    _, tree = whole("brps")
+    sigmas = [np.tile(p, (2, 1)) for p in BIASED.values()]
+    best = [best_response_payoff(tree, sigma) for sigma in sigmas]
+    grid = [np.array([i, j, 20 - i - j]) / 20 for i in range(21) for j in range(21 - i)]
+    shares = [
+        min(
+            exact_payoff(tree, np.tile(p, (2, 1)), s) / b for s, b in zip(sigmas, best, strict=True)
+        )
+        for p in grid
+    ]
+    assert max(shares) < 0.75
+
+
+@pytest.mark.parametrize("name", ["brps", "kuhn", "leduc", "holdem"])
+def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
+    game, _ = two_seats(config.GameChoice(name=name))
+    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    situation = game.situation(batch.turn())
+    assert 0 <= situation.min() <= situation.max() < game.situations
+    counts = np.zeros((1, game.situations, game.actions))
+    np.add.at(counts, (0, situation, batch.action), 1)
+    known = profile(counts).reshape(counts.shape)
+    seen = counts.sum(axis=-1)
+    assert np.allclose(known.sum(axis=-1), seen / (seen + UNSURE))
+    assert not known[counts == 0].any()
+    # one situation has one set of legal actions, whatever the cards
+    for one in np.unique(situation):
+        assert len(np.unique(batch.legal[situation == one], axis=0)) == 1
+
+
+def test_nobody_is_known_before_the_first_game():
+    assert not profile(np.zeros((3, 4, 2))).any()
+
+
+def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
+    weights = experts(5, (8,), 3, 4, (), 6, rng)
+    weights["gate.w0"][:] = 0
+    features, known = (torch.from_numpy(rng.random((7, k), np.float32)) for k in (5, 4))
+    state = {n.removeprefix("state."): v for n, v in weights.items() if n.startswith("state.")}
+    each = forward(tensors(state), features).reshape(7, 6, 3)
+    even = mixture(tensors(weights), features, {OPPONENT: known})
+    assert torch.allclose(even, each.mean(dim=1), atol=1e-6)
+    weights["gate.b0"][2] = 50
+    sure = mixture(tensors(weights), features, {OPPONENT: known})
+    assert torch.allclose(sure, each[:, 2], atol=1e-6)
+
+
+def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
+    """A caller beside a random player: the caller alone never raises."""
+    game, tree = two_seats(config.GameChoice(name="leduc"))
+    job = config.parse({"trainer": "dron", "game": "leduc"}, trainers.JOBS, "this test")
+    weights = trainers.TRAINERS["dron"].trainer(job, LocalCrew()).learner.weights()
+
+    class Both:
+        """The caller plays the first half of the games."""
+
+        def sit(self, games, rng):
+            self.players = [
+                each.sit(games, rng) for each in (stranger("call", game, tree), Uniform())
+            ]
+            self.half = games // 2
+            return self
+
+        def probs(self, turn):
+            call, any_ = (player.policy.probs(turn) for player in self.players)
+            return np.where((turn.game < self.half)[:, None], call, any_)
+
+        def act(self, turn):
+            return draw(self.probs(turn), np.random.default_rng(len(turn)))
+
+    first, second = dron.meet(game, weights, 1.0, Both(), 2, 100, 1, rng)
+    assert not first[0].any()
+    raises = second[0].reshape(2, -1, game.actions)[..., game.action_names.index("raise")]
+    assert not raises[0].any()
+    assert raises[1].max() > 0.2
+    for known, batch, _ in (first, second):
+        assert (batch.note[OPPONENT] == known[batch.game // 100]).all()
+
+
+def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
+    monkeypatch.delattr("overtrick.games.matrix.Matrix.situation")
+    job = config.parse({"trainer": "dron", "game": "brps"}, trainers.JOBS, "this test")
+    with pytest.raises(Refused, match="brps has no situations"):
+        trainers.TRAINERS["dron"].check(job)

@@ -1,0 +1,161 @@
+"""What is remembered, and what learners of values must find."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick import config, model, trainers
+from overtrick.learners.dqn import Dqn, Plan, epsilon_greedy
+from overtrick.learners.networks import initial
+from overtrick.learners.replay import Reservoir, Ring
+from overtrick.play import play, random_seating
+from overtrick.policies import inputs
+from overtrick.solvers import value
+from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
+from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers.strangers import stranger
+from overtrick.workers import LocalCrew
+
+PLAN = Plan(
+    rate=0.003, steps=20, rows=128, room=20_000, refresh=50, gamma=1.0, loss="squared", double=True
+)
+
+
+def numbered(start, count):
+    numbers = np.arange(start, start + count)
+    return {"number": numbers, "pair": np.stack([numbers, -numbers], axis=1)}
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (4, 4, 3), (1,) * 12, (25,), (7, 30, 2)])
+def test_a_ring_keeps_the_newest_rows_each_right_after_the_one_before(sizes, rng):
+    ring, added = Ring(10), 0
+    for size in sizes:
+        ring.add(numbered(added, size), rng)
+        added += size
+    assert len(ring) == min(added, 10)
+    newest = np.arange(max(0, added - 10), added)
+    rows = ring.at(newest % 10)
+    assert (rows["number"] == newest).all()
+    assert (rows["pair"] == np.stack([newest, -newest], axis=1)).all()
+
+
+def test_every_row_is_drawn_equally_often(rng, likelihood):
+    ring = Ring(8)
+    ring.add(numbered(0, 13), rng)
+    drawn = ring.at(ring.draw(8000, rng))["number"]
+    assert likelihood(np.bincount(drawn, minlength=13), np.repeat([0, 1 / 8], [5, 8])) > 0.001
+
+
+@pytest.mark.parametrize("sizes", [(50,), (3,) * 16 + (2,), (20, 30)])
+def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, likelihood):
+    kept = np.zeros(50, int)
+    for _ in range(2000):
+        reservoir, added = Reservoir(10), 0
+        for size in sizes:
+            reservoir.add(numbered(added, size), rng)
+            added += size
+        numbers = reservoir.at(np.arange(10))["number"]
+        assert len(set(numbers)) == 10
+        kept[numbers] += 1
+    assert likelihood(kept, np.full(50, 1 / 50)) > 0.001
+
+
+@pytest.mark.parametrize("kind", [Ring, Reservoir])
+@pytest.mark.parametrize("count", [0, 4, 27])
+def test_a_memory_that_is_loaded_goes_on_as_if_nothing_had_happened(kind, count):
+    one, two = kind(10), kind(10)
+    two.add(numbered(70, 15), np.random.default_rng(1))
+    if count:
+        one.add(numbered(0, count), np.random.default_rng(2))
+    two.load(one.state())
+    for memory in (one, two):
+        memory.add(numbered(count, 9), np.random.default_rng(3))
+    assert len(one) == len(two)
+    ours, theirs = one.state(), two.state()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_no_illegal_action_is_the_best():
+    values = np.array([[3.0, 2.0, 1.0], [0.0, 5.0, 5.0]])
+    legal = np.array([[False, True, True], [True, True, True]])
+    assert (epsilon_greedy(values, legal, 0.0) == [[0, 1, 0], [0, 1, 0]]).all()
+    assert np.allclose(
+        epsilon_greedy(values, legal, 0.3), [[0, 0.85, 0.15], [0.1, 0.8, 0.1]], atol=1e-12
+    )
+
+
+def learner(game, rng, **changes):
+    plan = replace(PLAN, **changes)
+    return Dqn(game.features, initial((inputs(game), 32, game.actions), rng, 0.1), plan)
+
+
+@pytest.mark.parametrize(
+    ("opponent", "loss"),
+    # a Huber loss leans to the median of what may follow, which against random play misleads
+    [("call", "squared"), ("random", "squared"), ("call", "huber")],
+)
+def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
+    choice = config.GameChoice(name="kuhn")
+    game, tree = two_seats(choice)
+    theirs = opponent_of(choice, opponent)
+    one = learner(game, rng, loss=loss)
+
+    def won():
+        both = (value.sigma_of(tree, [each] * 2) for each in (one.policy(explore=False), theirs))
+        return exact_payoff(tree, *both)
+
+    best = best_response_payoff(tree, value.sigma_of(tree, [theirs] * 2))
+    assert won() < 0.9 * best
+    for luck in rng.spawn(60):
+        both = (one.policy(epsilon=0.3), theirs)
+        batch = play(game, both, 500, luck, random_seating(500, luck), watch=[0]).batch
+        one.learn(batch, luck)
+    assert abs(won() - best) < 0.03 * best
+
+
+def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
+    """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose it."""
+    game, tree = two_seats(config.GameChoice(name="kuhn"))
+    one = learner(game, rng)
+    caller = stranger("call", game, tree)
+    for luck in rng.spawn(80):
+        batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, watch=[0]).batch
+        one.learn(batch, luck)
+    opening = [int(np.flatnonzero(one_hand)[0]) for one_hand in (
+        (game.hand(tree.turn) == hand) & (tree.turn.seat == 0) & (tree.turn.seen[:, -1] == 0)
+        for hand in "JK"
+    )]  # fmt: skip
+    features = torch.from_numpy(game.features(tree.turn)[opening])
+    with torch.inference_mode():
+        values = one.values(one.adam.params, features, {}).numpy()
+    # pass, bet: a caller never bets itself
+    assert np.abs(values - [[-1, -2], [1, 2]]).max() < 0.1
+
+
+def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
+    job = config.load("jobs/kuhn_nfsp.yaml", [], trainers.JOBS)
+    trainer = trainers.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    for _ in range(job.stop.iterations):
+        metrics = trainer.step()
+    gap = metrics["exploitability_chip/average"]
+    assert gap < 0.05
+    # the average is a stranger for others: it is stored as any network
+    folder = tmp_path / "nfsp"
+    model.save(model.Model(trainer.model(), "kuhn", {}), folder)
+    met = stranger(f"{folder}", trainer.game, trainer.tree)
+    assert value.exploitability(trainer.tree, value.sigma_of(trainer.tree, [met] * 2)) == gap
+
+
+def test_only_best_replies_are_averaged():
+    job = config.load(
+        "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.room=1000"], trainers.JOBS
+    )
+    trainer = trainers.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    for _ in range(3):
+        trainer.step()
+    assert len(trainer.learner.memory) == 0
+    assert len(trainer.learner.best.memory) == 1000
