@@ -92,6 +92,23 @@ def test_what_uses_the_tree_does_not_depend_on_workers_either(
     assert_same(outcome(LocalCrew(), changes), outcome(RayCrew(2), changes))
 
 
+@pytest.mark.parametrize(
+    "opponents", [{"kind": "random", "size": 7}, {"kind": "selfplay", "size": 3, "immigrants": 1}]
+)
+def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_state(
+    opponents: dict[str, Any], tmp_path: Path, local_ray: None
+) -> None:
+    changes = {"population": opponents, "stop": {"iterations": 3}}
+    whole = outcome(LocalCrew(), changes)
+    assert_same(whole, outcome(RayCrew(2), changes))
+    job = config.parse({**TINY, **changes}, trainers.JOBS, "tiny")
+    first, second = (meta.MetaTrainer(job, LocalCrew()) for _ in range(2))
+    metrics = [first.step(), first.step()]
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / trial.STATE)
+    second.load(trial.read_state(tmp_path))
+    assert_same(whole, ([*metrics, second.step()], second.state()))
+
+
 def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
     crew = RayCrew(2)
     job = config.parse(TINY, trainers.JOBS, "tiny")

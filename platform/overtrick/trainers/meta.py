@@ -1,4 +1,4 @@
-"""A meta-model learns to adapt to strangers while its opponents evolve (Wu et al. 2022)."""
+"""A meta-model learns to adapt to strangers while its opponents change (Wu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from overtrick.trainers.adaptation import (
 )
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
-from overtrick.trainers.opponents import EvolvingOpponents, Opponents, shards
+from overtrick.trainers.opponents import KINDS, Opponents, shards
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -97,7 +97,7 @@ class MetaJob(Job):
 
 
 class MetaTrainer:
-    """Algorithms 1 and 2: evolve the opponents, adapt to some of them, improve the start."""
+    """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
 
     def __init__(self, job: MetaJob, crew: Crew) -> None:
         self.job = job
@@ -117,14 +117,16 @@ class MetaTrainer:
             job.meta.gae,
         )
         self.mean = self.learner.weights()  # the moving average
-        self.opponents = EvolvingOpponents(job.game, self.sizes, job.population, crew, rng)
+        self.opponents = KINDS[job.population.kind](
+            job.game, self.sizes, job.population, self.learner.theta, crew, rng
+        )
 
     def step(self) -> dict[str, float]:
         """One iteration of Algorithm 1."""
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
-        evolve_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
-        metrics = self.opponents.evolve(self.learner.theta, evolve_rng)
+        renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
+        metrics = self.opponents.renew(self.learner.theta, renew_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
         *inner, outer = (Tensors.of(sample) for sample in samples)
