@@ -67,6 +67,11 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
     [
         {"trainer": "exploit", "exploit": {"games": 1200, "hidden": [8]}},
         {
+            "trainer": "evolve",
+            "evolve": {"size": 12, "games": 5, "hidden": [8]},
+            "evaluate": {"strangers": ["random", "call"], "draws": 2, "every": 1},
+        },
+        {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
             "inner": {"kind": "evolved", "generations": 2},
@@ -152,13 +157,16 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
     plain: dict[str, Any] = TINY
     if kind == "exploit":
         plain = {"trainer": "exploit", "game": "kuhn", "exploit": {"games": 30, "hidden": [8]}}
+    if kind == "evolve":
+        plain = {"trainer": "evolve", "game": "kuhn", "evolve": {"games": 9, "hidden": [8]}}
+        plain |= {"evaluate": {"strangers": ["random"], "draws": 2, "every": 3}}
     page = trainers.TRAINERS[kind]
     job = config.parse(plain, trainers.JOBS, kind)
     whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())

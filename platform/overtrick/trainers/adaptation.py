@@ -10,7 +10,7 @@ import torch
 from numpy.random import Generator
 
 from overtrick.config import GameChoice
-from overtrick.core import Array, Enumerable, Game, Mixed, Policy
+from overtrick.core import Array, Enumerable, Game, Mixed, Policy, Refused
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict, repeat
 from overtrick.learners.returns import (
@@ -209,6 +209,14 @@ class Start:
     critic: Weights
     discount: float
     credit: Credit
+
+
+def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
+    """Raise Refused for a credit that needs a tree where there is none; key is the job's."""
+    if tree is None and credit not in ("critic", None):
+        raise Refused(
+            f"{key}: {credit} needs a tree, and {game.name} is too large for one: set critic"
+        )
 
 
 def adapted(

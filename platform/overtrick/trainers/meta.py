@@ -24,6 +24,7 @@ from overtrick.trainers.adaptation import (
     Start,
     adapt,
     adapted,
+    check_credit,
     exact_sample,
     meet,
     meet_on_tree,
@@ -225,15 +226,13 @@ def check(job: MetaJob) -> None:
     """Raise Refused for a game that two do not play, opponents that do not exist, or values that
     need a tree where there is none."""
     game, tree = two_seats(job.game)
-    if tree is None:
-        for key, default in (
-            ("values", "sampled"), ("credit", "critic"), ("test_credit", "critic"),
-        ):  # fmt: skip
-            if (chosen := getattr(job.meta, key)) not in (default, None):
-                raise Refused(
-                    f"meta.{key}: {chosen} needs a tree, and {game.name} is too large for one: "
-                    f"set {default}"
-                )
+    if tree is None and job.meta.values != "sampled":
+        raise Refused(
+            f"meta.values: {job.meta.values} needs a tree, and {game.name} is too large for one: "
+            "set sampled"
+        )
+    for key in ("credit", "test_credit"):
+        check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)
     for name in job.evaluate.strangers:
         strangers.check(name, game, tree)
 

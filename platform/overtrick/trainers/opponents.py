@@ -118,14 +118,8 @@ class Opposition(ABC):
         return {n: np.concatenate([known[n], new[n]]) for n in known}
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
-        """(members, ...) new random opponents, mostly mild, some pronounced."""
-        weights = stack([initial(self.sizes, rng, self.plan.style) for _ in range(members)])
-        last = len(self.sizes) - 2
-        lean = self.plan.lean * rng.normal(0, 1, weights[f"b{last}"].shape)
-        mildness = rng.random((2, members)) ** 2
-        weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
-        weights[f"b{last}"] = (lean * mildness[1, :, None]).astype(np.float32)
-        return weights
+        """(members, ...) new random opponents."""
+        return newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
 
     def state(self) -> dict[str, Array]:
         return self.host.state()
@@ -173,6 +167,22 @@ KINDS: dict[str, type[Opposition]] = {
     "random": Random,
     "selfplay": SelfPlay,
 }
+
+
+def newcomers(
+    sizes: Sequence[int], members: int, style: float, lean: float, rng: Generator
+) -> Weights:
+    """(members, ...) random networks, mostly mild, some pronounced.
+
+    style: largest scale of the last layer's weights; lean: largest spread of its biases, logits.
+    """
+    weights = stack([initial(sizes, rng, style) for _ in range(members)])
+    last = len(sizes) - 2
+    leans = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
+    mildness = rng.random((2, members)) ** 2
+    weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
+    weights[f"b{last}"] = (leans * mildness[1, :, None]).astype(np.float32)
+    return weights
 
 
 def shards(members: Weights) -> list[tuple[Weights]]:
