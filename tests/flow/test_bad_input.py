@@ -58,6 +58,9 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("meta.inner_step", "override 'meta.inner_step' must be key=value"),
         ("game.name.x=1", "'name' holds a value, not keys"),
         ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
+        ("population={kind: random, immigrants: 2, fitness_games: 9}", "'population' in job.yaml: "
+         "kind random has no use for fitness_games, immigrants"),
+        ("population={kind: selfplay, style: 2.0}", "kind selfplay has no use for style"),
         ("resources.gpus=1", "no learner uses a GPU yet: set 0"),
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
         ("track.uri='http://[::1'", "no MLflow server answers at http://[::1"),

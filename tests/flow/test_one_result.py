@@ -83,6 +83,11 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
         {"trainer": "nfsp", **NFSP},
         {"trainer": "dron", **DRON},
         {
+            "trainer": "evolve",
+            "evolve": {"size": 12, "games": 5, "hidden": [8]},
+            "evaluate": {"strangers": ["random", "call"], "draws": 2, "every": 1},
+        },
+        {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
             "inner": {"kind": "evolved", "generations": 2},
@@ -114,6 +119,23 @@ def test_no_kind_of_values_or_credit_depends_on_workers_either(
     plan = {**TINY["meta"], **kind, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}
     assert_same(outcome(LocalCrew(), changes), outcome(RayCrew(2), changes))
+
+
+@pytest.mark.parametrize(
+    "opponents", [{"kind": "random", "size": 7}, {"kind": "selfplay", "size": 3, "immigrants": 1}]
+)
+def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_state(
+    opponents: dict[str, Any], tmp_path: Path, local_ray: None
+) -> None:
+    changes = {"population": opponents, "stop": {"iterations": 3}}
+    whole = outcome(LocalCrew(), changes)
+    assert_same(whole, outcome(RayCrew(2), changes))
+    job = config.parse({**TINY, **changes}, trainers.JOBS, "tiny")
+    first, second = (meta.MetaTrainer(job, LocalCrew()) for _ in range(2))
+    metrics = [first.step(), first.step()]
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / trial.STATE)
+    second.load(trial.read_state(tmp_path))
+    assert_same(whole, ([*metrics, second.step()], second.state()))
 
 
 def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
@@ -159,13 +181,17 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit", "nfsp", "dron"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve", "nfsp", "dron"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
     plain: dict[str, Any] = {
         "meta": TINY,
         "exploit": {"exploit": {"games": 30, "hidden": [8]}},
+        "evolve": {
+            "evolve": {"games": 9, "hidden": [8]},
+            "evaluate": {"strangers": ["random"], "draws": 2, "every": 3},
+        },
         "nfsp": NFSP,
         "dron": DRON,
     }[kind]

@@ -34,17 +34,26 @@ class Population:
         stay = np.sort(select(fitness, self.size))
         joined = {n: v[stay] for n, v in with_guest(self.weights, guest).items()}
         self.weights = evolve(joined, fitness[stay], self.plan, rng)
-        return {
-            "fitness_best": float(fitness.max()),
-            "fitness_mean": float(fitness.mean()),
-            "fitness_worst": float(fitness.min()),
-        }
+        return _summary(fitness)
+
+    def breed(self, fitness: Array, rng: Generator) -> dict[str, float]:
+        """The next generation, the fittest first, from this one's fitness (M,); its summary."""
+        self.weights = evolve(self.weights, fitness, self.plan, rng)
+        return _summary(fitness)
 
     def state(self) -> dict[str, Array]:
         return dict(self.weights)
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.weights = dict(state)
+
+
+def _summary(fitness: Array) -> dict[str, float]:
+    return {
+        "fitness_best": float(fitness.max()),
+        "fitness_mean": float(fitness.mean()),
+        "fitness_worst": float(fitness.min()),
+    }
 
 
 def with_guest(members: Weights, guest: Weights) -> Weights:

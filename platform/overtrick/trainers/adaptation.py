@@ -10,7 +10,7 @@ import torch
 from numpy.random import Generator
 
 from overtrick.config import GameChoice
-from overtrick.core import Array, Enumerable, Game, Mixed, Policy
+from overtrick.core import Array, Enumerable, Game, Mixed, Policy, Refused
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict, repeat
 from overtrick.learners.returns import (
@@ -217,6 +217,14 @@ class Start:
     discount: float
     credit: Credit
     play: Literal["network", "response"] = "network"  # what is judged after a step
+
+
+def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
+    """Raise Refused for a credit that needs a tree where there is none; key is the job's."""
+    if tree is None and credit in ON_TREE:
+        raise Refused(
+            f"{key}: {credit} needs a tree, and {game.name} is too large for one: set hindsight"
+        )
 
 
 def adapted(

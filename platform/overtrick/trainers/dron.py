@@ -88,7 +88,7 @@ class DronTrainer:
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         new_rng, play_rng, learn_rng = rng.spawn(3)
         plan, values = self.job.dron, self.job.values
-        met = newcomers(self.sizes, plan.style, plan.lean, plan.opponents, new_rng)
+        met = newcomers(self.sizes, plan.opponents, plan.style, plan.lean, new_rng)
         epsilon = values.exploring(gone)
         common = self.job.game, self.learner.weights(), epsilon, plan.games, plan.steps
         batches, payoffs = zip(

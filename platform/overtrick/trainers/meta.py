@@ -1,4 +1,4 @@
-"""A meta-model learns to adapt to strangers while its opponents evolve (Wu et al. 2022)."""
+"""A meta-model learns to adapt to strangers while its opponents change (Wu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from overtrick.trainers.adaptation import (
     Start,
     adapt,
     adapted,
+    check_credit,
     exact_sample,
     meet,
     meet_on_tree,
@@ -33,7 +34,7 @@ from overtrick.trainers.adaptation import (
 )
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
-from overtrick.trainers.opponents import EvolvingOpponents, Opponents, shards
+from overtrick.trainers.opponents import KINDS, Opponents, shards
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -113,7 +114,7 @@ class MetaJob(Job):
 
 
 class MetaTrainer:
-    """Algorithms 1 and 2: evolve the opponents, adapt to some of them, improve the start."""
+    """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
 
     def __init__(self, job: MetaJob, crew: Crew) -> None:
         self.job = job
@@ -134,14 +135,16 @@ class MetaTrainer:
             job.meta.gae,
         )
         self.mean = self.learner.weights()  # the moving average
-        self.opponents = EvolvingOpponents(job.game, self.sizes, job.population, crew, rng)
+        self.opponents = KINDS[job.population.kind](
+            job.game, self.sizes, job.population, self.learner.theta, crew, rng
+        )
 
     def step(self) -> dict[str, float]:
         """One iteration of Algorithm 1."""
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
-        evolve_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
-        metrics = self.opponents.evolve(self.learner.theta, evolve_rng)
+        renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
+        metrics = self.opponents.renew(self.learner.theta, renew_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
         *inner, outer = (Tensors.of(sample) for sample in samples)
@@ -240,15 +243,13 @@ def check(job: MetaJob) -> None:
     """Raise Refused for a game that two do not play, opponents that do not exist, or values that
     need a tree where there is none."""
     game, tree = two_seats(job.game)
-    if tree is None:
-        for key, default in (
-            ("values", "sampled"), ("credit", "critic"), ("test_credit", "critic"),
-        ):  # fmt: skip
-            if (chosen := getattr(job.meta, key)) not in (default, None):
-                raise Refused(
-                    f"meta.{key}: {chosen} needs a tree, and {game.name} is too large for one: "
-                    f"set {default}"
-                )
+    if tree is None and job.meta.values != "sampled":
+        raise Refused(
+            f"meta.values: {job.meta.values} needs a tree, and {game.name} is too large for one: "
+            "set sampled"
+        )
+    for key in ("credit", "test_credit"):
+        check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)
     if job.meta.test_play == "response":
         if job.evaluate.safe is None:
             raise Refused("meta.test_play: response keeps a bound: set evaluate.safe")

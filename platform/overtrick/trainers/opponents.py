@@ -1,17 +1,19 @@
-"""Opponents that evolve against whoever is their guest of honour (Wu et al. 2022, algorithm 2)."""
+"""Whom a meta-model meets in training: a population that evolves against it (Wu et al. 2022,
+algorithm 2), new random members each iteration, or itself as it is and was."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from overtrick.config import Count, GameChoice, Positive, Section, Share
 from overtrick.core import Array
-from overtrick.learners.networks import initial, stack
+from overtrick.learners.networks import initial, repeat, stack
 from overtrick.policies import Network, Weights
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population, with_guest
@@ -21,10 +23,20 @@ from overtrick.workers import Crew
 
 SHARD = 5  # members of one shard, whatever the number of workers
 
+Kind = Literal["evolving", "random", "selfplay"]
+EVOLVES = ("elite_share", "mutation_rate", "mutation_strength", "fitness_games")
+"""The keys that only a population that evolves reads."""
+
 
 class Opponents(Section):
-    """The evolving opponents (Table 1, column Leduc)."""
+    """The opponents of training (Table 1, column Leduc)."""
 
+    kind: Kind = Field(
+        default="evolving",
+        description="evolving: scored against the meta-model, selected, crossed and mutated. "
+        "random: all new in each iteration. selfplay: the meta-model now and in the iterations "
+        "before, which is all that it was at the start",
+    )
     size: Count = Field(default=10, description="members")
     elite_share: Share = Field(default=0.2, description="share that is kept unchanged")
     mutation_rate: Share = Field(default=0.3, description="probability that a member mutates")
@@ -40,15 +52,36 @@ class Opponents(Section):
         default=0, ge=0, description="tasks of each iteration that are met by new random members"
     )
 
+    @model_validator(mode="after")
+    def _nothing_is_idle(self) -> Opponents:
+        """Refuse values that this kind would never read."""
+        idle: dict[str, tuple[str, ...]] = {
+            "evolving": (),
+            "random": (*EVOLVES, "immigrants"),
+            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, "style", "lean"),
+        }
+        fields = type(self).model_fields
+        given = [key for key in idle[self.kind] if getattr(self, key) != fields[key].default]
+        if given:
+            raise ValueError(
+                f"kind {self.kind} has no use for {', '.join(given)}: leave that out, or set "
+                "kind: evolving"
+            )
+        return self
 
-class EvolvingOpponents:
-    """A population behind a host; its members are scored by the crew."""
+
+class Opposition(ABC):
+    """A population behind a host; kinds differ in who founds it and how it is renewed.
+
+    sizes: units of each layer of a member; founder: the meta-model at the start.
+    """
 
     def __init__(
         self,
         game: GameChoice,
         sizes: Sequence[int],
         plan: Opponents,
+        founder: Weights,
         crew: Crew,
         rng: Generator,
     ) -> None:
@@ -57,19 +90,19 @@ class EvolvingOpponents:
         self.plan = plan
         self.crew = crew
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
-        self.host = crew.host(Population(self.newcomers(plan.size, rng), operators))
+        self.host = crew.host(Population(self.founders(founder, rng), operators))
+
+    @abstractmethod
+    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
+        """The population of the next iteration, in which the meta-model is the guest."""
+
+    def founders(self, founder: Weights, rng: Generator) -> Weights:
+        """(M, ...) the first members."""
+        return self.newcomers(self.plan.size, rng)
 
     def members(self) -> Weights:
-        """(M, ...) the population as it stands, the elite of the last generation first."""
+        """(M, ...) the population as it stands: the last elite or the newest member first."""
         return self.host.state()
-
-    def evolve(self, guest: Weights, rng: Generator) -> dict[str, float]:
-        """Algorithm 2: the guest joins, everyone is scored against it, the rest evolve."""
-        score_rng, evolve_rng = rng.spawn(2)
-        candidates = with_guest(self.members(), guest)
-        common = (self.game, guest, self.plan.fitness_games)
-        scores = self.crew.map(_score, common, shards(candidates), score_rng)
-        return self.host.call("advance", guest, np.concatenate(scores), evolve_rng)
 
     def choose(self, tasks: int, rng: Generator) -> Weights:
         """(tasks, ...) opponents drawn from the population, and immigrants."""
@@ -86,7 +119,7 @@ class EvolvingOpponents:
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents."""
-        return newcomers(self.sizes, self.plan.style, self.plan.lean, members, rng)
+        return newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
 
     def state(self) -> dict[str, Array]:
         return self.host.state()
@@ -95,19 +128,60 @@ class EvolvingOpponents:
         self.host.load(state)
 
 
-def newcomers(
-    sizes: Sequence[int], style: float, lean: float, members: int, rng: Generator
-) -> Weights:
-    """(members, ...) new random networks, mostly mild, some pronounced.
+class Evolving(Opposition):
+    """Algorithm 2; its members are scored by the crew."""
 
-    style: largest scale of a last layer; lean: largest spread of action preferences, logits.
+    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
+        """The guest joins, everyone is scored against it, the worst leaves, the rest evolve."""
+        score_rng, evolve_rng = rng.spawn(2)
+        candidates = with_guest(self.members(), guest)
+        common = (self.game, guest, self.plan.fitness_games)
+        scores = self.crew.map(_score, common, shards(candidates), score_rng)
+        return self.host.call("advance", guest, np.concatenate(scores), evolve_rng)
+
+
+class Random(Opposition):
+    """Nobody stays: what meta-learning alone (MAML, Finn et al. 2017) has to train against."""
+
+    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
+        """All members are new, and nothing is measured."""
+        self.host.load(self.newcomers(self.plan.size, rng))
+        return {}
+
+
+class SelfPlay(Opposition):
+    """The meta-model as it is and was: the paper's method without its evolution ("ours - EA")."""
+
+    def founders(self, founder: Weights, rng: Generator) -> Weights:
+        return repeat(founder, self.plan.size)
+
+    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
+        """The guest joins and the oldest member leaves."""
+        members = self.members()
+        self.host.load({n: np.concatenate([guest[n][None], v[:-1]]) for n, v in members.items()})
+        return {}
+
+
+KINDS: dict[str, type[Opposition]] = {
+    "evolving": Evolving,
+    "random": Random,
+    "selfplay": SelfPlay,
+}
+
+
+def newcomers(
+    sizes: Sequence[int], members: int, style: float, lean: float, rng: Generator
+) -> Weights:
+    """(members, ...) random networks, mostly mild, some pronounced.
+
+    style: largest scale of the last layer's weights; lean: largest spread of its biases, logits.
     """
     weights = stack([initial(sizes, rng, style) for _ in range(members)])
     last = len(sizes) - 2
-    preferences = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
+    leans = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
     mildness = rng.random((2, members)) ** 2
     weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
-    weights[f"b{last}"] = (preferences * mildness[1, :, None]).astype(np.float32)
+    weights[f"b{last}"] = (leans * mildness[1, :, None]).astype(np.float32)
     return weights
 
 

@@ -1,0 +1,88 @@
+"""Evolution alone: fitness by what members win from each other, and what evolves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick import config
+from overtrick.learners.networks import stack
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.adaptation import strategies
+from overtrick.trainers.evaluate import exact_payoff
+from overtrick.trainers.evolve import EvolveTrainer, round_robin
+from overtrick.workers import LocalCrew
+
+
+def trainer(game, seed=0, iterations=60, **section):
+    content = {
+        "trainer": "evolve", "game": game, "seed": seed, "stop": {"iterations": iterations},
+        "evolve": {"hidden": [8], **section},
+        "evaluate": {"strangers": ["random"], "draws": 2, "every": 1000},
+    }  # fmt: skip
+    return EvolveTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+
+
+def pure(game, action):
+    """A network that always plays one action of a matrix game."""
+    bias = np.full(game.actions, -30, np.float32)
+    bias[action] = 30
+    return {"b0": bias, "w0": np.zeros((2, game.actions), np.float32)}
+
+
+def test_fitness_in_biased_rock_paper_scissors_is_the_mean_of_the_payoff_table(whole, rng):
+    """Pure strategies leave no luck: rock loses 25 to paper and wins 50 from scissors, paper
+    loses 5 to scissors; 60 pairs are more than one shard."""
+    game, _ = whole("brps")
+    played = [0, 1, 2, 1, 0, 2, 2, 1, 1, 2, 0, 1]
+    members = stack([pure(game, action) for action in played])
+    won = np.array([[0, -25, 50], [25, 0, -5], [-50, 5, 0]])
+    expected = [sum(won[a][b] for b in played) / (len(played) - 1) for a in played]
+    found = round_robin(config.GameChoice(name="brps"), members, 4, LocalCrew(), rng)
+    assert np.abs(found - expected).max() < 1e-9
+
+
+def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
+    one = trainer("kuhn", size=4, style=3.0, lean=3.0)
+    members = one.host.state()
+    game, tree = whole("kuhn")
+    sigma = strategies(game, tree, members)
+    exact = [
+        np.mean([exact_payoff(tree, sigma[i], sigma[j]) for j in range(4) if j != i])
+        for i in range(4)
+    ]
+    games = 20_000
+    found = round_robin(one.job.game, members, games, LocalCrew(), rng)
+    assert np.ptp(exact) > 0.15
+    assert np.abs(found - exact).max() < 5 * 2 / np.sqrt(3 * games)  # nobody wins more than 2
+    assert abs(found.sum()) < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_champion_of_kuhn_beats_the_population_that_it_came_from(seed, whole):
+    one = trainer("kuhn", seed, size=20, games=200, style=2.0, lean=2.0)
+    game, tree = whole("kuhn")
+    first = strategies(game, tree, one.host.state())
+    for _ in range(40):
+        one.step()
+    (champion,) = strategies(game, tree, {n: v[:1] for n, v in one.host.state().items()})
+    assert np.mean([exact_payoff(tree, champion, other) for other in first]) > 0.25
+    assert exact_payoff(tree, champion, tree.uniform()) > 0.25  # a stranger; at most 0.5 chips
+
+
+def test_the_model_is_the_best_of_the_last_generation(rng):
+    one = trainer("kuhn", size=6)
+    before = one.host.state()
+    luck = np.random.default_rng
+    one.host.call("breed", np.array([0.0, 1, 5, 2, 3, 4]), luck(1))
+    for name, value in one.model().items():
+        assert np.array_equal(value, before[name.removeprefix("policy.")][2])
+
+
+def test_a_champion_is_judged_before_and_after_its_steps(rng):
+    one = trainer("kuhn", size=4, games=10, iterations=2)
+    metrics = [one.step(), one.step()][-1]
+    (row,) = TRAINERS["evolve"].judge(one.job, one.model(), LocalCrew(), rng)
+    assert len(row["steps"]) == 4
+    assert metrics["random/after_0_chip"] == row["steps"][0]
+    assert row["steps"][3] > row["steps"][0]

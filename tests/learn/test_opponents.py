@@ -1,0 +1,86 @@
+"""Whom the meta-model meets in training: who they are, by kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick import config
+from overtrick.learners.networks import initial
+from overtrick.trainers import JOBS
+from overtrick.trainers.meta import MetaTrainer
+from overtrick.trainers.opponents import KINDS, Opponents
+from overtrick.workers import LocalCrew
+
+SIZES = (2, 4, 3)
+
+
+def opposition(rng, founder=None, **plan):
+    founder = initial(SIZES, rng) if founder is None else founder
+    section = Opponents(**plan)
+    choice = config.GameChoice(name="brps")
+    return KINDS[section.kind](choice, SIZES, section, founder, LocalCrew(), rng)
+
+
+def same(one, other):
+    return all(np.array_equal(one[name], other[name]) for name in other)
+
+
+def member(members, place):
+    return {name: value[place] for name, value in members.items()}
+
+
+def guests(rng, count):
+    return [initial(SIZES, rng) for _ in range(count)]
+
+
+def test_in_self_play_the_opponents_are_the_model_now_and_before(rng):
+    first, *later = guests(rng, 6)
+    opponents = opposition(rng, first, kind="selfplay", size=3)
+    assert all(same(member(opponents.members(), place), first) for place in range(3))
+    seen = [first, first, first]
+    for guest in later:
+        assert opponents.renew(guest, rng) == {}
+        seen = [guest, *seen[:2]]
+        for place, expected in enumerate(seen):
+            assert same(member(opponents.members(), place), expected)
+
+
+def test_the_tasks_of_self_play_are_drawn_from_those_and_from_newcomers(rng):
+    first, second = guests(rng, 2)
+    opponents = opposition(rng, first, kind="selfplay", size=2, immigrants=3)
+    opponents.renew(second, rng)
+    chosen = opponents.choose(9, rng)
+    known = [same(member(chosen, k), first) or same(member(chosen, k), second) for k in range(9)]
+    assert known == [True] * 6 + [False] * 3
+
+
+def test_random_opponents_are_all_new_in_every_iteration_whoever_the_guest_is(rng):
+    one, other = (
+        opposition(np.random.default_rng(1), kind="random", size=5) for _ in range(2)
+    )  # fmt: skip
+    before = one.members()
+    for seed, (guest, another) in enumerate(zip(guests(rng, 3), guests(rng, 3), strict=True)):
+        one.renew(guest, np.random.default_rng(seed))
+        other.renew(another, np.random.default_rng(seed))
+        assert same(one.members(), other.members())
+        for place in range(5):
+            assert not any(same(member(one.members(), place), member(before, k)) for k in range(5))
+        before = one.members()
+
+
+def test_each_of_as_many_tasks_as_members_has_its_own_random_opponent(rng):
+    opponents = opposition(rng, kind="random", size=6)
+    chosen = opponents.choose(6, rng)
+    assert len({chosen["w0"][k].tobytes() for k in range(6)}) == 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_a_population_that_evolves_is_scored(kind):
+    content = {
+        "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
+        "population": {"kind": kind}, "evaluate": {"strangers": ["random"], "draws": 2},
+    }  # fmt: skip
+    trainer = MetaTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    metrics = trainer.step()
+    assert ("fitness_best" in metrics) == (kind == "evolving")
