@@ -7,7 +7,8 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import config, workers
 from overtrick.trainers import JOBS
-from overtrick.trainers.meta import MetaJob, MetaTrainer
+from overtrick.trainers.meta import MetaTrainer
+from overtrick.trainers.meta_job import MetaJob
 
 JOB = "jobs/leduc_meta.yaml"
 TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not counted

@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, dron, evolve, exploit, meta, nfsp, solve
+from overtrick.trainers import coevolve, dron, evolve, exploit, meta, meta_job, nfsp, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -43,7 +43,7 @@ TRAINERS = {
     "exploit": Page(
         exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
     ),
-    "meta": Page(meta.MetaJob, meta.MetaTrainer, meta.check, meta.judge, payoff),
+    "meta": Page(meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff),
     "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
     "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
 }
