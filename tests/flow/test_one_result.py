@@ -72,6 +72,12 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
             "evaluate": {"strangers": ["random", "call"], "draws": 2, "every": 1},
         },
         {
+            "trainer": "eom",
+            "eom": {"hidden": [8], "newcomers": 12, "games": 5},
+            "model": {"epochs": 3},
+            "evaluate": {"strangers": ["random", "call"], "draws": 2, "games": 9, "every": 1},
+        },
+        {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
             "inner": {"kind": "evolved", "generations": 2},
@@ -157,7 +163,7 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve", "eom"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
@@ -167,6 +173,9 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     if kind == "evolve":
         plain = {"trainer": "evolve", "game": "kuhn", "evolve": {"games": 9, "hidden": [8]}}
         plain |= {"evaluate": {"strangers": ["random"], "draws": 2, "every": 3}}
+    if kind == "eom":
+        plain = {"trainer": "eom", "game": "kuhn", "model": {"reply": "ppo", "iterations": 2}}
+        plain |= {"evaluate": {"strangers": ["random"], "draws": 2, "games": 9, "every": 4}}
     page = trainers.TRAINERS[kind]
     job = config.parse(plain, trainers.JOBS, kind)
     whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())

@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, evolve, exploit, meta, solve
+from overtrick.trainers import coevolve, eom, evolve, exploit, meta, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -38,6 +38,7 @@ TRAINERS = {
     "coevolve": Page(
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
+    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff),
     "evolve": Page(evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff),
     "exploit": Page(
         exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
