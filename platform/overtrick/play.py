@@ -92,6 +92,25 @@ def random_seating(games: int, rng: Generator) -> Array:
     return np.stack([first, 1 - first], axis=1)
 
 
+def decisions_of(batch: Batch, seating: Array, policy: int) -> Batch:
+    """What one policy decided, of a batch in which several were watched; seating as in `play`."""
+    rows = np.flatnonzero(seating[batch.game, batch.seat] == policy)
+    turn = take_turn(batch.turn(), rows)
+    return Batch(
+        games=batch.games,
+        game=turn.game,
+        seat=turn.seat,
+        seen=turn.seen,
+        legal=turn.legal,
+        infoset=turn.infoset,
+        action=batch.action[rows],
+        logp=batch.logp[rows],
+        reward=batch.reward[rows],
+        last=batch.last[rows],
+        note={name: value[rows] for name, value in batch.note.items()},
+    )
+
+
 _Moment = tuple[Turn, Array, Array, dict[str, Array], Array]
 """Rows of one turn: the rows, action, logp, note, and the points that each seat had before."""
 

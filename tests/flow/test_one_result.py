@@ -88,6 +88,12 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
             "evaluate": {"strangers": ["random", "call"], "draws": 2, "every": 1},
         },
         {
+            "trainer": "eom",
+            "eom": {"hidden": [8], "newcomers": 12, "games": 5},
+            "model": {"epochs": 3},
+            "evaluate": {"strangers": ["random", "call"], "draws": 2, "games": 9, "every": 1},
+        },
+        {
             "trainer": "coevolve",
             "coevolve": {"population": 12, "generations": 3},
             "inner": {"kind": "evolved", "generations": 2},
@@ -181,7 +187,7 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
     crew.close()
 
 
-@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve", "nfsp", "dron"])
+@pytest.mark.parametrize("kind", ["meta", "exploit", "evolve", "nfsp", "dron", "eom"])
 def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     kind: str, tmp_path: Path
 ) -> None:
@@ -194,6 +200,10 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
         },
         "nfsp": NFSP,
         "dron": DRON,
+        "eom": {
+            "model": {"reply": "ppo", "iterations": 2},
+            "evaluate": {"strangers": ["random"], "draws": 2, "games": 9, "every": 4},
+        },
     }[kind]
     plain = {"trainer": kind, "game": "kuhn", **plain}
     page = trainers.TRAINERS[kind]

@@ -10,7 +10,7 @@ import pytest
 
 import overtrick
 from overtrick.core import Choice, Enumerable, Turn
-from overtrick.play import duplicate, play, random_seating
+from overtrick.play import decisions_of, duplicate, play, random_seating
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 
@@ -324,3 +324,29 @@ def test_random_seating_seats_both_policies_and_each_first_half_the_time(rng, li
     seating = random_seating(10_000, rng)
     assert (np.sort(seating, axis=1) == [0, 1]).all()
     assert likelihood(np.bincount(seating[:, 0]), np.array([0.5, 0.5])) > 1e-4
+
+
+def test_the_decisions_of_one_policy_are_those_of_watching_it_alone(for_two):
+    game, tree = for_two
+    both = (Uniform(), Tabular(tree.uniform()))
+    seating = random_seating(40, np.random.default_rng(0))
+
+    def batch(watch):
+        return play(game, both, 40, np.random.default_rng(1), seating, watch=watch).batch
+
+    for policy in range(2):
+        found, alone = decisions_of(batch(None), seating, policy), batch([policy])
+        assert found.games == alone.games
+        assert len(alone) >= 20
+        for name in (
+            "game",
+            "seat",
+            "seen",
+            "legal",
+            "infoset",
+            "action",
+            "logp",
+            "reward",
+            "last",
+        ):
+            assert np.array_equal(getattr(found, name), getattr(alone, name)), name

@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, dron, evolve, exploit, meta, meta_job, nfsp, solve
+from overtrick.trainers import coevolve, dron, eom, evolve, exploit, meta, meta_job, nfsp, solve
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -39,6 +39,7 @@ TRAINERS = {
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
     "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
+    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff),
     "evolve": Page(evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff),
     "exploit": Page(
         exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff

@@ -1,0 +1,149 @@
+"""Imitation finds the probabilities that it is shown; a model of an opponent is replied to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick import config
+from overtrick.core import Refused
+from overtrick.learners.eom import corrected, fitted
+from overtrick.learners.imitation import Imitation, Rows, cross_entropy, imitate
+from overtrick.learners.networks import Adam, initial, repeat, unprefixed
+from overtrick.policies import tensors
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.adaptation import strategies
+from overtrick.trainers.eom import EomTrainer
+from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
+from overtrick.trainers.modelling import best_reply
+from overtrick.workers import LocalCrew
+
+
+def entropy(sigma):
+    """Mean nats of a row's choice: the least cross-entropy that imitating it can have."""
+    return -(sigma * np.log(np.where(sigma > 0, sigma, 1))).sum(axis=1).mean()
+
+
+def shown(game, tree, sigmas):
+    """Rows of as many networks as there are strategies, each shown the probabilities of one."""
+    features = np.stack([game.features(tree.turn)] * len(sigmas))
+    return Rows(features, np.stack([tree.legal] * len(sigmas)), np.stack(sigmas))
+
+
+@pytest.fixture
+def two(whole, rng, random_strategy):
+    """Kuhn, its tree, two strategies, and a first network."""
+    game, tree = whole("kuhn")
+    sigmas = [random_strategy(tree, rng) for _ in range(2)]
+    wide = game.features(tree.turn).shape[1]
+    return game, tree, sigmas, initial((wide, 32, game.actions), rng)
+
+
+@pytest.mark.parametrize("batch", [2**20, 5])
+def test_networks_side_by_side_learn_the_probabilities_that_each_is_shown(two, rng, batch):
+    game, tree, sigmas, first = two
+    adam = Adam(repeat(first, 2), 0.01)
+    plan = Imitation(epochs=700 if batch > 5 else 500, batch=batch)
+    weights, loss = imitate(adam, shown(game, tree, sigmas), plan, rng)
+    for found, sigma, nats in zip(strategies(game, tree, weights), sigmas, loss, strict=True):
+        assert entropy(sigma) - 1e-6 < nats < entropy(sigma) + 0.001
+        assert np.abs(found - sigma).max() < 0.05
+
+
+def test_one_network_is_imitated_as_the_same_network_among_others(two, rng):
+    game, tree, sigmas, first = two
+    rows = shown(game, tree, sigmas)
+    plan = Imitation(epochs=20)
+    both, _ = imitate(Adam(repeat(first, 2), 0.01), rows, plan, rng)
+    for k in range(2):
+        mine = Rows(rows.features[k], rows.legal[k], rows.taken[k])
+        alone, loss = imitate(Adam(first, 0.01), mine, plan, rng)
+        assert loss.shape == ()
+        assert all(np.allclose(alone[n], both[n][k], atol=1e-5) for n in alone)
+
+
+def test_what_is_held_out_ends_the_fit_before_it_knows_its_rows_by_heart(two, rng):
+    game, tree, sigmas, first = two
+    drawn = [np.stack([rng.multinomial(3, p) for p in sigma]) for sigma in sigmas]
+    held = np.stack([np.stack([rng.multinomial(50, p) for p in sigma]) for sigma in sigmas])
+    rows = shown(game, tree, drawn)
+    shared = [torch.from_numpy(a) for a in (rows.features, rows.legal, held.astype(np.float32))]
+    early, loss = imitate(Adam(repeat(first, 2), 0.01), rows, Imitation(500), rng, held)
+    late, _ = imitate(Adam(repeat(first, 2), 0.01), rows, Imitation(500), rng)
+    found = cross_entropy(tensors(early), *shared).numpy()
+    assert np.allclose(found, loss, atol=1e-6)
+    assert (found + 0.01 < cross_entropy(tensors(late), *shared).numpy()).all()
+
+
+def test_a_model_of_nothing_is_the_prior(two, rng):
+    game, tree, _, first = two
+    rows = shown(game, tree, [np.zeros(tree.legal.shape)])
+    model = fitted(first, rows, 0.01, Imitation(10), 0.2, rng)
+    assert all(np.array_equal(model[n][0], first[n]) for n in first)
+
+
+def test_a_guess_gives_way_to_what_was_seen():
+    guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
+    found = corrected(guess, taken, 2.0)
+    assert np.allclose(found, [[0.5, 0.5], [0.18, 0.82]])  # 1.8 and 8.2 of 10
+
+
+@pytest.mark.parametrize("name", ["kuhn", "leduc"])
+def test_the_best_reply_to_a_model_wins_what_a_best_response_wins(
+    whole, rng, random_strategy, name
+):
+    _, tree = whole(name)
+    sigma = random_strategy(tree, rng)
+    won = exact_payoff(tree, best_reply(tree, sigma), sigma)
+    assert abs(won - best_response_payoff(tree, sigma)) < 1e-9
+
+
+def job(game, **changes):
+    content = {
+        "trainer": "eom", "game": game, "stop": {"iterations": 10},
+        "eom": {"hidden": [16], "newcomers": 10, "games": 50},
+        "evaluate": {"strangers": ["call"], "games": 200, "draws": 2, "every": 100},
+        **changes,
+    }  # fmt: skip
+    return config.parse(content, JOBS, "this test")
+
+
+def rows_of(content):
+    """What EOM wins after a few iterations of training."""
+    trainer = EomTrainer(content, LocalCrew())
+    for _ in range(5):
+        trainer.step()
+    page = TRAINERS["eom"]
+    return page.judge(content, trainer.model(), LocalCrew(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("game", ["kuhn", "leduc"])
+def test_a_caller_is_soon_replied_to_as_well_as_can_be(game):
+    (row,) = rows_of(job(game))
+    assert row["steps"][0] < 0.8 * row["best_response"]
+    assert row["share"] > 0.98
+
+
+def test_ppo_finds_a_reply_to_a_model_where_no_tree_is_asked_for():
+    learnt = {"reply": "ppo", "iterations": 15, "games": 400, "step": 0.01}
+    (row,) = rows_of(job("kuhn", model=learnt))
+    assert row["steps"][0] < 0.8 * row["best_response"]
+    assert row["share"] > 0.9
+
+
+def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_do(whole):
+    game, tree = whole("kuhn")
+    trainer = EomTrainer(job("kuhn"), LocalCrew())
+    losses = [trainer.step()["imitation_loss"] for _ in range(25)]
+    assert losses[-1] < losses[0]
+    assert losses[-1] < np.log(2)  # what a coin would be told by
+    (sigma,) = strategies(game, tree, repeat(unprefixed("policy", trainer.model()), 1))
+    assert exact_payoff(tree, sigma, tree.uniform()) > 0.3  # at most 0.458 chips
+
+
+def test_without_a_tree_an_exact_reply_is_refused():
+    content = job("holdem", evaluate={"strangers": ["random"]})
+    with pytest.raises(Refused, match=r"model.reply: exact needs a tree.*set ppo"):
+        TRAINERS["eom"].check(content)
+    TRAINERS["eom"].check(job("holdem", evaluate={"strangers": ["la"]}, model={"reply": "ppo"}))
