@@ -168,7 +168,11 @@ def markdown(found: Outcome) -> str:
     texts = [_lines(wide(found))]
     if found.against_baselines:
         texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
-        texts.append(_lines(found.against_baselines))
+        shown = [
+            row | {"p": None if row["p"] is None else f"{row['p']:.2g}"}
+            for row in found.against_baselines
+        ]
+        texts.append(_lines(shown))
     texts.append("\n".join(f"- {note}" for note in found.notes))
     return "\n\n".join(texts) + "\n"
 
