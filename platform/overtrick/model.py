@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,16 @@ def load(folder: Path, game: str | None = None) -> Model:
     return Model(weights, card["game"], card["job"], card.get("result", {}))
 
 
+def plays(weights: Mapping[str, Array]) -> bool:
+    """Is there a policy in it, that plays without anything more?"""
+    return "sigma" in weights or bool(unprefixed("policy", weights))
+
+
 def policy(folder: Path, game: Any) -> Mixed:
     """The policy of a stored model, for a game that it fits. Raises Refused."""
     weights = load(folder, game.name).weights
+    if not plays(weights):
+        raise Refused(f"the model in {folder} plays only after it has watched its opponent")
     if "sigma" in weights:
         return _tabular(weights["sigma"], folder, game)
     return _network(unprefixed("policy", weights), folder, game)

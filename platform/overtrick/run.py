@@ -166,7 +166,8 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     stored = model.load(folder)
     job = config.parse(stored.job, JOBS, f"{folder / model.CARD}")
     game = games.make(job.game.name, **job.game.options)
-    model.policy(folder, game)  # refuses weights of another shape
+    if model.plays(stored.weights):
+        model.policy(folder, game)  # refuses weights of another shape
     with crew_of(workers) as crew:
         rng = generator(job.seed, Part.JUDGE)
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config, model, trainers
+from overtrick import config, model, run, trainers
 from overtrick.core import Refused
 from overtrick.learners.dron import OPPONENT, UNSURE, experts, mixture, profile
 from overtrick.play import play
@@ -156,3 +156,24 @@ def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
     job = config.parse({"trainer": "dron", "game": "brps"}, trainers.JOBS, "this test")
     with pytest.raises(Refused, match="brps has no situations"):
         trainers.TRAINERS["dron"].check(job)
+
+
+def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
+    plain = {
+        "trainer": "dron",
+        "game": "kuhn",
+        "stop": {"iterations": 1},
+        "dron": {"hidden": [4], "gate": [4], "opponents": 2, "games": 5, "steps": 1},
+        "evaluate": {"strangers": ["call"], "games": 5, "draws": 2},
+    }
+    trainer, metrics = trained(plain)
+    kept = model.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
+    model.save(kept, tmp_path / "watcher")
+    (row,), game, _ = run.judge(str(tmp_path / "watcher"), 0)
+    assert game == "kuhn"
+    assert row["steps"][-1] == metrics["call/after_3_chip"]
+    with pytest.raises(Refused, match="plays only after it has watched its opponent"):
+        model.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
+    fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
+    with pytest.raises(Refused, match="the model has other layers than its job says"):
+        dron.judge(trainer.job, fewer, LocalCrew(), np.random.default_rng(0))

@@ -8,7 +8,7 @@ stranger's habits say how to play it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +20,9 @@ from overtrick.config import Count, GameChoice, Job, Positive, Section
 from overtrick.core import Array, Batch, Mixed, Policy, Refused, join
 from overtrick.learners import dron as learner
 from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.play import play, random_seating
+from overtrick.play import decisions_of, play, random_seating
 from overtrick.policies import Crowd, Weights, inputs
-from overtrick.trainers import strangers
+from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.opponents import newcomers, shards
@@ -73,13 +73,8 @@ class DronTrainer:
         self.iteration = 0
         self.game = _watched(job.game)
         rng = generator(job.seed, Part.INITIAL)
-        plan, wide = job.dron, inputs(self.game)
-        self.sizes = (wide, *plan.opponent_hidden, self.game.actions)
-        weights = learner.experts(
-            wide, plan.hidden, self.game.actions, self.game.situations * self.game.actions,
-            plan.gate, plan.experts, rng,
-        )  # fmt: skip
-        self.learner = learner.learner(self.game.features, weights, job.values.plan())
+        self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
+        self.learner = learner.learner(self.game.features, _fresh(job, rng), job.values.plan())
 
     def step(self) -> dict[str, float]:
         """Meet so many newcomers for all their steps, and learn from it."""
@@ -131,13 +126,24 @@ class DronTrainer:
 def check(job: DronJob) -> None:
     """Raise Refused for a game that two do not play or cannot watch, or unknown opponents."""
     _watched(job.game)
-    for name in job.evaluate.strangers:
-        strangers.check(name, *two_seats(job.game))
+    evaluate_page.check(job.game, job.evaluate)
 
 
 def judge(job: DronJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
-    """How well a model of this job adapts to the job's strangers."""
-    return evaluate(job.game, adapted, unprefixed(MODEL, weights), job.evaluate, crew, rng)
+    """How well a model of this job adapts to the job's strangers. Raises Refused for another's."""
+    known, like = unprefixed(MODEL, weights), _fresh(job, np.random.default_rng(0))
+    if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
+        raise Refused("the model has other layers than its job says: train again or restore it")
+    return evaluate(job.game, adapted, known, job.evaluate, crew, rng)
+
+
+def _fresh(job: DronJob, rng: Generator) -> Weights:
+    """Experts and a gate that have learnt nothing."""
+    game, plan = _watched(job.game), job.dron
+    return learner.experts(
+        inputs(game), plan.hidden, game.actions, game.situations * game.actions,
+        plan.gate, plan.experts, rng,
+    )  # fmt: skip
 
 
 def adapted(
@@ -176,7 +182,7 @@ def meet(
         batch = played.batch
         own = seating[batch.game, batch.seat] == 0
         theirs = batch.game[~own] // games, game.situation(batch.turn())[~own], batch.action[~own]
-        mine = _rows(batch, own)
+        mine = decisions_of(batch, seating, 0)
         note = {learner.OPPONENT: known[mine.game // games]}
         won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
         yield known, replace(mine, note=note), won.mean(axis=1)
@@ -190,16 +196,6 @@ def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Batc
     crowd = Crowd(game.features, members)
     met = list(meet(game, weights, epsilon, crowd, len(members["w0"]), games, steps, rng))
     return join([batch for _, batch, _ in met]), np.stack([payoff for *_, payoff in met])
-
-
-def _rows(batch: Batch, kept: Array) -> Batch:
-    """The decisions of some seats: all that a seat made in a game, or none."""
-    columns: dict[str, Any] = {
-        f.name: None if (column := getattr(batch, f.name)) is None else column[kept]
-        for f in fields(batch)
-        if f.name not in ("games", "note")
-    }
-    return Batch(games=batch.games, **columns)
 
 
 def _watched(choice: GameChoice) -> Any:

@@ -19,7 +19,7 @@ from overtrick.learners.networks import Adam, Critic, initial, prefixed, unprefi
 from overtrick.learners.ppo import Ppo
 from overtrick.play import decisions_of, play, random_seating
 from overtrick.policies import Crowd, Network, Weights, inputs
-from overtrick.trainers import strangers
+from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.modelling import Knows, Modelling, modelled, rows_of
@@ -164,8 +164,7 @@ def check(job: EomJob) -> None:
         raise Refused(
             f"model.reply: exact needs a tree, and {game.name} is too large for one: set ppo"
         )
-    for name in job.evaluate.strangers:
-        strangers.check(name, game, tree)
+    evaluate_page.check(job.game, job.evaluate)
 
 
 def judge(job: EomJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:

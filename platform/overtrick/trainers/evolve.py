@@ -17,7 +17,7 @@ from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.policies import Crowd, Weights, inputs
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population
-from overtrick.trainers import strangers
+from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.adaptation import Credit, Start, adapted, check_credit, fitness
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
@@ -145,8 +145,7 @@ def check(job: EvolveJob) -> None:
     need a tree where there is none."""
     game, tree = two_seats(job.game)
     check_credit("evolve.credit", job.evolve.credit, game, tree)
-    for name in job.evaluate.strangers:
-        strangers.check(name, game, tree)
+    evaluate_page.check(job.game, job.evaluate)
 
 
 def judge(job: EvolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:

@@ -19,7 +19,7 @@ from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.play import play
 from overtrick.policies import Network, inputs
 from overtrick.solvers import value
-from overtrick.trainers import strangers
+from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of, unchanged
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.report import History, Report
@@ -130,8 +130,7 @@ class NfspTrainer:
 
 def check(job: NfspJob) -> None:
     """Raise Refused for a game that two do not play, or opponents that do not exist."""
-    for name in job.evaluate.strangers:
-        strangers.check(name, *two_seats(job.game))
+    evaluate_page.check(job.game, job.evaluate)
 
 
 def judge(job: NfspJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
