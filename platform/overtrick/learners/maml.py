@@ -26,12 +26,12 @@ def adapt(params: Params, sample: Tensors, step: float, second_order: bool = Fal
 
 
 def meta_surrogate(
-    inner: Sequence[Tensors], outer: Tensors, step: float, second_order: bool
+    inner: Sequence[Tensors], outer: Tensors, step: float, second_order: bool, thinned: int = 1
 ) -> Surrogate:
     """What improves weights theta through their adaptation to M tasks (eqs. 5 to 7).
 
     inner: one sample a gradient step, drawn by the weights before that step; outer: drawn by
-    the adapted weights.
+    the adapted weights. thinned: of so many tasks one tells the curvature.
     """
     tasks = len(outer.weight)
 
@@ -41,4 +41,8 @@ def meta_surrogate(
             params = adapt(params, sample, step, second_order)
         return log_probs(params, outer)
 
-    return Surrogate(outer, policy)
+    thin = None
+    if thinned > 1:
+        some = [sample.every(thinned) for sample in (*inner, outer)]
+        thin = meta_surrogate(some[:-1], some[-1], step, second_order)
+    return Surrogate(outer, policy, thin)

@@ -161,3 +161,7 @@ class Tensors:
     def of(cls, sample: Sample) -> Tensors:
         fields = Sample.__dataclass_fields__
         return cls(*(torch.from_numpy(getattr(sample, name)) for name in fields))
+
+    def every(self, nth: int) -> Tensors:
+        """The sample of every n-th task, the first one included."""
+        return Tensors(*(getattr(self, name)[::nth] for name in Sample.__dataclass_fields__))

@@ -22,6 +22,7 @@ class Surrogate:
 
     sample: Tensors
     policy: Policy
+    thin: Surrogate | None = None  # the same on part of the sample: enough to know the curvature
 
     def gain(self, logp: Tensor) -> Tensor:
         """Expected points gained over the policy that played, a task (a scalar)."""

@@ -17,7 +17,8 @@ class Trpo:
     """A natural-gradient step as far as the KL bound allows, then a backtracking line search.
 
     bound: mean KL divergence of a decision, in nats, that a step may reach. entropy: weight of
-    a bonus for a spread-out policy, in points a nat.
+    a bonus for a spread-out policy, in points a nat. The curvature may come from part of the sample
+    (Schulman et al. 2015, appendix C), the bound holds on all of it.
     """
 
     def __init__(
@@ -43,7 +44,10 @@ class Trpo:
         before = self._gain(surrogate, logp)
         values = list(params.values())
         gradient = _flat_grad(before, values)
-        slope_of_kl = _flat_grad(surrogate.divergence(logp), values, create_graph=True)
+        part, on_part = surrogate, logp
+        if surrogate.thin is not None:
+            part, on_part = surrogate.thin, surrogate.thin.policy(params)
+        slope_of_kl = _flat_grad(part.divergence(on_part), values, create_graph=True)
 
         def fisher(vector: Tensor) -> Tensor:
             return _flat_grad(slope_of_kl @ vector, values) + self.damping * vector

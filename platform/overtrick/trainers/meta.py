@@ -71,7 +71,7 @@ class MetaTrainer:
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
         *inner, outer = (Tensors.of(sample) for sample in samples)
         plan = self.job.meta
-        surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order)
+        surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order, plan.thinned)
         self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
         now, past = self.learner.weights(), np.float32(plan.average)

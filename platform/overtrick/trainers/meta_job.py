@@ -32,6 +32,9 @@ class Meta(Section):
         default=0.0, ge=0, lt=1,
         description="share of the past in the moving average of weights that is judged and kept",
     )  # fmt: skip
+    thinned: Count = Field(
+        default=1, description="of so many tasks one tells TRPO the curvature; 1: all of them do"
+    )
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
     )
