@@ -230,3 +230,19 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
     out, err = capsys.readouterr()
     assert "No space left on device: 'job.json'" in json.loads(out.splitlines()[-1])["error"]
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("meta.values=exact", "meta.values: exact needs a tree, and holdem is too large for one"),
+        ("meta.credit=aivat", "meta.credit: aivat needs a tree, and holdem is too large for one"),
+        ("meta.test_credit=model", "meta.test_credit: model needs a tree, and holdem is too large"),
+        ("evaluate.safe=0.1", "evaluate.safe: a bound is kept on a tree, and holdem is too large"),
+        ("evaluate.strangers=[cfr]", "unknown opponent 'cfr' in holdem"),
+        ("game.view=suits", "view must be cards or strength, not 'suits'"),
+    ],
+)
+def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
+    job = job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
+    assert said in refused("train", *job, override)

@@ -218,3 +218,14 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
     second.load(trial.read_state(tmp_path))
     second.step()
     assert second.step() == expected
+
+
+def test_a_game_without_a_tree_is_learnt_and_judged_from_games(local_ray: None) -> None:
+    changes = {
+        "game": {"name": "holdem"},
+        "meta": {**TINY["meta"], "credit": "hindsight"},
+        "stop": {"iterations": 1},
+    }
+    metrics, state = outcome(LocalCrew(), changes)
+    assert_same((metrics, state), outcome(RayCrew(2), changes))
+    assert {"random/after_2_big_blind", "call/after_0_big_blind"} <= metrics[-1].keys()
