@@ -42,6 +42,14 @@ def gap_name(plan: str, unit: str) -> str:
     return f"exploitability_{unit.replace(' ', '_')}/{plan.replace('+', '_plus')}"
 
 
+def label(stranger: str) -> str:
+    """What a stranger is called for people and in metrics; a model goes by the name of its run."""
+    path = Path(stranger)
+    if "/" not in stranger:
+        return stranger
+    return path.parent.name if path.name == "model" else path.name
+
+
 def payoff_name(stranger: str, step: int, unit: str) -> str:
     """The metric of a payoff against a stranger after so many steps, with its unit."""
     return f"{stranger}/after_{step}_{unit.replace(' ', '_')}"
@@ -208,7 +216,7 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
             axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
             axis.legend(fontsize=7)
         axis.axhline(0, color="black", lw=0.5)
-        axis.set(title=row["stranger"], xlabel="gradient steps", xticks=steps)
+        axis.set(title=label(row["stranger"]), xlabel="gradient steps", xticks=steps)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure
 
@@ -224,7 +232,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
         ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
         axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
         axis.set_xscale("symlog", linthresh=0.01)  # from 0 on
-        axis.set(title=row["stranger"], xlabel=f"exploitability, {unit}", xlim=(0, None))
+        axis.set(title=label(row["stranger"]), xlabel=f"exploitability, {unit}", xlim=(0, None))
         axis.legend(fontsize=7)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure

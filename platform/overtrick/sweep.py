@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from overtrick import config, curves, figures, games, parts, run, trial
 from overtrick.config import Job
 from overtrick.core import Refused
+from overtrick.figures import label as label_of
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.strangers import label as label_of
 
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Keys that cannot differ between the trials of a sweep."""

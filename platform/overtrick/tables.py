@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
+from overtrick.figures import label
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -49,7 +51,7 @@ def _adaptation(rows: Rows, unit: str) -> Table:
         share = "" if row["share"] is None else f"{row['share']:.0%}"
         best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
         gap = [f"{gaps[-1]:.3f}"] if gaps and all(known) else []
-        table.add_row(row["stranger"], *payoffs, best, share, *gap)
+        table.add_row(label(row["stranger"]), *payoffs, best, share, *gap)
     return table
 
 
@@ -60,7 +62,7 @@ def safety(rows: Rows, unit: str) -> Table:
     for row in rows:
         for place, point in enumerate(row["adapted"]):
             table.add_row(
-                "" if place else row["stranger"],
+                "" if place else label(row["stranger"]),
                 "free" if point["bound"] is None else f"{point['bound']:g}",
                 f"{point['payoff']:.3f} ± {point['standard_error']:.3f}",
                 f"{point['exploitability']:.4f}",

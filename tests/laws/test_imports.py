@@ -49,7 +49,7 @@ ALLOWED = {
         "core", "policies", "solvers", "workers", "model", "figures", "curves", "atomic", "config",
         "trainers", "trial", "track", "run", "parts",
     ),
-    "tables": (),
+    "tables": ("figures",),
     "cli": (
         "core", "environment", "progress", "games", "config", "trainers", "run", "parts", "sweep",
         "comparison", "tables",

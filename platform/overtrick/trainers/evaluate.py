@@ -11,14 +11,13 @@ from pydantic import Field, field_validator
 
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
 from overtrick.core import Array, Game, Mixed, Refused
-from overtrick.figures import payoff_name
+from overtrick.figures import label, payoff_name
 from overtrick.play import duplicate
 from overtrick.policies import Tabular
 from overtrick.solvers import safety, sequence_form, value
 from overtrick.solvers.tree import Tree
 from overtrick.trainers import strangers
 from overtrick.trainers.kept import equilibrium_of, opponent_of, two_seats
-from overtrick.trainers.strangers import label
 from overtrick.workers import Crew
 
 

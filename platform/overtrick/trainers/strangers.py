@@ -55,13 +55,5 @@ def located(name: str, game: Game) -> str:
     return name
 
 
-def label(name: str) -> str:
-    """What a stranger is called in metrics and figures; a model goes by the name of its run."""
-    path = Path(name)
-    if not _is_model(name):
-        return name
-    return path.parent.name if path.name == "model" else path.name
-
-
 def _is_model(name: str) -> bool:
     return "/" in name
