@@ -246,3 +246,22 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
 def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
     job = job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
     assert said in refused("train", *job, override)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "override", "said"),
+    [
+        (
+            "evolve",
+            "evolve.credit=hindsight",
+            "evolve.credit: hindsight needs a critic",
+        ),
+        *[
+            (trainer, "evaluate.step=0.1", "unknown key 'evaluate.step' in job.yaml: did you mean")
+            for trainer in ("nfsp", "dron", "eom")
+        ],
+    ],
+)
+def test_a_key_that_a_trainer_cannot_use_is_refused(refused, tmp_path, trainer, override, said):
+    job = job_file(tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{strangers: [random]}}\n")
+    assert said in refused("train", job, override)

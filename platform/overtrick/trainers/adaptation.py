@@ -223,7 +223,7 @@ def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None)
     """Raise Refused for a credit that needs a tree where there is none; key is the job's."""
     if tree is None and credit in ON_TREE:
         raise Refused(
-            f"{key}: {credit} needs a tree, and {game.name} is too large for one: set hindsight"
+            f"{key}: {credit} needs a tree, and {game.name} is too large for one: set critic"
         )
 
 

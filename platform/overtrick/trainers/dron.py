@@ -23,7 +23,7 @@ from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.play import decisions_of, play, random_seating
 from overtrick.policies import Crowd, Weights, inputs
 from overtrick.trainers import evaluate as evaluate_page
-from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
+from overtrick.trainers.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.opponents import newcomers, shards
 from overtrick.trainers.report import History, Report
@@ -61,7 +61,7 @@ class DronJob(Job):
     trainer: Literal["dron"]
     dron: Dron = Dron()
     values: Values = Values()
-    evaluate: Evaluate = Evaluate()
+    evaluate: Judged = Judged()
 
 
 class DronTrainer:
@@ -147,7 +147,7 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
 
 
 def adapted(
-    rng: Generator, weights: Weights, how: Evaluate, choice: GameChoice, opponent: Mixed
+    rng: Generator, weights: Weights, how: Judged, choice: GameChoice, opponent: Mixed
 ) -> list[list[Mixed]]:
     """The policies before and after each step of watching, `how.draws` of them each.
 

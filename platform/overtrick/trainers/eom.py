@@ -20,7 +20,7 @@ from overtrick.learners.ppo import Ppo
 from overtrick.play import decisions_of, play, random_seating
 from overtrick.policies import Crowd, Network, Weights, inputs
 from overtrick.trainers import evaluate as evaluate_page
-from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
+from overtrick.trainers.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.modelling import Knows, Modelling, modelled, rows_of
 from overtrick.trainers.opponents import newcomers
@@ -54,7 +54,7 @@ class EomJob(Job):
     trainer: Literal["eom"]
     eom: Eom = Eom()
     model: Modelling = Modelling()
-    evaluate: Evaluate = Evaluate()
+    evaluate: Judged = Judged()
 
 
 class EomTrainer:

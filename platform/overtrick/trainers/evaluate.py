@@ -34,8 +34,8 @@ class Budget(Section):
     )  # fmt: skip
 
 
-class Evaluate(Budget):
-    """How a model is judged."""
+class Judged(Budget):
+    """How a model is judged, whatever its way to adapt."""
 
     strangers: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
@@ -52,7 +52,6 @@ class Evaluate(Budget):
             raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
         return names
 
-    step: Positive = Field(default=0.1, description="size of a gradient step at test")
     every: Count = Field(default=10, description="training iterations between evaluations")
     safe: float | None = Field(
         default=None, ge=0,
@@ -67,17 +66,23 @@ class Evaluate(Budget):
     )
 
 
+class Evaluate(Judged):
+    """How a model that adapts by gradient steps is judged."""
+
+    step: Positive = Field(default=0.1, description="size of a gradient step at test")
+
+
 Row = dict[str, Any]
 """stranger, steps (means before, after 1, 2, ...), standard_error (a step each), exploitability
 (means, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
 best_response (None where that is below 0.01 or None)."""
 
-Adapt = Callable[[Generator, Any, Evaluate, GameChoice, Mixed], Sequence[Sequence[Mixed]]]
+Adapt = Callable[[Generator, Any, Any, GameChoice, Mixed], Sequence[Sequence[Mixed]]]
 """How a method meets an opponent, from what it knows: its policies before and after each step, one
 or as many as there are independent adaptations. At the top of a module, for it goes to workers."""
 
 
-def check(choice: GameChoice, how: Evaluate) -> None:
+def check(choice: GameChoice, how: Judged) -> None:
     """Raise Refused for a stranger that does not exist, or a bound that cannot be kept."""
     game, tree = two_seats(choice)
     for name in how.strangers:
@@ -93,7 +98,7 @@ def check(choice: GameChoice, how: Evaluate) -> None:
 
 
 def evaluate(
-    choice: GameChoice, adapt: Adapt, knows: Any, how: Evaluate, crew: Crew, rng: Generator
+    choice: GameChoice, adapt: Adapt, knows: Any, how: Judged, crew: Crew, rng: Generator
 ) -> list[Row]:
     """One row for each stranger. Payoffs are exact where there is a tree, else from games that
     nothing is learnt from. Raises Refused as check."""
@@ -134,7 +139,7 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
     }
 
 
-def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Evaluate) -> list[Mixed]:
+def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Judged) -> list[Mixed]:
     """Policies that keep the bound of how, each made of the one in its place."""
     _, tree = two_seats(choice)
     assert tree is not None
@@ -155,7 +160,7 @@ def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Evaluate) -> l
 
 
 def unchanged(
-    rng: Generator, policy: Mixed, how: Evaluate, choice: GameChoice, opponent: Mixed
+    rng: Generator, policy: Mixed, how: Judged, choice: GameChoice, opponent: Mixed
 ) -> list[list[Mixed]]:
     """How a policy that never adapts meets an opponent."""
     return [[policy]]

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from overtrick import figures
 from overtrick.config import Count, GameChoice, Job, Positive, Section, Share
-from overtrick.core import Array
+from overtrick.core import Array, Refused
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.policies import Crowd, Weights, inputs
 from overtrick.population.evolution import Evolution
@@ -144,6 +144,10 @@ def check(job: EvolveJob) -> None:
     """Raise Refused for a game that two do not play, opponents that do not exist, or steps that
     need a tree where there is none."""
     game, tree = two_seats(job.game)
+    if job.evolve.credit == "hindsight":
+        raise Refused(
+            "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"
+        )
     check_credit("evolve.credit", job.evolve.credit, game, tree)
     evaluate_page.check(job.game, job.evaluate)
 

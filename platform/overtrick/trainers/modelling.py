@@ -21,7 +21,7 @@ from overtrick.policies import Network, Tabular, Weights, pad, pad_slots
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.adaptation import networks, strategies
-from overtrick.trainers.evaluate import Evaluate
+from overtrick.trainers.evaluate import Judged
 from overtrick.trainers.kept import two_seats
 
 
@@ -58,7 +58,7 @@ class Knows:
 
 
 def modelled(
-    rng: Generator, knows: Knows, how: Evaluate, choice: GameChoice, opponent: Mixed
+    rng: Generator, knows: Knows, how: Judged, choice: GameChoice, opponent: Mixed
 ) -> list[list[Mixed]]:
     """The first policy, and the replies after each step, `how.draws` of them each.
 
