@@ -40,18 +40,15 @@ def _adaptation(rows: Rows, unit: str) -> Table:
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
-    known = [row.get("exploitability") for row in rows]  # no older table has it
-    columns = ["best response", "share", *(["exploitability"] if all(known) else [])]
-    table = Table("stranger", first, *after, *columns, title=f"{unit} a game")
-    for row, gaps in zip(rows, known, strict=True):
+    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
+    for row in rows:
         payoffs = [
             f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
             for p, e in zip(row["steps"], row["standard_error"], strict=True)
         ]
         share = "" if row["share"] is None else f"{row['share']:.0%}"
         best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
-        gap = [f"{gaps[-1]:.3f}"] if gaps and all(known) else []
-        table.add_row(label(row["stranger"]), *payoffs, best, share, *gap)
+        table.add_row(label(row["stranger"]), *payoffs, best, share)
     return table
 
 
