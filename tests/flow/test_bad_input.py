@@ -237,7 +237,8 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
     [
         ("meta.values=exact", "meta.values: exact needs a tree, and holdem is too large for one"),
         ("meta.credit=aivat", "meta.credit: aivat needs a tree, and holdem is too large for one"),
-        ("meta.test_credit=model", "meta.test_credit: model needs a tree, and holdem is too large"),
+        ("meta.credit=model", "meta.credit: model needs a tree, and holdem is too large for one"),
+        ("meta.test_credit=aivat", "meta.test_credit: aivat needs a tree, and holdem is too large"),
         ("evaluate.safe=0.1", "evaluate.safe: a bound is kept on a tree, and holdem is too large"),
         ("evaluate.strangers=[cfr]", "unknown opponent 'cfr' in holdem"),
         ("game.view=suits", "view must be cards or strength, not 'suits'"),

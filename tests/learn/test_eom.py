@@ -13,9 +13,9 @@ from overtrick.learners.imitation import Imitation, Rows, cross_entropy, imitate
 from overtrick.learners.networks import Adam, initial, repeat, unprefixed
 from overtrick.policies import tensors
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.adaptation import strategies
 from overtrick.trainers.eom import EomTrainer
 from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
+from overtrick.trainers.meeting import strategies
 from overtrick.trainers.modelling import best_reply
 from overtrick.workers import LocalCrew
 

@@ -8,9 +8,9 @@ import pytest
 from overtrick import config
 from overtrick.learners.networks import stack
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.adaptation import strategies
 from overtrick.trainers.evaluate import exact_payoff
 from overtrick.trainers.evolve import EvolveTrainer, round_robin
+from overtrick.trainers.meeting import strategies
 from overtrick.workers import LocalCrew
 
 

@@ -20,9 +20,9 @@ from overtrick.learners.trpo import Trpo, conjugate_gradient
 from overtrick.play import play
 from overtrick.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
 from overtrick.solvers.tree import build
-from overtrick.trainers.adaptation import exact_sample, meet, strategies
 from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
 from overtrick.trainers.exploit import Exploit, ExploitJob, ExploitTrainer, judge
+from overtrick.trainers.meeting import exact_sample, meet, strategies
 from overtrick.workers import LocalCrew
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}

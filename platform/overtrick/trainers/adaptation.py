@@ -1,4 +1,4 @@
-"""A batch of equal networks meets opponents, and each adapts to its own: sampled, or exact."""
+"""How weights meet a stranger: a gradient step after each batch of games."""
 
 from __future__ import annotations
 
@@ -6,206 +6,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
 
 from overtrick.config import GameChoice
-from overtrick.core import Array, Enumerable, Game, Mixed, Policy, Refused
-from overtrick.learners import maml
-from overtrick.learners.networks import arrays, predict, repeat
-from overtrick.learners.returns import (
-    Sample,
-    Tensors,
-    advantages,
-    discounted,
-    less_others_mean,
-    of_games,
-    padded,
-)
-from overtrick.play import HINDSIGHT, play, random_seating
-from overtrick.policies import (
-    Crowd,
-    Network,
-    Tabular,
-    Weights,
-    forward,
-    masked_log_softmax,
-    pad,
-    pad_slots,
-    tensors,
-)
-from overtrick.solvers import aivat, value
+from overtrick.core import Batch, Game, Mixed, Refused, join
+from overtrick.learners.networks import initial, repeat
+from overtrick.policies import Crowd, Tabular, Weights
+from overtrick.solvers import value
 from overtrick.solvers.safety import safest_response
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.evaluate import Evaluate
 from overtrick.trainers.kept import equilibrium_of, two_seats
+from overtrick.trainers.meeting import (
+    ON_TREE,
+    PRIOR_GAMES,
+    Credit,
+    adapt,
+    meet,
+    meet_on_tree,
+    networks,
+    prior_of,
+)
+from overtrick.trainers.modelling import Modelling, imitations, watched
 
-Credit = Literal["critic", "hindsight", "aivat", "model"]
-"""What the gradient of a step is made of: sampled returns less the baseline of a critic that sees
-what the learner sees, or in hindsight the whole deal; sampled decisions without their luck, on the
-tree; or all decisions, against the opponent that the games have shown."""
-
-ON_TREE: tuple[Credit, ...] = ("aivat", "model")
-PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
-"""Games at an information set after which a sample knows more than what was thought before it."""
-
-
-@dataclass(frozen=True)
-class Met:
-    """What M learners brought home from their games."""
-
-    sample: Sample  # M tasks
-    features: Array  # (D, F) what the critic sees of every decision
-    returns: Array  # (D,) discounted points that followed
-    payoff: Array  # (M,) mean points a game
-    seen: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
-
-
-def meet(
-    game: Game,
-    params: Weights,
-    critic: Weights,
-    opponents: Policy,
-    games: int,
-    gamma: float,
-    lam: float,
-    rng: Generator,
-    merge: bool = False,
-    hindsight: bool = False,
-) -> Met:
-    """M learners (weights with leading axis M) play so many games each, in random seats.
-
-    opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
-    discount and lambda of the advantages over the critic's baseline, to which the sample adds its
-    own where information sets are numbered; merge is `of_games`'s. A critic with hindsight knows
-    the whole deal, which no action can change, so no bias comes in.
-    """
-    members = len(params["w0"])
-    seat_rng, play_rng = rng.spawn(2)
-    seating = random_seating(members * games, seat_rng)
-    both = (Crowd(game.features, params), opponents)
-    played = play(game, both, members * games, play_rng, seating, [0], hindsight)
-    batch = played.batch
-    assert batch.legal is not None
-    member = batch.game // games
-    features = game.features(batch.turn())
-    judged = batch.note[HINDSIGHT] if hindsight else features
-    slot = pad_slots(member, members)
-    with torch.inference_mode():
-        stacked = torch.from_numpy(pad(features, member, slot, members))
-        logits = forward(tensors(params), stacked)[member, slot]
-        logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
-    advantage = advantages(batch, predict(critic, judged), gamma, lam)
-    if batch.infoset is not None:
-        advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
-    sample = of_games(batch, features, logp, advantage, games, member, members, merge)
-    won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
-    return Met(sample, judged, discounted(batch, gamma), won.mean(axis=1))
-
-
-def meet_on_tree(
-    game: Enumerable,
-    tree: Tree,
-    params: Weights,
-    opponents: Array,
-    games: int,
-    credit: Credit,
-    rng: Generator,
-    seen: Array | None = None,
-) -> Met:
-    """The same on the tree, without a critic; opponents (M, N, A) are the strategies to be met.
-
-    seen (M, N, A) is what the opponents did in earlier games; where that is nothing, they are
-    thought to play uniformly. With credit aivat the sample has a row for each information set
-    that was come to, credited by what was thought before these games. With model it has all of
-    them, and is exact against what is thought after these games.
-    """
-    sigma = strategies(game, tree, params)
-    seen = np.zeros(sigma.shape) if seen is None else seen
-    thought = _thought(tree, seen, credit)
-    weight, share = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
-    returns, payoff, seen = np.zeros(weight.shape), np.zeros(len(sigma)), seen.copy()
-    for m, luck in enumerate(rng.spawn(len(sigma))):
-        first = luck.binomial(games, 0.5)  # games in seat 0
-        for seat, count in enumerate((first, games - first)):
-            own = (tree.turn.seat == seat)[:, None]
-            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, thought))
-            met = aivat.rollouts(tree, real, guess, seat, count, luck)
-            weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
-            share[m] += met.credit / games
-            returns[m] += met.returns / games
-            payoff[m] += met.payoff / games
-            seen[m] += np.where(own, 0, met.taken)
-    member, row = np.nonzero(weight)
-    features, come = game.features(tree.turn)[row], weight[member, row]
-    if credit == "model":
-        sample = exact_sample(game, tree, params, _thought(tree, seen, credit))
-    else:
-        sample = padded(
-            features, tree.legal[row], _logp(tree, sigma)[member, row], share[member, row], come,
-            member, len(sigma),
-        )  # fmt: skip
-    return Met(sample, features, returns[member, row] / come, payoff, seen)
-
-
-def _thought(tree: Tree, seen: Array, credit: Credit) -> Array:
-    """(M, N, A) how opponents are thought to play, by how often they took each action."""
-    counts = seen + PRIOR_GAMES[credit] * tree.uniform()
-    return counts / counts.sum(axis=-1, keepdims=True)
-
-
-def adapt(params: Weights, sample: Sample, step: float) -> Weights:
-    """One inner step of each member on its own sample."""
-    leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
-    return arrays(maml.adapt(leaves, Tensors.of(sample), step))
-
-
-def strategies(game: Game, tree: Tree, params: Weights) -> Array:
-    """(M, N, A) what each of M networks does at every information set."""
-    with torch.inference_mode():
-        logits = forward(tensors(params), torch.from_numpy(game.features(tree.turn)))
-        logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
-        return logp.double().exp().numpy()
-
-
-def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
-    """(N,) how often a strategy comes to each information set, the mean over both seats."""
-    come = np.zeros(tree.infosets)
-    for seat in range(2):
-        mine = (tree.turn.seat == seat)[:, None]
-        come += value.gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
-    return come
-
-
-def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> Sample:
-    """Every information set, weighted by how often M learners come to it.
-
-    opponents (M, N, A) are the strategies that the learners meet, in both seats with equal
-    probability. Credit and weights are exact, so a policy gradient on it has no variance.
-    """
-    sigma = strategies(game, tree, params)
-    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
-    for m, (mine, theirs) in enumerate(zip(sigma, opponents, strict=True)):
-        for seat in range(2):
-            own = (tree.turn.seat == seat)[:, None]
-            come, advantage = value.gradient(tree, np.where(own, mine, theirs), seat)
-            weight[m] += come / 2
-            credit[m] += come[:, None] / 2 * mine * advantage
-    features = game.features(tree.turn)
-    return Sample(
-        np.repeat(features[None], len(sigma), axis=0),
-        np.broadcast_to(tree.legal, sigma.shape).copy(),
-        _logp(tree, sigma),
-        credit.astype(np.float32),
-        weight.astype(np.float32),
-    )
-
-
-def _logp(tree: Tree, sigma: Array) -> Array:
-    """Log-probabilities of strategies (M, N, A), float32; -inf if illegal."""
-    with np.errstate(divide="ignore"):
-        logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
-    return np.where(tree.legal, logp, -np.inf).astype(np.float32)
+IMAGINED = 5000
+"""Games of a step against a fitted model, where no tree gives the gradient exactly."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +39,7 @@ class Start:
 
     theta: Weights
     critic: Weights
+    hindsight: bool  # the critic knows the whole deal
     discount: float
     credit: Credit
     play: Literal["network", "response"] = "network"  # what is judged after a step
@@ -221,9 +47,9 @@ class Start:
 
 def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
     """Raise Refused for a credit that needs a tree where there is none; key is the job's."""
-    if tree is None and credit in ON_TREE:
+    if tree is None and credit == "aivat":
         raise Refused(
-            f"{key}: {credit} needs a tree, and {game.name} is too large for one: set critic"
+            f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
         )
 
 
@@ -237,20 +63,26 @@ def adapted(
     opponent, it is thought to play an equilibrium, since from that there is nothing to win.
     """
     game, tree = two_seats(choice)
-    params, seen = repeat(start.theta, how.draws), None
+    params = repeat(start.theta, how.draws)
+    if tree is None and start.credit == "model":
+        return _imagining(rng, start, how, game, params, opponent)
+    seen = None
     policies = [networks(game, params)]
     for _ in range(how.steps):
         (step_rng,) = rng.spawn(1)
         if start.credit not in ON_TREE:
             met = meet(
                 game, params, start.critic, opponent, how.games, start.discount, 1.0, step_rng,
-                merge=True, hindsight=start.credit == "hindsight",
+                merge=True, hindsight=start.hindsight,
             )  # fmt: skip
         else:
             assert tree is not None
             theirs = value.sigma_of(tree, [opponent] * 2)
             them = np.broadcast_to(theirs, (how.draws, *theirs.shape))
-            met = meet_on_tree(game, tree, params, them, how.games, start.credit, step_rng, seen)
+            prior = prior_of(choice, start.credit)
+            met = meet_on_tree(
+                game, tree, params, them, how.games, start.credit, prior, step_rng, seen
+            )
             seen = met.seen
         params = adapt(params, met.sample, how.step)
         if start.play == "response":
@@ -265,17 +97,30 @@ def adapted(
     return policies
 
 
-def networks(game: Game, params: Weights) -> list[Mixed]:
-    """M policies from weights with leading axis M."""
-    members = len(params["w0"])
-    return [Network(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)]
+def _imagining(
+    rng: Generator, start: Start, how: Evaluate, game: Game, params: Weights, opponent: Mixed
+) -> list[list[Mixed]]:
+    """The same without a tree, by the gradient against a model: of the games that were played only
+    what the opponent did is used, and the step is learnt from games against who does the same.
 
-
-def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Generator) -> Array:
-    """(M,) mean points a game of M networks against one opponent, in random seats."""
-    count = len(members["w0"])
-    seat_rng, play_rng = rng.spawn(2)
-    seating = random_seating(count * games, seat_rng)
-    both = (Crowd(game.features, members), opponent)
-    payoff = play(game, both, count * games, play_rng, seating, watch=()).payoff
-    return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(count, games).mean(axis=1)
+    As many of those as one likes cost no interaction, so the gradient has far less noise.
+    """
+    prior_rng, *step_rngs = rng.spawn(1 + how.steps)
+    layers = len(start.theta) // 2
+    sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
+    prior = initial(sizes, prior_rng, head=0.1)
+    seen: list[list[Batch]] = [[] for _ in range(how.draws)]
+    policies = [networks(game, params)]
+    for step_rng in step_rngs:
+        play_rng, fit_rng, imagine_rng = step_rng.spawn(3)
+        shown = watched(game, policies[-1], opponent, how.games, play_rng)
+        for past, batch in zip(seen, shown, strict=True):
+            past.append(batch)
+        models = imitations(game, [join(past) for past in seen], prior, Modelling(), fit_rng)
+        met = meet(
+            game, params, start.critic, Crowd(game.features, models), IMAGINED, start.discount,
+            1.0, imagine_rng, merge=True, hindsight=start.hindsight,
+        )  # fmt: skip
+        params = adapt(params, met.sample, how.step)
+        policies.append(networks(game, params))
+    return policies

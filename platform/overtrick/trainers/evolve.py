@@ -18,9 +18,10 @@ from overtrick.policies import Crowd, Weights, inputs
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population
 from overtrick.trainers import evaluate as evaluate_page
-from overtrick.trainers.adaptation import Credit, Start, adapted, check_credit, fitness
+from overtrick.trainers.adaptation import Start, adapted, check_credit
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
+from overtrick.trainers.meeting import Credit, fitness
 from overtrick.trainers.opponents import newcomers
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -156,5 +157,5 @@ def judge(job: EvolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generat
     """How well a champion of this job adapts to the job's strangers."""
     theta = unprefixed("policy", weights)
     nothing = {"w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32)}
-    start = Start(theta, nothing, job.evolve.discount, job.evolve.credit)
+    start = Start(theta, nothing, False, job.evolve.discount, job.evolve.credit)
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)

@@ -16,19 +16,19 @@ from overtrick.learners.networks import Critic, initial, prefixed, repeat, unpre
 from overtrick.learners.returns import Sample, Tensors, join
 from overtrick.policies import Crowd, Weights, hindsight_inputs, inputs
 from overtrick.solvers.tree import Tree
-from overtrick.trainers.adaptation import (
+from overtrick.trainers.adaptation import Start, adapted
+from overtrick.trainers.evaluate import Row, evaluate, metrics_of
+from overtrick.trainers.kept import two_seats
+from overtrick.trainers.meeting import (
     ON_TREE,
-    Start,
     adapt,
-    adapted,
     exact_sample,
     meet,
     meet_on_tree,
+    prior_of,
     strategies,
     visits,
 )
-from overtrick.trainers.evaluate import Row, evaluate, metrics_of
-from overtrick.trainers.kept import two_seats
 from overtrick.trainers.meta_job import MetaJob
 from overtrick.trainers.opponents import KINDS, shards
 from overtrick.trainers.report import History, Report
@@ -165,7 +165,8 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
     """How well a model of this job adapts to the job's strangers."""
     start = Start(
         unprefixed("policy", weights), unprefixed("critic", weights),
-        job.meta.discount, job.meta.test_credit or job.meta.credit, job.meta.test_play,
+        job.meta.credit == "hindsight", job.meta.discount,
+        job.meta.test_credit or job.meta.credit, job.meta.test_play,
     )  # fmt: skip
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 
@@ -198,7 +199,10 @@ def _adapt_to(
         else:
             assert tree is not None
             assert theirs is not None
-            met = meet_on_tree(game, tree, params, theirs, plan.games, plan.credit, step_rng, seen)
+            prior = prior_of(choice, plan.credit)
+            met = meet_on_tree(
+                game, tree, params, theirs, plan.games, plan.credit, prior, step_rng, seen
+            )
             if plan.credit == "model":
                 seen = met.seen
         samples.append(met.sample)

@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 from overtrick.config import Count, Job, Positive, Section, Share
 from overtrick.core import Refused
 from overtrick.trainers import evaluate as evaluate_page
-from overtrick.trainers.adaptation import ON_TREE, Credit, check_credit
+from overtrick.trainers.adaptation import check_credit
 from overtrick.trainers.evaluate import Evaluate
 from overtrick.trainers.kept import two_seats
+from overtrick.trainers.meeting import ON_TREE, Credit
 from overtrick.trainers.opponents import Opponents
 
 
@@ -51,7 +52,11 @@ class Meta(Section):
         "a tree, aivat: sampled decisions without the luck of cards and of own draws; model: every "
         "decision, against the opponent that the games so far have shown",
     )
-    test_credit: Credit | None = Field(default=None, description="the same at test; none: credit")
+    test_credit: Credit | None = Field(
+        default=None,
+        description="the same at test; none: credit. There model needs no tree: without one it "
+        "learns from games against a network that imitates the opponent",
+    )
     test_play: Literal["network", "response"] = Field(
         default="network",
         description="what is judged after a step at test. network: what has adapted. response: "
@@ -100,6 +105,11 @@ def check(job: MetaJob) -> None:
         raise Refused(
             f"meta.values: {job.meta.values} needs a tree, and {game.name} is too large for one: "
             "set sampled"
+        )
+    if tree is None and job.meta.credit == "model":
+        raise Refused(
+            f"meta.credit: model needs a tree, and {game.name} is too large for one: set it as "
+            "meta.test_credit"
         )
     for key in ("credit", "test_credit"):
         check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)

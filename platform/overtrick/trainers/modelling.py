@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,9 +21,9 @@ from overtrick.play import play, random_seating
 from overtrick.policies import Network, Tabular, Weights, pad, pad_slots
 from overtrick.solvers import value
 from overtrick.solvers.tree import Tree
-from overtrick.trainers.adaptation import networks, strategies
 from overtrick.trainers.evaluate import Judged
 from overtrick.trainers.kept import two_seats
+from overtrick.trainers.meeting import networks, strategies
 
 
 class Modelling(Section):
@@ -73,11 +74,9 @@ def modelled(
     out = [policies]
     for step_rng in rng.spawn(how.steps):
         play_rng, fit_rng, reply_rng = step_rng.spawn(3)
-        for mine, policy, luck in zip(seen, policies, play_rng.spawn(how.draws), strict=True):
-            seat_rng, games_rng = luck.spawn(2)
-            seating = random_seating(how.games, seat_rng)
-            both: tuple[Policy, Policy] = (policy, opponent)
-            mine.append(play(game, both, how.games, games_rng, seating, watch=[1]).batch)
+        shown = watched(game, policies, opponent, how.games, play_rng)
+        for past, batch in zip(seen, shown, strict=True):
+            past.append(batch)
         batches = [join(mine) for mine in seen]
         models = fit(game, tree, batches, knows, fit_rng)
         if knows.plan.reply == "exact":
@@ -95,22 +94,45 @@ def modelled(
     return out
 
 
+def watched(
+    game: Game, policies: Sequence[Policy], opponent: Policy, games: int, rng: Generator
+) -> list[Batch]:
+    """What an opponent decided in so many games against each of some policies, in random seats."""
+    shown = []
+    for policy, luck in zip(policies, rng.spawn(len(policies)), strict=True):
+        seat_rng, games_rng = luck.spawn(2)
+        seating = random_seating(games, seat_rng)
+        shown.append(play(game, (policy, opponent), games, games_rng, seating, watch=[1]).batch)
+    return shown
+
+
 def fit(
     game: Game, tree: Tree | None, batches: list[Batch], knows: Knows, rng: Generator
 ) -> list[Mixed]:
     """A model for each of some opponents, from their decisions."""
     plan = knows.plan
-    how = Imitation(plan.epochs, batch=2**30)
     if tree is None:
-        rows = _side_by_side([rows_of(game, batch) for batch in batches])
-        return networks(game, fitted(knows.prior, rows, plan.rate, how, plan.held, rng))
+        return networks(game, imitations(game, batches, knows.prior, plan, rng))
     taken = np.stack([_counts(tree, batch) for batch in batches])
     features, legal = (
         np.repeat(each[None], len(taken), axis=0) for each in (game.features(tree.turn), tree.legal)
     )
     rows = Rows(features, legal, taken)
-    guess = strategies(game, tree, fitted(knows.prior, rows, plan.rate, how, plan.held, rng))
+    guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
     return [Tabular(sigma) for sigma in corrected(guess, taken, plan.trust)]
+
+
+def imitations(
+    game: Game, batches: Sequence[Batch], prior: Weights, plan: Modelling, rng: Generator
+) -> Weights:
+    """(M, ...) networks that do what M opponents did: the prior, fitted to each one's decisions."""
+    rows = _side_by_side([rows_of(game, batch) for batch in batches])
+    return _imitated(prior, rows, plan, rng)
+
+
+def _imitated(prior: Weights, rows: Rows, plan: Modelling, rng: Generator) -> Weights:
+    whole = Imitation(plan.epochs, batch=2**30)
+    return fitted(prior, rows, plan.rate, whole, plan.held, rng)
 
 
 def best_reply(tree: Tree, opponent: Array) -> Array:

@@ -17,8 +17,8 @@ from overtrick.learners.networks import initial, repeat, stack
 from overtrick.policies import Network, Weights
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population, with_guest
-from overtrick.trainers.adaptation import fitness
 from overtrick.trainers.kept import two_seats
+from overtrick.trainers.meeting import fitness
 from overtrick.workers import Crew
 
 SHARD = 5  # members of one shard, whatever the number of workers
