@@ -13,6 +13,8 @@ NAMES = (
     "mccfr_leduc",
     "growth_one_card",
     "search_rate",
+    "sumo_steps",
+    "sumo_threads",
     "holdem_play",
     "holdem_categories",
     "coevolve_brps",

@@ -14,7 +14,7 @@ from overtrick.play import decisions_of, duplicate, play, random_seating
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
 
-GAMES = overtrick.names()
+GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
 SMALL = [name for name in GAMES if isinstance(overtrick.make(name), Enumerable)]
 CALL, RAISE, FOLD, CHECK = range(4)  # leduc's actions
 

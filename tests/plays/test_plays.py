@@ -100,7 +100,8 @@ def replay(game, recorded):
 
 
 def test_every_game_of_the_registry_has_a_record():
-    assert sorted(overtrick.names()) == RECORDS
+    """But for sumo, which goes on in real numbers: its golden values are in tests/oracles."""
+    assert sorted(overtrick.names()) == sorted([*RECORDS, "sumo"])
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -14,10 +14,18 @@ from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.small import SmallPoker
 
+
+def _sumo(**options: Any) -> Any:
+    from overtrick.games.sumo.game import Sumo  # here, for MuJoCo takes a moment
+
+    return Sumo(**options)
+
+
 _GAMES: dict[str, Callable[..., Any]] = {
     "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
     **{each.name: partial(SmallPoker, each) for each in rules.SMALL},
     rules.LIMIT_HOLDEM.name: partial(Poker, rules.LIMIT_HOLDEM),
+    "sumo": _sumo,
 }
 _JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}
 
@@ -63,9 +71,15 @@ def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return game.settled() if isinstance(game, AbstractHoldem) else dict(options)
 
 
-def scripted_players(game: Any) -> dict[str, Callable[[Any], Mixed]]:
-    """The scripted players of a game, by name."""
-    return scripted.players(game) if isinstance(game, Poker) else {}
+def scripted_players(game: Any) -> dict[str, Callable[[Any], Any]]:
+    """The scripted players of a game, by name: policies, if they are given the game."""
+    if isinstance(game, Poker):
+        return scripted.players(game)
+    if game.name == "sumo":
+        from overtrick.games.sumo import players
+
+        return players.PLAYERS
+    return {}
 
 
 def simplest_players(game: Any) -> list[Mixed]:

@@ -43,6 +43,8 @@ def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
         game = games.make(choice.name, **choice.options)
         if not isinstance(game, Game) or game.seats != 2:
             raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
+        if game.actions is None:
+            raise Refused(f"{game.name} moves by real vectors: this trainer needs single actions")
         _cache[key] = known(choice) if isinstance(game, Enumerable) else (game, None)
     return _cache[key]
 

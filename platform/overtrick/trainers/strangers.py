@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from overtrick import games, model
-from overtrick.core import Enumerable, Game, Mixed, Refused, Unfolded, nearest
-from overtrick.policies import Tabular, Uniform
+from overtrick.core import Enumerable, Game, Refused, Unfolded, nearest
+from overtrick.policies import Tabular, Uniform, UniformMoves
 from overtrick.solvers import cfr, value
 from overtrick.solvers.tree import Tree
 
@@ -31,17 +32,18 @@ def check(name: str, game: Game, tree: Tree | None) -> None:
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
 
 
-def stranger(name: str, game: Game, tree: Tree | None) -> Mixed:
-    """An opponent by its name, or a model by its folder. Raises Refused.
+def stranger(name: str, game: Game, tree: Tree | None) -> Any:
+    """An opponent by its name, or a model by its folder: Mixed unless actions are real vectors.
+    Raises Refused.
 
-    tree: None if the game has none. random: uniform over legal actions; cfr: average strategy of
+    tree: None if the game has none. random: uniform over what may be done; cfr: average strategy of
     10,000 iterations of CFR+; the rest are the game's scripted players.
     """
     check(name, game, tree)
     if _is_model(name):
         return model.policy(Path(name), game)
     if name == "random":
-        return Uniform()
+        return Uniform() if game.actions is not None else UniformMoves(len(game.action_names))
     if name == "cfr":
         assert tree is not None
         return Tabular(cfr.solve(tree, CFR_ITERATIONS))

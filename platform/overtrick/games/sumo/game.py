@@ -1,0 +1,254 @@
+"""Sumo between two ants: who leaves the ring or falls on its belly has lost.
+
+RoboSumo's game (Al-Shedivat et al. 2018; Wu et al. 2022, section 3.1.1). Both ants act at once, in
+each of at most 501 steps of 0.05 s, by the torques of eight motors.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Refused, Turn, nearest
+from overtrick.games.sumo import scene
+from overtrick.games.sumo.physics import SECONDS, Bodies, Physics
+from overtrick.games.sumo.scene import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
+
+log = logging.getLogger(__name__)
+
+BELLY = 0.29  # m above the mat; a torso that is lower has fallen
+LIMIT = 500  # steps; the next one ends in a draw
+FORCE = 100.0  # N and N m at which observed forces are cut
+MOTORS = tuple(f"{part}_{leg.name}" for leg in scene.LEGS for part in ("hip", "ankle"))
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What a step is worth to an ant, in points; each term by what it multiplies."""
+
+    win: float = 2000.0  # the other one lost in this step
+    lose: float = -2000.0  # it lost itself; if both did, nobody wins or loses
+    draw: float = -1000.0  # time is up, or the simulator lost track
+    move: float = 0.1  # speed towards the opponent in m/s, if that is positive
+    push: float = -10.0  # exp(-distance of the opponent from the centre in m)
+    control: float = -0.1  # sum of squared actions, as the policy gave them
+
+
+REWARDS = {
+    "shaped": Reward(),
+    "main": Reward(move=0, push=0, control=0),
+    "result": Reward(1, -1, 0, 0, 0, 0),
+    "wins": Reward(1, 0, 0, 0, 0, 0),
+}
+"""shaped is RoboSumo's; result counts wins less losses, and wins the matches won."""
+
+
+@dataclass(slots=True)
+class State:
+    """G matches. An ant's index is its seat."""
+
+    position: Array  # (G, 30) these four as physics.Bodies has them
+    velocity: Array  # (G, 28)
+    warm: Array  # (G, 28)
+    force: Array  # (G, 2, 13, 6)
+    steps: Array  # (G,) played so far
+    over: Array  # (G,) bool
+
+    def bodies(self, games: Array) -> Bodies:
+        return Bodies(*(getattr(self, n)[games] for n in Bodies._fields))
+
+
+class Sumo:
+    """The match as a game of two seats that act at once: two rows of one turn.
+
+    Facts are the 120 numbers that an ant sees, real numbers in world coordinates. reward: a name
+    of REWARDS, or terms that differ from shaped. zoo: the folder of AgentZoo's parameter files, by
+    default what OVERTRICK_ZOO says. The other options are those of `Physics`. A match that the
+    simulator cannot follow is a draw, with a line in the log.
+    """
+
+    name = "sumo"
+    seats = ANTS
+    actions = None
+    action_names = MOTORS
+    infosets = None
+
+    def __init__(
+        self,
+        reward: str | Mapping[str, float] = "shaped",
+        zoo: str | None = None,
+        integrator: str = "rk4",
+        forces: str = "last",
+        threads: int = 1,
+    ) -> None:
+        self.zoo = zoo or os.environ.get("OVERTRICK_ZOO")
+        self.reward = _reward(reward)
+        self.unit = "win" if reward in ("result", "wins") else "point"
+        self.physics = _physics(integrator, forces, threads)
+        self.facts = FACTS
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        """(G, 59): an angle in rad, what is added to 30 positions and what to 28 velocities."""
+        angle = rng.uniform(0, 2 * np.pi, (games, 1))
+        moved = rng.uniform(-0.1, 0.1, (games, ANTS * POSITIONS))
+        pushed = 0.1 * rng.standard_normal((games, ANTS * VELOCITIES))
+        return np.concatenate([angle, moved, pushed], axis=1)
+
+    def start(self, deals: Deals) -> State:
+        """Both ants in the air, opposite each other, legs spread."""
+        count = len(deals)
+        angle, moved, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
+        position = np.zeros((count, ANTS, POSITIONS))
+        for ant in range(ANTS):
+            place = angle[:, 0] + ant * np.pi
+            position[:, ant, 0] = scene.INITIAL_RADIUS * np.cos(place)
+            position[:, ant, 1] = scene.INITIAL_RADIUS * np.sin(place)
+        position[..., 2] = scene.INITIAL_HEIGHT
+        position[..., 3] = 1  # upright
+        position += moved.reshape(position.shape)
+        position[..., 3:7] /= np.linalg.norm(position[..., 3:7], axis=-1, keepdims=True)
+        bodies = self.physics.settle(position.reshape(count, -1), velocity)
+        return State(*bodies, np.zeros(count, np.int64), np.zeros(count, bool))
+
+    def turn(self, state: State) -> Turn:
+        """Both seats of every match that is not over."""
+        games = np.flatnonzero(~state.over)
+        seen = observations(state.bodies(games)).reshape(-1, len(FACTS))
+        seat = np.tile(np.arange(ANTS), len(games))
+        return Turn(np.repeat(games, ANTS), seat, seen, None, None)
+
+    def step(self, state: State, turn: Turn, action: Array) -> Array:
+        """(G, 2) points; action (R, 8) in the order of MOTORS."""
+        games = turn.game[::ANTS]
+        control = action.reshape(len(games), ANTS, HINGES)
+        bodies = state.bodies(games)
+        before = torsos(bodies.position)
+        now = self.physics.advance(bodies, control.reshape(len(games), -1))
+        astray = ~np.isfinite(np.concatenate([a.reshape(len(a), -1) for a in now], axis=1)).all(1)
+        if astray.any():
+            count, when = int(astray.sum()), state.steps[games[astray]].max() + 1
+            log.warning("sumo: %d matches became NaN by step %d and count as draws", count, when)
+            now = Bodies(
+                *(_instead(astray, old, new) for old, new in zip(bodies, now, strict=True))
+            )
+        for name, value in zip(Bodies._fields, now, strict=True):
+            getattr(state, name)[games] = value
+        state.steps[games] += 1
+        after = torsos(now.position)
+        lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= scene.RING)
+        drawn = astray | (state.steps[games] > LIMIT)
+        state.over[games] = lost.any(axis=1) | drawn
+        points = np.zeros((len(state.over), ANTS))
+        points[games] = self._main(lost, drawn) + self._shaping(before, after, control)
+        return points
+
+    def _main(self, lost: Array, drawn: Array) -> Array:
+        """(n, 2) points for the end of a match, from who lost (n, 2) and what was drawn (n,)."""
+        alone = lost & ~lost[:, ::-1]
+        reward = self.reward
+        return reward.win * alone[:, ::-1] + reward.lose * alone + reward.draw * drawn[:, None]
+
+    def _shaping(self, before: Array, after: Array, control: Array) -> Array:
+        """(n, 2) points for how the ants moved, from torsos (n, 2, 3) and actions (n, 2, 8)."""
+        old, new = before[..., :2], after[..., :2]
+        way = new[:, ::-1] - old  # to where the other one is now
+        distance = np.linalg.norm(way, axis=-1)
+        speed = ((new - old) * way).sum(axis=-1) / SECONDS / np.maximum(distance, 1e-9)
+        out = np.exp(-np.linalg.norm(new[:, ::-1], axis=-1))
+        effort = np.square(control).sum(axis=-1)
+        reward = self.reward
+        return reward.move * np.maximum(speed, 0) + reward.push * out + reward.control * effort
+
+    def features(self, turn: Turn) -> Array:
+        """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
+        return (turn.seen / SIZES).astype(np.float32)
+
+    def hand(self, turn: Turn) -> Array:
+        """An ant has nothing to hide."""
+        return np.full(len(turn), "ant")
+
+    def describe(self, seen: Array) -> str:
+        """Where both ants are."""
+        at = dict(zip(FACTS, seen, strict=True))
+        own, other = (
+            f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
+            for who in ("own", "other")
+        )
+        return f"at {own}; the opponent at {other}"
+
+
+def torsos(position: Array) -> Array:
+    """(n, 2, 3) where the torsos are: x, y and height above the mat in m."""
+    place = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
+    place[..., 2] -= scene.PLATFORM
+    return place
+
+
+def observations(bodies: Bodies) -> Array:
+    """(n, 2, 120) what each ant sees, in the order of FACTS."""
+    count = len(bodies.position)
+    position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
+    position[..., 2] -= scene.PLATFORM
+    velocity = bodies.velocity.reshape(count, ANTS, VELOCITIES)
+    force = np.abs(bodies.force.clip(-FORCE, FORCE)).reshape(count, ANTS, 6 * BODIES)
+    other = np.concatenate([position[..., :7], force[..., :6]], axis=-1)[:, ::-1]
+    return np.concatenate([position, velocity, force, other], axis=-1)
+
+
+def _instead(rows: Array, old: Array, new: Array) -> Array:
+    """New values, but in some rows the old ones."""
+    return np.where(rows.reshape(-1, *(1,) * (new.ndim - 1)), old, new)
+
+
+def _reward(given: str | Mapping[str, float]) -> Reward:
+    """Raises Refused."""
+    if isinstance(given, str):
+        if given not in REWARDS:
+            near = nearest(given, REWARDS)
+            raise Refused(f"unknown reward '{given}' in sumo: did you mean '{near}'?")
+        return REWARDS[given]
+    terms = [field.name for field in fields(Reward)]
+    for term in given:
+        if term not in terms:
+            raise Refused(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
+    return replace(Reward(), **given)
+
+
+def _physics(integrator: str, forces: str, threads: int) -> Physics:
+    """Raises Refused."""
+    for name, value, known in (
+        ("integrator", integrator, ("rk4", "euler")),
+        ("forces", forces, ("last", "first")),
+    ):
+        if value not in known:
+            raise Refused(f"{name} must be {' or '.join(known)}, not '{value}'")
+    if threads < 1:
+        raise Refused(f"threads must be at least 1, not {threads}")
+    return Physics(integrator, forces, threads)  # type: ignore[arg-type]
+
+
+def _facts() -> dict[str, float]:
+    """What an ant sees, by name, and by what it is divided for a network."""
+    place = {"x": 2.0, "y": 2.0, "height": 1.0}
+    turned = dict.fromkeys(("w", "i", "j", "k"), 1.0)
+    parts = ["torso"] + [f"{leg.name}_{part}" for leg in scene.LEGS for part, _ in scene.PARTS]
+    push = [f"{kind}_{axis}" for kind in ("torque", "force") for axis in "xyz"]
+    return {
+        **{f"own_{name}": size for name, size in (place | turned).items()},
+        **{f"angle_{motor}": 1.0 for motor in MOTORS},
+        **{f"velocity_{axis}": 3.0 for axis in "xyz"},
+        **{f"spin_{axis}": 5.0 for axis in "xyz"},
+        **{f"angle_velocity_{motor}": 5.0 for motor in MOTORS},
+        **{f"{part}_{name}": FORCE / 5 for part in parts for name in push},
+        **{f"other_{name}": size for name, size in (place | turned).items()},
+        **{f"other_torso_{name}": FORCE / 5 for name in push},
+    }
+
+
+FACTS = tuple(_facts())
+SIZES = np.array(list(_facts().values()))

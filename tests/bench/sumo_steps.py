@@ -1,0 +1,57 @@
+"""Steps a second of sumo with all that the ants see, against MuJoCo's bare steps."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+from tests.bench.measure import Result, in_turns
+
+import overtrick
+from overtrick.games.sumo import scene
+from overtrick.games.sumo.physics import SUBSTEPS
+
+MATCHES, STEPS, ROUNDS = 64, 20, 7
+
+
+def run() -> Result:
+    """The same matches under the same torques, in plain MuJoCo without a look at anything."""
+    ours, peer = in_turns(lambda: play(1), bare, ROUNDS)
+    return Result(
+        name="sumo_steps",
+        work=f"{MATCHES} matches of {STEPS} steps of 0.05 s under random torques, one thread; "
+        "ours with observations, forces and rewards, peer mj_step alone",
+        ours=MATCHES * STEPS / ours,
+        peer=MATCHES * STEPS / peer,
+        peer_name="mj_step / 5",
+        unit="steps/s",
+        ratio=peer / ours,
+        goal=0.9,
+    )
+
+
+def play(threads: int) -> None:
+    """All steps of all matches; none ends so early."""
+    game = overtrick.make("sumo", threads=threads)
+    state = game.start(deals())
+    for control in torques():
+        game.step(state, game.turn(state), control.reshape(-1, 8))
+    assert not state.over.any()
+
+
+def bare() -> None:
+    model, state = scene.build(), overtrick.make("sumo").start(deals())
+    data = [mujoco.MjData(model) for _ in range(MATCHES)]
+    for one, position, velocity in zip(data, state.position, state.velocity, strict=True):
+        one.qpos[:], one.qvel[:] = position, velocity
+    for control in torques():
+        for one, torque in zip(data, control, strict=True):
+            one.ctrl[:] = torque
+            mujoco.mj_step(model, one, SUBSTEPS)
+
+
+def deals() -> np.ndarray:
+    return overtrick.make("sumo").deal(MATCHES, np.random.default_rng(0))
+
+
+def torques() -> np.ndarray:
+    return np.random.default_rng(1).uniform(-1, 1, (STEPS, MATCHES, 16))

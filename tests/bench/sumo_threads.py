@@ -1,0 +1,21 @@
+"""Steps a second of sumo on two of MuJoCo's threads, against one."""
+
+from __future__ import annotations
+
+from tests.bench.measure import Result, in_turns
+from tests.bench.sumo_steps import MATCHES, ROUNDS, STEPS, play
+
+
+def run() -> Result:
+    """The same matches, which end the same to the last bit."""
+    ours, peer = in_turns(lambda: play(2), lambda: play(1), ROUNDS)
+    return Result(
+        name="sumo_threads",
+        work=f"{MATCHES} matches of {STEPS} steps as in sumo_steps, two threads; peer one thread",
+        ours=MATCHES * STEPS / ours,
+        peer=MATCHES * STEPS / peer,
+        peer_name="one thread",
+        unit="steps/s",
+        ratio=peer / ours,
+        goal=1.5,
+    )

@@ -1,0 +1,144 @@
+"""Laws that a game of real moves obeys: here sumo, whose matches all begin with a deal."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick.core import Game, Refused, take, take_turn
+from overtrick.play import play
+from overtrick.policies import UniformMoves
+
+RANDOM = UniformMoves(8)
+
+
+@pytest.fixture(scope="module")
+def game():
+    return overtrick.make("sumo")
+
+
+@pytest.fixture(scope="module")
+def played(game):
+    """Some matches between random ants, to their end."""
+    return play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2))
+
+
+def moved(game, state, rng, steps=8):
+    """A state after some random steps; the state goes on itself."""
+    for _ in range(steps):
+        turn = game.turn(state)
+        game.step(state, turn, rng.uniform(-1, 1, (len(turn), 8)))
+    return state
+
+
+def same(a, b):
+    names = a.__dataclass_fields__
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
+
+
+def test_sumo_gives_all_that_the_protocol_names(game):
+    assert isinstance(game, Game)
+    assert game.actions is None
+    assert len(game.action_names) == 8
+    assert game.unit == "point"
+    assert overtrick.make("sumo", reward="result").unit == "win"
+
+
+def test_matches_end_and_both_ants_act_in_every_step(game, played):
+    assert np.isfinite(played.payoff).all()
+    batch = played.batch
+    for match in range(6):
+        steps = [((batch.game == match) & (batch.seat == seat)).sum() for seat in range(2)]
+        assert steps[0] == steps[1] <= 501
+    for match, seat in np.ndindex(6, 2):
+        mine = (batch.game == match) & (batch.seat == seat)
+        assert batch.reward[mine].sum() == pytest.approx(played.payoff[match, seat])
+
+
+def test_wins_and_losses_of_a_match_cancel():
+    game = overtrick.make("sumo", reward="result")
+    payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
+    assert (payoff.sum(axis=1) == 0).all()
+    assert set(payoff.ravel()) <= {-1, 0, 1}
+    game = overtrick.make("sumo", reward="wins")
+    wins = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
+    assert np.array_equal(wins, payoff.clip(min=0))
+
+
+def test_a_game_that_was_pickled_plays_the_same_with_any_number_of_threads(game):
+    twins = [pickle.loads(pickle.dumps(game)), overtrick.make("sumo", threads=2)]
+
+    def after_a_while(game):
+        start = game.start(game.deal(70, np.random.default_rng(1)))
+        return moved(game, start, np.random.default_rng(4))
+
+    for twin in twins:
+        assert same(after_a_while(game), after_a_while(twin))
+
+
+def test_taken_matches_are_copies_that_go_on_alike(game, rng):
+    state = moved(game, game.start(game.deal(5, rng)), rng)
+    before = copy.deepcopy(state)
+    rows = np.array([4, 2, 2])
+    taken = take(state, rows)
+    action = rng.uniform(-1, 1, (5, 2, 8))
+    points = game.step(taken, game.turn(taken), action[rows].reshape(-1, 8))
+    assert same(state, before)
+    assert np.array_equal(points, game.step(state, game.turn(state), action.reshape(-1, 8))[rows])
+    assert same(taken, take(state, rows))
+
+
+def test_features_are_a_function_of_each_row(game, played):
+    turn = played.batch.turn()
+    features = game.features(turn)
+    assert features.dtype == np.float32
+    assert features.shape == (len(turn), 120)
+    assert np.isfinite(features).all()
+    some = np.arange(len(turn))[::-7]
+    assert np.array_equal(game.features(take_turn(turn, some)), features[some])
+    assert np.abs(features).mean() < 2
+
+
+def test_an_ant_starts_where_the_deal_says_and_upright(game, rng):
+    deals = game.deal(200, rng)
+    state = game.start(deals)
+    ants = state.position.reshape(200, 2, 15)
+    middle = ants[:, :, :2].mean(axis=1)
+    assert np.abs(middle).max() <= 0.1
+    apart = np.linalg.norm(ants[:, 0, :2] - ants[:, 1, :2], axis=1)
+    assert ((apart > 2) & (apart < 2.6)).all()
+    assert np.linalg.norm(ants[..., 3:7], axis=-1) == pytest.approx(1)
+    assert (np.abs(ants[..., 7:]) <= 0.1).all()
+    assert state.velocity.std() == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_row_has_words(game, played):
+    words = game.describe(played.batch.seen[0])
+    assert words.startswith("at (")
+    assert "the opponent at (" in words
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"reward": "shapes"}, "unknown reward 'shapes' in sumo: did you mean 'shaped'?"),
+        ({"reward": {"wins": 1}}, "unknown reward term 'wins': did you mean 'win'?"),
+        ({"integrator": "euler2"}, "integrator must be rk4 or euler, not 'euler2'"),
+        ({"forces": "middle"}, "forces must be last or first, not 'middle'"),
+        ({"threads": 0}, "threads must be at least 1, not 0"),
+        ({"thread": 2}, "game 'sumo' does not take these options"),
+    ],
+)
+def test_a_wrong_option_is_refused(options, said):
+    with pytest.raises(Refused) as error:
+        overtrick.make("sumo", **options)
+    assert said in str(error.value)
+
+
+def test_reward_terms_can_be_named_one_by_one():
+    reward = overtrick.make("sumo", reward={"move": 2.0}).reward
+    assert (reward.move, reward.win) == (2.0, 2000.0)
