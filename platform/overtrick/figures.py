@@ -73,7 +73,8 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
     for colour, (stranger, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
         name = payoff_name(stranger, step, unit)
         points = [(i, m[name]) for i, m in history if name in m]
-        axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
+        if points:  # training may count in another unit than judging
+            axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
     axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
     axis.legend()
     return figure

@@ -14,9 +14,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from overtrick.core import Array, Game, Mixed, Refused
+from overtrick.core import Array, Game, Refused
 from overtrick.learners.networks import unprefixed
-from overtrick.policies import Network, Tabular, inputs
+from overtrick.policies import LOG_STD, Tabular, inputs, of_network, outputs
 
 FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
@@ -93,8 +93,9 @@ def plays(weights: Mapping[str, Array]) -> bool:
     return "sigma" in weights or bool(unprefixed("policy", weights))
 
 
-def policy(folder: Path, game: Any) -> Mixed:
-    """The policy of a stored model, for a game that it fits. Raises Refused."""
+def policy(folder: Path, game: Any) -> Any:
+    """The policy of a stored model, for a game that it fits: Mixed, unless moves are real vectors.
+    Raises Refused."""
     weights = load(folder, game.name).weights
     if not plays(weights):
         raise Refused(f"the model in {folder} plays only after it has watched its opponent")
@@ -120,14 +121,15 @@ def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
     return Tabular(sigma)
 
 
-def _network(weights: dict[str, Array], folder: Path, game: Any) -> Network:
+def _network(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     if not isinstance(game, Game):
         raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
     layers = len(weights) // 2
-    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
+    moves = {LOG_STD} if game.actions is None else set()
+    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)} | moves
     if not layers or weights.keys() != names or weights["w0"].ndim != 2:
         raise Refused(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
-    wide = [inputs(game), *(len(weights[f"b{k}"]) for k in range(layers - 1)), game.actions]
+    wide = [inputs(game), *(len(weights[f"b{k}"]) for k in range(layers - 1)), outputs(game)]
     for k in range(layers):
         shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
         if shapes != ((wide[k], wide[k + 1]), (wide[k + 1],)):
@@ -135,6 +137,8 @@ def _network(weights: dict[str, Array], folder: Path, game: Any) -> Network:
                 f"the model in {folder} has other inputs or actions than {game.name}, or layers "
                 f"that do not fit: w{k} and b{k} are {shapes[0]} and {shapes[1]}"
             )
+    if moves and weights[LOG_STD].shape != (outputs(game),):
+        raise Refused(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
     if any(w.dtype != np.float32 or not np.isfinite(w).all() for w in weights.values()):
         raise Refused(f"the model in {folder} is damaged: its weights must be finite float32")
-    return Network(game.features, weights)
+    return of_network(game.features, weights)

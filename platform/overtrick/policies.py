@@ -14,7 +14,10 @@ from torch import Tensor
 from overtrick.core import Array, Choice, Deals, Game, Mixed, Player, Refused, Turn
 
 Weights = dict[str, Array]
-"""Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front."""
+"""Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front. One that
+moves by real vectors gives their mean, and has their log_std (A,) beside."""
+
+LOG_STD = "log_std"
 
 
 class Memoryless(ABC):
@@ -48,6 +51,15 @@ def draw(probs: Array, rng: Generator) -> Choice:
     mark = rng.random(len(probs)) * cumulative[:, -1]
     action = (mark[:, None] >= cumulative).sum(axis=1)
     return Choice(action, np.log(probs[np.arange(len(probs)), action]))
+
+
+def draw_moves(mean: Array, log_std: Array, rng: Generator) -> Choice:
+    """One move a row from independent normal distributions, (R, A) each."""
+    if not np.isfinite(mean).all():
+        raise ValueError("a mean is not a number: the policy has diverged")
+    noise = rng.standard_normal(mean.shape)
+    density = -(np.square(noise) / 2 + log_std + np.log(2 * np.pi) / 2)
+    return Choice(mean + np.exp(log_std) * noise, density.sum(axis=1))
 
 
 class Uniform(Memoryless):
@@ -112,6 +124,13 @@ class Network(Memoryless):
             return masked_log_softmax(logits, torch.from_numpy(turn.legal)).double().exp().numpy()
 
 
+def of_network(features: Callable[[Turn], Array], weights: Weights) -> Any:
+    """The policy of one network: Mixed, unless it moves by real vectors."""
+    if LOG_STD in weights:
+        return Crowd(features, {name: value[None] for name, value in weights.items()})
+    return Network(features, weights)
+
+
 class Crowd:
     """A population of networks as one batch of weights, leading axis = member.
 
@@ -143,14 +162,21 @@ class _SeatedCrowd:
         slot = pad_slots(member, self.members)
         features = pad(self.crowd.features(turn), member, slot, self.members)
         with torch.inference_mode():
-            logits = forward(self.weights, torch.from_numpy(features))[member, slot]
-            logp = masked_log_softmax(logits, torch.from_numpy(turn.legal))
+            out = forward(self.weights, torch.from_numpy(features))[member, slot]
+            if turn.legal is None:
+                return draw_moves(out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng)
+            logp = masked_log_softmax(out, torch.from_numpy(turn.legal))
         return draw(logp.double().exp().numpy(), self.rng)
 
 
 def inputs(game: Game) -> int:
     """F: how many numbers a network sees of each row."""
     return int(game.features(_opening(game)[0]).shape[1])
+
+
+def outputs(game: Game) -> int:
+    """How many numbers a network says of each row: A, or the width of a move."""
+    return len(game.action_names) if game.actions is None else game.actions
 
 
 def hindsight_inputs(game: Any) -> int:

@@ -144,7 +144,7 @@ def go(folder: Path, progress: Progress) -> Finished:
             raise
         finally:
             undelivered = tracker.close(status)
-    unit = games.make(job.game.name, **job.game.options).unit
+    unit = games.scored(games.make(job.game.name, **job.game.options)).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing, tracker.rejected)
 
@@ -171,7 +171,7 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     with crew_of(workers) as crew:
         rng = generator(job.seed, Part.JUDGE)
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
-    return rows, stored.game, game.unit
+    return rows, stored.game, games.scored(game).unit
 
 
 def judge_safety(

@@ -103,7 +103,7 @@ def _bands(job: Job, scored: list[dict[str, Any]], whole: parts.Whole) -> dict[s
     others = [key for key in job.search if key != "seed"]
     if "seed" not in job.search:
         return {}
-    unit = games.make(job.game.name, **job.game.options).unit
+    unit = games.scored(games.make(job.game.name, **job.game.options)).unit
     histories: dict[str, list[curves.History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
     for row in sorted(scored, key=lambda row: row["trial"]):

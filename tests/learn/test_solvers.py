@@ -14,8 +14,9 @@ from overtrick.learners import maml
 from overtrick.learners.actor_critic import SOLVERS
 from overtrick.learners.networks import Adam, Critic, initial, predict, repeat
 from overtrick.learners.ppo import Ppo
-from overtrick.learners.returns import Tensors, advantages, join, of_games
-from overtrick.learners.surrogate import Surrogate, log_probs, policy_gradient_loss, ratio
+from overtrick.learners.returns import advantages
+from overtrick.learners.samples import Tensors, evidence, join, of_games
+from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.trpo import Trpo, conjugate_gradient
 from overtrick.play import play
 from overtrick.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
@@ -60,7 +61,7 @@ def network(game, tree, rng, hidden=(8,)):
 
 def exact_tensors(*args):
     """An exact sample as the trainers hand it to a solver: joined with others, here with none."""
-    return Tensors.of(join([exact_sample(*args)]))
+    return evidence(join([exact_sample(*args)]))
 
 
 def doubled(sample):
@@ -164,7 +165,7 @@ def test_trpo_shortens_a_step_that_goes_too_far(whole, rng, bound):
     game, tree = whole("kuhn")
     theta = network(game, tree, rng)
     sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
-    surrogate = Surrogate(sample, lambda t: log_probs({n: v[None] for n, v in t.items()}, sample))
+    surrogate = Surrogate(sample, lambda t: sample.output({n: v[None] for n, v in t.items()}))
     better, metrics = Trpo(bound, damping=1e-4).improve(tensors(theta), surrogate, rng)
     assert metrics["kl"] <= bound
     assert metrics["gain"] > 0
@@ -179,7 +180,7 @@ def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
     idle = Tensors(
         sample.features, sample.legal, sample.logp, torch.zeros_like(sample.credit), sample.weight
     )
-    surrogate = Surrogate(idle, lambda t: log_probs({n: v[None] for n, v in t.items()}, idle))
+    surrogate = Surrogate(idle, lambda t: idle.output({n: v[None] for n, v in t.items()}))
     kept, metrics = Trpo(0.01).improve(tensors(theta), surrogate, rng)
     assert all(torch.equal(kept[name], torch.tensor(theta[name])) for name in theta)
     assert metrics == {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
@@ -191,7 +192,7 @@ def test_a_step_on_exact_values_wins_more(whole, rng, make):
     theta = network(game, tree, rng)
     theirs = tree.uniform()
     sample = exact_tensors(game, tree, repeat(theta, 1), theirs[None])
-    surrogate = Surrogate(sample, lambda t: log_probs({n: v[None] for n, v in t.items()}, sample))
+    surrogate = Surrogate(sample, lambda t: sample.output({n: v[None] for n, v in t.items()}))
     better, metrics = make().improve(tensors(theta), surrogate, rng)
 
     def payoff(weights):
@@ -208,10 +209,10 @@ def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
     params = {name: np.stack([v, v]) for name, v in network(game, tree, rng).items()}
     opponents = np.stack([tree.uniform(), tree.uniform()])
     sample = exact_tensors(game, tree, params, opponents)
-    logp = log_probs(tensors(params), sample)
-    surrogate = Surrogate(sample, lambda params: log_probs(params, sample))
+    logp = sample.output(tensors(params))
+    surrogate = Surrogate(sample, sample.output)
     assert abs(float(surrogate.divergence(logp))) < 1e-6
-    assert torch.allclose(ratio(logp, sample), torch.ones_like(logp), atol=1e-5)
+    assert torch.allclose(sample.ratio(logp), torch.ones_like(logp), atol=1e-5)
     # advantages have mean 0 under the policy itself
     assert abs(float(surrogate.gain(logp))) < 1e-5
 
@@ -224,7 +225,7 @@ def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_choices(whole):
         "b0": np.zeros((1, game.actions), np.float32),
     }
     sample = exact_tensors(game, tree, even, tree.uniform()[None])
-    entropy = Surrogate(sample, None).entropy(log_probs(tensors(even), sample))
+    entropy = Surrogate(sample, None).entropy(sample.output(tensors(even)))
     nats = np.log(tree.legal.sum(axis=1))
     weight = sample.weight[0].numpy()
     assert abs(float(entropy) - (weight * nats).sum() / weight.sum()) < 1e-6
@@ -318,7 +319,7 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
         loss = policy_gradient_loss(leaves, sample)
         return torch.autograd.grad(loss, leaves[head])[0].double().numpy()
 
-    sampled = gradient(many, Tensors.of(met.sample))
+    sampled = gradient(many, evidence(met.sample))
     sure = gradient(
         repeat(theta, 1), exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
     )
@@ -369,7 +370,7 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
     assert np.allclose(merged.weight.sum(axis=1), apart.weight.sum(axis=1))
     leaves = {n: v.requires_grad_() for n, v in tensors(many).items()}
     grads = [
-        torch.autograd.grad(policy_gradient_loss(leaves, Tensors.of(s)), list(leaves.values()))
+        torch.autograd.grad(policy_gradient_loss(leaves, evidence(s)), list(leaves.values()))
         for s in (apart, merged)
     ]
     for one, two in zip(*grads, strict=True):
@@ -385,11 +386,11 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
         sample = meet(game, one, critic, Uniform(), games, 1.0, 1.0, rng).sample
         parts.append(sample)
         leaves = {n: v.requires_grad_() for n, v in tensors(one).items()}
-        loss = policy_gradient_loss(leaves, Tensors.of(sample))
+        loss = policy_gradient_loss(leaves, evidence(sample))
         gradients.append(torch.autograd.grad(loss, list(leaves.values())))
     together = {n: np.concatenate([w[n] for w in weights]) for n in weights[0]}
     leaves = {n: v.requires_grad_() for n, v in tensors(together).items()}
-    loss = policy_gradient_loss(leaves, Tensors.of(join(parts)))
+    loss = policy_gradient_loss(leaves, evidence(join(parts)))
     for k, whole_gradient in enumerate(torch.autograd.grad(loss, list(leaves.values()))):
         for m in range(3):
             assert torch.allclose(whole_gradient[m], gradients[m][k][0], atol=1e-5)

@@ -82,6 +82,12 @@ def scripted_players(game: Any) -> dict[str, Callable[[Any], Any]]:
     return {}
 
 
+def scored(game: Any) -> Any:
+    """The game by whose payoff policies are judged: the same, or with what is won and nothing else
+    where it is trained on more than that."""
+    return game.scored() if hasattr(game, "scored") else game
+
+
 def simplest_players(game: Any) -> list[Mixed]:
     """Players of a game who need no thought: how a local best response imagines to go on."""
     return [scripted.Caller(game), scripted.Folder(game)] if isinstance(game, Poker) else []

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.random import Generator
+from torch import Tensor
 
 from overtrick.core import Array, Batch, Turn
-from overtrick.learners.networks import Critic, Params, arrays, predict, prefixed, unprefixed
+from overtrick.learners.networks import (
+    Critic,
+    Params,
+    arrays,
+    predict,
+    prefixed,
+    repeat,
+    unprefixed,
+)
 from overtrick.learners.ppo import Ppo
-from overtrick.learners.returns import Tensors, advantages, discounted, of_games
-from overtrick.learners.surrogate import Surrogate, log_probs
+from overtrick.learners.returns import advantages, discounted
+from overtrick.learners.samples import evidence, sampled
+from overtrick.learners.surrogate import Surrogate
 from overtrick.learners.trpo import Trpo
-from overtrick.policies import Network, Weights, forward, masked_log_softmax, tensors
+from overtrick.policies import Weights, of_network, tensors
 
 
 class Solver(Protocol):
@@ -58,25 +67,22 @@ class ActorCritic:
         self.gamma = gamma
         self.lam = lam
 
-    def policy(self, explore: bool = True) -> Network:
+    def policy(self, explore: bool = True) -> Any:
         """The stochastic policy; it explores by itself."""
-        return Network(self.features, self.theta)
+        return of_network(self.features, self.theta)
 
     def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
         """One improvement from the decisions of whole games; none, if there were no decisions."""
-        assert batch.legal is not None
         if not len(batch):
             return {}
         features = self.features(batch.turn())
         advantage = advantages(batch, predict(self.critic.weights, features), self.gamma, self.lam)
-        with torch.inference_mode():
-            logits = forward(tensors(self.theta), torch.from_numpy(features))
-            logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
         alone = np.zeros(len(batch), np.int64)
-        sample = Tensors.of(of_games(batch, features, logp, advantage, batch.games, alone, 1))
+        only = repeat(self.theta, 1)
+        sample = evidence(sampled(only, batch, features, advantage, batch.games, alone))
 
-        def policy(theta: Params) -> torch.Tensor:
-            return log_probs({n: v[None] for n, v in theta.items()}, sample)
+        def policy(theta: Params) -> Tensor:
+            return sample.output({n: v[None] for n, v in theta.items()})
 
         returns = discounted(batch, self.gamma)
         return self.improve(Surrogate(sample, policy), features, returns, rng)

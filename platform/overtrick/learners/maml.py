@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from overtrick.learners.networks import Params
-from overtrick.learners.returns import Tensors
-from overtrick.learners.surrogate import Surrogate, log_probs, policy_gradient_loss
+from overtrick.learners.samples import Evidence
+from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
 
 
-def adapt(params: Params, sample: Tensors, step: float, second_order: bool = False) -> Params:
+def adapt(params: Params, sample: Evidence, step: float, second_order: bool = False) -> Params:
     """The inner step: params (M, ...) less step x gradient of the policy-gradient loss.
 
     Each of the M tasks moves on its own games (Wu et al. 2022, eq. 4). With second_order the
@@ -26,7 +26,7 @@ def adapt(params: Params, sample: Tensors, step: float, second_order: bool = Fal
 
 
 def meta_surrogate(
-    inner: Sequence[Tensors], outer: Tensors, step: float, second_order: bool, thinned: int = 1
+    inner: Sequence[Evidence], outer: Evidence, step: float, second_order: bool, thinned: int = 1
 ) -> Surrogate:
     """What improves weights theta through their adaptation to M tasks (eqs. 5 to 7).
 
@@ -39,7 +39,7 @@ def meta_surrogate(
         params = {n: v.expand(tasks, *v.shape) for n, v in theta.items()}
         for sample in inner:
             params = adapt(params, sample, step, second_order)
-        return log_probs(params, outer)
+        return outer.output(params)
 
     thin = None
     if thinned > 1:

@@ -10,10 +10,23 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array
-from overtrick.policies import Weights, forward, tensors
+from overtrick.core import Array, Game
+from overtrick.policies import LOG_STD, Weights, forward, inputs, outputs, tensors
 
 Params = dict[str, Tensor]
+
+
+MOVE_STD = 0.5
+"""Standard deviation of each number of a move, before anything is learnt."""
+
+
+def fresh(game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
+    """Fresh weights of a policy for a game, as `initial`; moves begin near 0."""
+    layers = (inputs(game), *hidden, outputs(game))
+    if game.actions is not None:
+        return initial(layers, rng, head)
+    spread = np.full(layers[-1], np.log(MOVE_STD), np.float32)
+    return {**initial(layers, rng, head=0.1), LOG_STD: spread}
 
 
 def initial(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.learners.networks import Adam, Params, arrays
-from overtrick.learners.surrogate import Surrogate, ratio
+from overtrick.learners.surrogate import Surrogate
 
 
 class Ppo:
@@ -45,7 +45,7 @@ class Ppo:
         logp = surrogate.policy(adam.params)
         before = float(surrogate.gain(logp.detach()))
         for _ in range(self.epochs):
-            moved = ratio(logp, sample)
+            moved = sample.ratio(logp)
             clipped = moved.clamp(1 - self.clip, 1 + self.clip)
             worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
             objective = worse.sum() / len(sample.weight)

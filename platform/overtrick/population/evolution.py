@@ -51,7 +51,7 @@ def evolve(weights: Weights, fitness: Array, plan: Evolution, rng: Generator) ->
         child = np.where(crossed & rest.reshape(per_gene), genes[mates], genes)
         # a layer's biases start at 0, so they go by the scale of its weights
         layer = weights[name.replace("b", "w", 1)][order]
-        scale = np.sqrt((layer**2).mean(axis=(1, 2))).reshape(per_gene)
+        scale = np.sqrt((layer.reshape(members, -1) ** 2).mean(axis=1)).reshape(per_gene)
         noise = rng.normal(size=genes.shape) * plan.mutation_strength * scale
         child = child + noise * (mutates & rest).reshape(per_gene)
         following[name] = child.astype(value.dtype)

@@ -21,7 +21,7 @@ from overtrick.play import decisions_of, play, random_seating
 from overtrick.policies import Crowd, Network, Weights, inputs
 from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.evaluate import Judged, Row, evaluate, metrics_of
-from overtrick.trainers.kept import two_seats
+from overtrick.trainers.kept import check_actions, two_seats
 from overtrick.trainers.modelling import Knows, Modelling, modelled, rows_of
 from overtrick.trainers.opponents import newcomers
 from overtrick.trainers.report import History, Report
@@ -160,6 +160,7 @@ def check(job: EomJob) -> None:
     """Raise Refused for a game that two do not play, opponents that do not exist, or exact replies
     where there is no tree."""
     game, tree = two_seats(job.game)
+    check_actions(game)
     if tree is None and job.model.reply == "exact":
         raise Refused(
             f"model.reply: exact needs a tree, and {game.name} is too large for one: set ppo"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
+from overtrick import games
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
 from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.figures import label, payoff_name
@@ -110,13 +111,13 @@ def evaluate(
 def _row(rng: Generator, common: Any, name: str) -> Row:
     choice, adapt, knows, how = common
     game, tree = two_seats(choice)
-    opponent = opponent_of(choice, name)
+    opponent, scored = opponent_of(choice, name), games.scored(game)
     steps = adapt(rng, knows, how, choice, opponent)
     means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
         played = policies if how.safe is None else held_back(choice, policies, how)
         won = [
-            payoff_against(game, tree, policy, opponent, how.judged, luck)
+            payoff_against(scored, tree, policy, opponent, how.judged, luck)
             for policy, luck in zip(played, step_rng.spawn(len(played)), strict=True)
         ]
         mean, error = np.array(won).T

@@ -20,7 +20,7 @@ from overtrick.population.population import Population
 from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.adaptation import Start, adapted, check_credit
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
-from overtrick.trainers.kept import two_seats
+from overtrick.trainers.kept import check_actions, two_seats
 from overtrick.trainers.meeting import Credit, fitness
 from overtrick.trainers.opponents import newcomers
 from overtrick.trainers.report import History, Report
@@ -145,6 +145,7 @@ def check(job: EvolveJob) -> None:
     """Raise Refused for a game that two do not play, opponents that do not exist, or steps that
     need a tree where there is none."""
     game, tree = two_seats(job.game)
+    check_actions(game)
     if job.evolve.credit == "hindsight":
         raise Refused(
             "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"

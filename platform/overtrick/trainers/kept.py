@@ -6,7 +6,7 @@ from typing import Any
 
 from overtrick import games
 from overtrick.config import GameChoice
-from overtrick.core import Array, Enumerable, Game, Mixed, Refused, Unfolded
+from overtrick.core import Array, Enumerable, Game, Refused, Unfolded
 from overtrick.solvers import safety, sequence_form, value
 from overtrick.solvers.tree import Tree, build
 from overtrick.trainers.strangers import stranger
@@ -43,13 +43,17 @@ def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
         game = games.make(choice.name, **choice.options)
         if not isinstance(game, Game) or game.seats != 2:
             raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
-        if game.actions is None:
-            raise Refused(f"{game.name} moves by real vectors: this trainer needs single actions")
         _cache[key] = known(choice) if isinstance(game, Enumerable) else (game, None)
     return _cache[key]
 
 
-def opponent_of(choice: GameChoice, name: str) -> Mixed:
+def check_actions(game: Game) -> None:
+    """Raise Refused for a game in which one moves by real vectors."""
+    if game.actions is None:
+        raise Refused(f"{game.name} moves by real vectors: this trainer needs single actions")
+
+
+def opponent_of(choice: GameChoice, name: str) -> Any:
     """A stranger: CFR takes a moment."""
     key = choice.model_dump_json() + name
     if key not in _cache:

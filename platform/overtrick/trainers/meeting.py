@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.random import Generator
 
 from overtrick.config import GameChoice
-from overtrick.core import Array, Enumerable, Game, Mixed, Policy
+from overtrick.core import Array, Enumerable, Game, Policy
 from overtrick.learners import maml
 from overtrick.learners.networks import arrays, predict
-from overtrick.learners.returns import (
-    Sample,
-    Tensors,
-    advantages,
-    discounted,
-    less_others_mean,
-    of_games,
-    padded,
-)
+from overtrick.learners.returns import advantages, discounted, less_others_mean
+from overtrick.learners.samples import Moves, Sample, evidence, padded, sampled
 from overtrick.play import HINDSIGHT, play, random_seating
 from overtrick.policies import (
     Crowd,
-    Network,
     Weights,
     forward,
     masked_log_softmax,
-    pad,
-    pad_slots,
+    of_network,
     tensors,
 )
 from overtrick.solvers import aivat, value
@@ -51,7 +42,7 @@ PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
 class Met:
     """What M learners brought home from their games."""
 
-    sample: Sample  # M tasks
+    sample: Sample | Moves  # M tasks
     features: Array  # (D, F) what the critic sees of every decision
     returns: Array  # (D,) discounted points that followed
     payoff: Array  # (M,) mean points a game
@@ -83,19 +74,13 @@ def meet(
     both = (Crowd(game.features, params), opponents)
     played = play(game, both, members * games, play_rng, seating, [0], hindsight)
     batch = played.batch
-    assert batch.legal is not None
     member = batch.game // games
     features = game.features(batch.turn())
     judged = batch.note[HINDSIGHT] if hindsight else features
-    slot = pad_slots(member, members)
-    with torch.inference_mode():
-        stacked = torch.from_numpy(pad(features, member, slot, members))
-        logits = forward(tensors(params), stacked)[member, slot]
-        logp = masked_log_softmax(logits, torch.from_numpy(batch.legal)).numpy()
     advantage = advantages(batch, predict(critic, judged), gamma, lam)
     if batch.infoset is not None:
         advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
-    sample = of_games(batch, features, logp, advantage, games, member, members, merge)
+    sample = sampled(params, batch, features, advantage, games, member, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     return Met(sample, judged, discounted(batch, gamma), won.mean(axis=1))
 
@@ -165,10 +150,10 @@ def _thought(counts: Array) -> Array:
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def adapt(params: Weights, sample: Sample, step: float) -> Weights:
+def adapt(params: Weights, sample: Sample | Moves, step: float) -> Weights:
     """One inner step of each member on its own sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
-    return arrays(maml.adapt(leaves, Tensors.of(sample), step))
+    return arrays(maml.adapt(leaves, evidence(sample), step))
 
 
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:
@@ -219,10 +204,10 @@ def _logp(tree: Tree, sigma: Array) -> Array:
     return np.where(tree.legal, logp, -np.inf).astype(np.float32)
 
 
-def networks(game: Game, params: Weights) -> list[Mixed]:
-    """M policies from weights with leading axis M."""
+def networks(game: Game, params: Weights) -> list[Any]:
+    """M policies from weights with leading axis M; Mixed, unless moves are real vectors."""
     members = len(params["w0"])
-    return [Network(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)]
+    return [of_network(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)]
 
 
 def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Generator) -> Array:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick import figures
+from overtrick import figures, games
 from overtrick.core import Array
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.maml import meta_surrogate
-from overtrick.learners.networks import Critic, initial, prefixed, repeat, unprefixed
-from overtrick.learners.returns import Sample, Tensors, join
-from overtrick.policies import Crowd, Weights, hindsight_inputs, inputs
+from overtrick.learners.networks import Critic, fresh, prefixed, repeat, unprefixed
+from overtrick.learners.samples import Moves, Sample, evidence, join
+from overtrick.policies import Crowd, Weights, hindsight_inputs, inputs, outputs
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.adaptation import Start, adapted
 from overtrick.trainers.evaluate import Row, evaluate, metrics_of
@@ -45,12 +45,12 @@ class MetaTrainer:
         self.game, self.tree = two_seats(job.game)
         rng = generator(job.seed, Part.INITIAL)
         wide = inputs(self.game)
-        self.sizes = (wide, *job.meta.hidden, self.game.actions)
+        self.sizes = (wide, *job.meta.hidden, outputs(self.game))
         seen = hindsight_inputs(self.game) if job.meta.credit == "hindsight" else wide
         critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_rate)
         self.learner = ActorCritic(
             self.game.features,
-            initial(self.sizes, rng),
+            fresh(self.game, job.meta.hidden, rng),
             critic,
             SOLVERS[job.meta.solver](job.meta.outer_step, job.meta.entropy),
             job.meta.discount,
@@ -69,7 +69,7 @@ class MetaTrainer:
         metrics = self.opponents.renew(self.learner.theta, renew_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff = self._meet(opponents, meet_rng)
-        *inner, outer = (Tensors.of(sample) for sample in samples)
+        *inner, outer = (evidence(sample) for sample in samples)
         plan = self.job.meta
         surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order, plan.thinned)
         self.learner.solver.step = self._outer_step()
@@ -83,7 +83,7 @@ class MetaTrainer:
         }
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), unit)
+            metrics |= metrics_of(self._rows(), games.scored(self.game).unit)
         return metrics
 
     def _outer_step(self) -> float:
@@ -119,7 +119,7 @@ class MetaTrainer:
     def report(self, history: History) -> Report:
         """The final table, and the figures of the run."""
         rows = self._rows()
-        unit = self.game.unit
+        unit = games.scored(self.game).unit
         drawn = {
             "learning_curve": figures.learning_curve(history, unit),
             "adaptation": figures.adaptation(rows, unit),
@@ -150,7 +150,7 @@ class MetaTrainer:
 
     def _meet(
         self, opponents: Weights, rng: Generator
-    ) -> tuple[list[Sample], Array, Array, list[Array]]:
+    ) -> tuple[list[Sample | Moves], Array, Array, list[Array]]:
         """Adapt to every opponent: a sample before each step and one after the last, the
         features and returns of all decisions, and the payoffs (tasks,) before each step."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
@@ -173,7 +173,7 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 
 def _adapt_to(
     rng: Generator, common: Any, opponents: Weights
-) -> tuple[list[Sample], Array, Array, list[Array]]:
+) -> tuple[list[Sample | Moves], Array, Array, list[Array]]:
     """The meta-model adapts to each of some opponents and meets it again."""
     choice, plan, theta, critic = common
     game, tree = two_seats(choice)
@@ -181,8 +181,8 @@ def _adapt_to(
     params = repeat(theta, members)
     crowd = Crowd(game.features, opponents)
     theirs = None if tree is None else strategies(game, tree, opponents)
-    samples, features, returns, payoffs = [], [], [], []
-    seen = None
+    features, returns, payoffs, seen = [], [], [], None
+    samples: list[Sample | Moves] = []
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
         if outer and plan.values == "exact":

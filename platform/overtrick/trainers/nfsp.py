@@ -21,7 +21,7 @@ from overtrick.policies import Network, inputs
 from overtrick.solvers import value
 from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.evaluate import Judged, Row, evaluate, metrics_of, unchanged
-from overtrick.trainers.kept import two_seats
+from overtrick.trainers.kept import check_actions, two_seats
 from overtrick.trainers.report import History, Report
 from overtrick.trainers.values import Values
 from overtrick.workers import Crew, Part, generator
@@ -130,6 +130,7 @@ class NfspTrainer:
 
 def check(job: NfspJob) -> None:
     """Raise Refused for a game that two do not play, or opponents that do not exist."""
+    check_actions(two_seats(job.game)[0])
     evaluate_page.check(job.game, job.evaluate)
 
 

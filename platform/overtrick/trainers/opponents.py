@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from overtrick.config import Count, GameChoice, Positive, Section, Share
 from overtrick.core import Array
 from overtrick.learners.networks import initial, repeat, stack
-from overtrick.policies import Network, Weights
+from overtrick.policies import LOG_STD, Weights, of_network
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population, with_guest
 from overtrick.trainers.kept import two_seats
@@ -89,6 +89,7 @@ class Opposition(ABC):
         self.sizes = sizes
         self.plan = plan
         self.crew = crew
+        self.spread = {n: v for n, v in founder.items() if n == LOG_STD}  # where it moves
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(self.founders(founder, rng), operators))
 
@@ -119,7 +120,8 @@ class Opposition(ABC):
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents."""
-        return newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
+        new = newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
+        return new | {n: np.repeat(v[None], members, axis=0) for n, v in self.spread.items()}
 
     def state(self) -> dict[str, Array]:
         return self.host.state()
@@ -195,4 +197,4 @@ def _score(rng: Generator, common: Any, members: Weights) -> Array:
     """(M,) mean points a game of members against the guest (eq. 8)."""
     choice, guest, games = common
     game, _ = two_seats(choice)
-    return fitness(game, members, Network(game.features, guest), games, rng)
+    return fitness(game, members, of_network(game.features, guest), games, rng)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 from numpy.random import Generator
@@ -91,6 +91,12 @@ class Sumo:
         self.unit = "win" if reward in ("result", "wins") else "point"
         self.physics = _physics(integrator, forces, threads)
         self.facts = FACTS
+
+    def scored(self) -> Sumo:
+        """The same match, in which only a win counts; unless it counts results already."""
+        if self.unit == "win":
+            return self
+        return Sumo("wins", self.zoo, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
         """(G, 59): an angle in rad, what is added to 30 positions and what to 28 velocities."""

@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Choice, Refused, Turn
 from overtrick.games.sumo.game import FACTS, MOTORS
+from overtrick.policies import draw_moves
 
 Kind = Literal["mlp", "lstm"]
 NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
@@ -103,9 +104,7 @@ class _Seated:
         mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
         if not zoo.sample:
             return Choice(mean, np.zeros(len(mean)))
-        noise = self.rng.standard_normal(mean.shape)
-        density = -0.5 * np.square(noise) - zoo.log_std - 0.5 * np.log(2 * np.pi)
-        return Choice(mean + np.exp(zoo.log_std) * noise, density.sum(axis=1))
+        return draw_moves(mean, zoo.log_std, self.rng)
 
     def _remember(self, x: Array, turn: Turn) -> Array:
         """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""

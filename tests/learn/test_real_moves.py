@@ -1,0 +1,194 @@
+"""Learners of real vectors: their distributions beside torch's, and a game that all must solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Independent, Normal, kl_divergence
+
+from overtrick.core import Turn
+from overtrick.learners import maml
+from overtrick.learners.actor_critic import SOLVERS, ActorCritic
+from overtrick.learners.networks import Critic, fresh, repeat
+from overtrick.learners.samples import evidence, join, sampled
+from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
+from overtrick.play import play
+from overtrick.policies import LOG_STD, Crowd, of_network, tensors
+from overtrick.trainers.meeting import adapt, meet, networks
+
+ALONE = [0.7, -0.3]
+STEPS = {"trpo": 0.02, "ppo": 0.01}
+
+
+@dataclass
+class Thrown:
+    """One throw each at a target that both see; a seat loses the square of its distance."""
+
+    target: np.ndarray  # (G, 2)
+    over: np.ndarray  # (G,)
+
+
+class Target:
+    """Both seats throw once. shown: the target is drawn anew each game; else it is ALONE."""
+
+    name, seats, unit, actions, infosets = "target", 2, "point", None, None
+    action_names, facts = ("x", "y"), ("x", "y")
+
+    def __init__(self, shown=True):
+        self.shown = shown
+
+    def deal(self, games, rng):
+        return rng.uniform(-1, 1, (games, 2)) if self.shown else np.tile(ALONE, (games, 1))
+
+    def start(self, deals):
+        return Thrown(deals, np.zeros(len(deals), bool))
+
+    def turn(self, state):
+        games = np.repeat(np.flatnonzero(~state.over), 2)
+        seat = np.tile([0, 1], len(games) // 2)
+        return Turn(games, seat, state.target[games], None, None)
+
+    def step(self, state, turn, action):
+        points = np.zeros((len(state.over), 2))
+        points[turn.game, turn.seat] = -np.square(action - state.target[turn.game]).sum(axis=1)
+        state.over[turn.game] = True
+        return points
+
+    def features(self, turn):
+        return turn.seen.astype(np.float32)
+
+
+def crowd(game, members, rng, hidden=(8,)):
+    """Networks that differ, with spreads that differ."""
+    each = [fresh(game, hidden, rng) for _ in range(members)]
+    weights = {n: np.stack([w[n] for w in each]) for n in each[0]}
+    weights[LOG_STD] = rng.normal(-0.5, 0.3, weights[LOG_STD].shape).astype(np.float32)
+    return weights
+
+
+def told(game, weights, rng, games=40):
+    """What members did in some games, as a sample."""
+    members = len(weights[LOG_STD])
+    policies = (Crowd(game.features, weights), Crowd(game.features, weights))
+    batch = play(game, policies, members * games, rng, watch=[0]).batch
+    features = game.features(batch.turn())
+    advantage = rng.normal(size=len(batch))
+    return sampled(weights, batch, features, advantage, games, batch.game // games), batch
+
+
+def distribution(output):
+    mean, log_std = output.chunk(2, dim=-1)
+    return Independent(Normal(mean, log_std.exp()), 1)
+
+
+def test_what_played_has_ratio_one_and_no_divergence(rng):
+    game = Target()
+    weights = crowd(game, 3, rng)
+    sample, batch = told(game, weights, rng)
+    tensor = evidence(sample)
+    output = tensor.output(tensors(weights))
+    assert torch.allclose(tensor.ratio(output), torch.ones(3, 40), atol=1e-5)
+    assert tensor.divergence(output).abs().max() < 1e-6
+    density = distribution(output).log_prob(tensor.action)
+    assert density.detach().numpy().ravel() == pytest.approx(batch.logp, abs=1e-4)
+
+
+def test_ratio_divergence_and_entropy_are_those_of_torch(rng):
+    game = Target()
+    old, new = crowd(game, 3, rng), crowd(game, 3, rng)
+    tensor = evidence(told(game, old, rng)[0])
+    before, after = (distribution(tensor.output(tensors(w))) for w in (old, new))
+    output = tensor.output(tensors(new))
+    ratio = (after.log_prob(tensor.action) - before.log_prob(tensor.action)).exp()
+    assert torch.allclose(tensor.ratio(output), ratio, rtol=1e-3)
+    assert torch.allclose(tensor.divergence(output), kl_divergence(before, after), atol=1e-4)
+    assert torch.allclose(tensor.entropy(output), after.entropy(), atol=1e-5)
+
+
+def test_samples_join_and_thin_like_those_of_single_actions(rng):
+    game = Target()
+    weights = crowd(game, 3, rng)
+    many, few = told(game, weights, rng, 40)[0], told(game, weights, rng, 25)[0]
+    both = join([many, few])
+    assert both.action.shape == (6, 40, 2)
+    assert not both.weight[3:, 25:].any()
+    thin = evidence(both).every(2)
+    assert torch.equal(thin.mean, torch.from_numpy(both.mean[::2]))
+    new = crowd(game, 6, rng)
+    whole, parts = (
+        [policy_gradient_loss(tensors(w), evidence(s)) for w, s in pairs]
+        for pairs in (
+            [(new, both)],
+            [({n: v[:3] for n, v in new.items()}, many), ({n: v[3:] for n, v in new.items()}, few)],
+        )
+    )
+    assert float(sum(whole)) == pytest.approx(float(sum(parts)), rel=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
+    """With what spread remains, a throw is off by little."""
+    rng = np.random.default_rng(0)
+    game = Target()
+    learner = ActorCritic(
+        game.features, fresh(game, (32,), rng), Critic(2, (32,), rng, 0.01),
+        SOLVERS[solver](STEPS[solver], 0.0), 1.0, 1.0,
+    )  # fmt: skip
+    for _ in range(80):
+        both = learner.policy(), learner.policy()
+        learner.learn(play(game, both, 300, rng, watch=[0]).batch, rng)
+    batch = play(game, (learner.policy(), learner.policy()), 2_000, rng, watch=[0]).batch
+    assert batch.reward.mean() > -0.05  # at first it is -1.2
+    assert np.exp(learner.theta[LOG_STD]).max() < 0.2
+
+
+def test_an_inner_step_moves_each_member_by_its_own_games(rng):
+    game = Target(shown=False)
+    weights = repeat(fresh(game, (8,), rng), 2)
+    critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
+    met = meet(game, weights, critic, Crowd(game.features, weights), 4_000, 1.0, 1.0, rng)
+    after = adapt(weights, met.sample, 0.2)
+    turn = game.turn(game.start(game.deal(1, rng)))
+    for policy in networks(game, after):
+        throws = policy.sit(1, rng).act(
+            Turn(np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None)
+        )
+        assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # from 0.76
+    assert len(turn) == 2
+
+
+def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
+    """Second order, in double precision, against finite differences."""
+    game = Target()
+    theta = {n: v.astype(np.float64) for n, v in fresh(game, (4,), rng).items()}
+    start = {n: v.astype(np.float32) for n, v in repeat(theta, 2).items()}
+    inner, outer = (evidence(told(game, start, rng)[0]) for _ in range(2))
+    precise = [
+        type(s)(*(getattr(s, n).double() for n in s.__dataclass_fields__)) for s in (inner, outer)
+    ]
+    surrogate: Surrogate = maml.meta_surrogate(precise[:1], precise[1], 0.1, second_order=True)
+    leaves = {n: torch.tensor(v, requires_grad=True) for n, v in theta.items()}
+    gain = surrogate.gain(surrogate.policy(leaves))
+    slopes = dict(zip(leaves, torch.autograd.grad(gain, list(leaves.values())), strict=True))
+    for name in (LOG_STD, "w1", "b0"):
+        moved = []
+        for way in (1e-5, -1e-5):
+            there = {n: torch.tensor(v) for n, v in theta.items()}
+            there[name].view(-1)[0] += way
+            there = {n: v.requires_grad_() for n, v in there.items()}
+            moved.append(float(surrogate.gain(surrogate.policy(there)).detach()))
+        slope = (moved[0] - moved[1]) / 2e-5
+        assert float(slopes[name].view(-1)[0]) == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
+def test_one_network_is_a_crowd_of_one(rng):
+    game = Target()
+    weights = {n: v[0] for n, v in crowd(game, 1, rng).items()}
+    turn = game.turn(game.start(game.deal(6, rng)))
+    one = of_network(game.features, weights).sit(6, np.random.default_rng(1)).act(turn)
+    many = Crowd(game.features, repeat(weights, 1)).sit(6, np.random.default_rng(1)).act(turn)
+    assert np.array_equal(one.action, many.action)
+    assert np.isfinite(one.logp).all()
