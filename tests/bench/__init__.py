@@ -15,6 +15,7 @@ NAMES = (
     "search_rate",
     "sumo_steps",
     "sumo_threads",
+    "sumo_zoo",
     "holdem_play",
     "holdem_categories",
     "coevolve_brps",

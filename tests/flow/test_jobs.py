@@ -23,6 +23,7 @@ def named(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
     said = path.read_text()
     assert said.startswith("# ")
     content = yaml.safe_load(said)
@@ -34,6 +35,9 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         assert config.grid(job, JOBS, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here
         with pytest.raises(Refused, match="overtrick generate abstraction"):
+            TRAINERS[job.trainer].check(job)
+    elif any("zoo" in each for each in content.get("tournament", {}).get("players", [])):
+        with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
             TRAINERS[job.trainer].check(job)
     else:
         TRAINERS[job.trainer].check(job)

@@ -98,6 +98,10 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
             "coevolve": {"population": 12, "generations": 3},
             "inner": {"kind": "evolved", "generations": 2},
         },
+        {
+            "trainer": "tournament",
+            "tournament": {"players": ["random", "call", "cfr"], "boards": 20},
+        },
     ],
 )
 def test_other_trainers_give_the_same_numbers_on_ray_workers(

@@ -41,6 +41,7 @@ ALLOWED = {
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
         "trial",
     ),
+    "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
     "parts": ("core", "config", "track", "trial", "run"),
     "sweep": (
         "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
@@ -51,8 +52,8 @@ ALLOWED = {
     ),
     "tables": ("figures",),
     "cli": (
-        "core", "environment", "progress", "games", "config", "trainers", "run", "parts", "sweep",
-        "comparison", "tables",
+        "core", "environment", "progress", "games", "config", "trainers", "run", "match", "parts",
+        "sweep", "comparison", "tables",
     ),
     "__init__": ("games",),
 }  # fmt: skip

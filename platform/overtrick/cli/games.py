@@ -101,6 +101,37 @@ def generate(
     result(as_json, **done)
 
 
+@app.command()
+def match(
+    a: Annotated[str, typer.Argument(help="A stranger, a run, or the folder of a model.")],
+    b: Annotated[str, typer.Argument(help="Whom it meets.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="The game's options, such as zoo=FOLDER.")
+    ] = None,
+    game: Annotated[str | None, typer.Option(help="If the players do not tell.")] = None,
+    boards: Annotated[int, typer.Option(min=2, help="Each is played from both seats.")] = 250,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    video: Annotated[Path | None, typer.Option(help="A film of one more game, .mp4.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Two players on the same boards from both seats: what the first one wins a game."""
+    from overtrick.config import overridden
+    from overtrick.match import match as meet
+
+    done = meet(a, b, game, overridden({}, options or []), boards, seed, video)
+    met = done.meeting
+    people.print(
+        f"{a} against {b}: {met.mean:.4f} ± {met.standard_error:.4f} {done.unit} a game; of "
+        f"{2 * boards} games {met.won:.0f} won, {met.lost:.0f} lost, "
+        f"{2 * boards - met.won - met.lost:.0f} drawn",
+        soft_wrap=True,
+    )
+    result(
+        as_json, a=a, b=b, game=done.game, boards=boards, mean=met.mean,
+        standard_error=met.standard_error, unit=done.unit, won=met.won, lost=met.lost,
+    )  # fmt: skip
+
+
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""

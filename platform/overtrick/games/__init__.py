@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from overtrick.core import Mixed, Refused, nearest
+from overtrick.core import Batch, Mixed, Refused, nearest
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
@@ -86,6 +87,20 @@ def scored(game: Any) -> Any:
     """The game by whose payoff policies are judged: the same, or with what is won and nothing else
     where it is trained on more than that."""
     return game.scored() if hasattr(game, "scored") else game
+
+
+def for_match(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by which matches are played: for results, unless something else is asked for."""
+    return ({"reward": "result"} if name == "sumo" else {}) | dict(options)
+
+
+def film(game: Any, batch: Batch, path: Path) -> None:
+    """Write the first game of a batch as a film. Raises Refused for a game that cannot be seen."""
+    if game.name != "sumo":
+        raise Refused(f"{game.name} cannot be filmed: only sumo can")
+    from overtrick.games.sumo.film import film as draw
+
+    draw(batch, path)
 
 
 def simplest_players(game: Any) -> list[Mixed]:

@@ -8,7 +8,18 @@ from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
-from overtrick.trainers import coevolve, dron, eom, evolve, exploit, meta, meta_job, nfsp, solve
+from overtrick.trainers import (
+    coevolve,
+    dron,
+    eom,
+    evolve,
+    exploit,
+    meta,
+    meta_job,
+    nfsp,
+    solve,
+    tournament,
+)
 from overtrick.trainers.evaluate import Row
 from overtrick.workers import Crew
 
@@ -47,5 +58,12 @@ TRAINERS = {
     "meta": Page(meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff),
     "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
     "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
+    "tournament": Page(
+        tournament.TournamentJob,
+        tournament.TournamentTrainer,
+        tournament.check,
+        tournament.judge,
+        tournament.best,
+    ),
 }
 JOBS: dict[str, type[Job]] = {name: page.job for name, page in TRAINERS.items()}

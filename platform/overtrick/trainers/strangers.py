@@ -21,7 +21,8 @@ def names(game: Game) -> list[str]:
 
 
 def check(name: str, game: Game, tree: Tree | None) -> None:
-    """Raise Refused if there is no such opponent, or if a model's probabilities are none."""
+    """Raise Refused if there is no such opponent, its files are missing, or a model's probabilities
+    are none."""
     if _is_model(name):
         policy = model.policy(Path(name), game)
         if tree is not None:
@@ -30,6 +31,8 @@ def check(name: str, game: Game, tree: Tree | None) -> None:
         here = located(name, game)
         near = here if _is_model(here) else nearest(name, names(game))
         raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
+    elif game.actions is None and name in (known := games.scripted_players(game)):
+        known[name](game)  # it may need files
 
 
 def stranger(name: str, game: Game, tree: Tree | None) -> Any:

@@ -86,7 +86,7 @@ class Sumo:
         forces: str = "last",
         threads: int = 1,
     ) -> None:
-        self.zoo = zoo or os.environ.get("OVERTRICK_ZOO")
+        self.zoo = zoo or os.environ.get("OVERTRICK_ZOO") or None
         self.reward = _reward(reward)
         self.unit = "win" if reward in ("result", "wins") else "point"
         self.physics = _physics(integrator, forces, threads)

@@ -1,0 +1,70 @@
+"""Two players meet: strangers, runs or models, on the same boards from both seats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overtrick import games, model, run
+from overtrick.config import GameChoice
+from overtrick.core import Refused
+from overtrick.play import play
+from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers.strangers import located, names
+from overtrick.trainers.tournament import Meeting, meet_twice
+from overtrick.workers import Part, generator
+
+
+@dataclass(frozen=True)
+class Match:
+    """What came of it, and in which game."""
+
+    game: str
+    unit: str
+    meeting: Meeting
+
+
+def match(
+    a: str, b: str, game: str | None, options: Mapping[str, Any], boards: int, seed: int,
+    video: Path | None = None,
+) -> Match:  # fmt: skip
+    """Each board is played twice, with the seats exchanged.
+
+    a and b: strangers by name, runs, or folders of models. game: by name; if it is not given, that
+    of a model, or the only one that knows both strangers. video: a file for one more game, in
+    which a has seat 0. Raises Refused.
+    """
+    name = game or _game_of(a, b)
+    choice = GameChoice(name=name, options=games.for_match(name, options))
+    made, _ = two_seats(choice)
+    both = (_player(a, choice), _player(b, choice))
+    play_rng, film_rng = generator(seed, Part.JUDGE).spawn(2)
+    if video is not None:
+        games.film(made, play(made, both, 1, film_rng).batch, video)
+    return Match(name, made.unit, meet_twice(made, *both, boards, play_rng))
+
+
+def _player(what: str, choice: GameChoice) -> Any:
+    """The policy of a stranger, a run or a model. Raises Refused."""
+    game, _ = two_seats(choice)
+    found = located(what, game)
+    if "/" in found or found in names(game):
+        return opponent_of(choice, found)
+    return model.policy(run.model_of(what), game)
+
+
+def _game_of(a: str, b: str) -> str:
+    """The game that two players have in common. Raises Refused unless there is one."""
+    strangers = {name: names(games.make(name)) for name in games.names()}
+    everyone = {each for known in strangers.values() for each in known}
+    for what in (a, b):
+        if what not in everyone:
+            return model.load(run.model_of(what)).game
+    (name, *others) = [g for g, known in strangers.items() if a in known and b in known] or [""]
+    if not name:
+        raise Refused(f"no game knows both {a} and {b}: name one with --game")
+    if others:
+        raise Refused(f"{a} and {b} know several games: name one with --game, such as {name}")
+    return name

@@ -1,0 +1,119 @@
+"""How AgentZoo's ants behave in our sumo, beside what is known of right play."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from tests.bench.measure import Result
+
+import overtrick
+from overtrick.core import take_turn
+from overtrick.games.sumo import scene
+from overtrick.games.sumo.game import BELLY, Sumo, torsos
+from overtrick.trainers.strangers import stranger
+
+ZOO = Path(__file__).parents[3] / "shared" / "data" / "agentzoo"
+MLP, LSTM = ([f"zoo:{kind}{k}" for k in (1, 2, 3)] for kind in ("mlp", "lstm"))
+MATCHES = 200  # of a pair, half of them in each seat
+
+
+@dataclass
+class Fought:
+    """What came of the matches of two players."""
+
+    won: float  # share of matches, by the first player
+    steps: float  # mean of a match
+    out: float  # share of matches that ended out of the ring
+    fallen: float
+    seat: float  # share of decided matches that seat 0 won
+    seen: np.ndarray  # (D, 120) of both
+
+
+def run() -> Result:
+    """Every claim is one sentence of the specification of right play, on MATCHES matches a pair."""
+    folder = os.environ.get("OVERTRICK_ZOO", str(ZOO))
+    game = overtrick.make("sumo", reward="result", zoo=folder, threads=2)
+    everyone = [*MLP, *LSTM]
+    pairs = {(a, b): fight(game, a, b) for a, b in combinations(everyone, 2)}
+    random = {a: fight(game, a, "random") for a in everyone}
+    still = {a: fight(game, a, "motionless") for a in everyone}
+    mirror = fight(game, "zoo:mlp1", "zoo:mlp1")
+    mixed = [f for (a, b), f in pairs.items() if a in MLP and b in LSTM]
+    mlp = [f for (a, b), f in pairs.items() if b in MLP]
+    rest = [f for (_, b), f in pairs.items() if b in LSTM]
+    stored = stranger("zoo:mlp1", game, None).std
+    close = np.median(mirror.seen.std(axis=0) / stored)
+    decided = 1 - np.mean([f.out + f.fallen for f in pairs.values()])
+    claims = {
+        "random: won >= 0.97": min(f.won for f in random.values()) >= 0.97,
+        "random: 33 to 54 steps": all(33 <= f.steps <= 54 for f in random.values()),
+        "motionless: mlp win 0.84 to 0.97": all(0.84 <= still[a].won <= 0.97 for a in MLP),
+        "motionless: lstm win >= 0.97": all(still[a].won >= 0.97 for a in LSTM),
+        "lstm win > 0.9 from mlp": np.mean([f.won for f in mixed]) < 0.1,
+        "mlp pairs: 90 to 115 steps": all(90 <= f.steps <= 115 for f in mlp),
+        "pairs with lstm: 48 to 66 steps": all(48 <= f.steps <= 66 for f in rest),
+        "> 0.8 end out of the ring": np.mean([f.out for f in pairs.values()]) > 0.8,
+        "almost none by time": decided < 0.03,
+        "seats are even": abs(np.mean([f.seat for f in pairs.values()]) - 0.5) < 0.03,
+        "spread of inputs as stored": 0.8 < close < 1.25,
+    }
+    failed = [name for name, holds in claims.items() if not holds]
+    measured = (
+        f"against random {min(f.won for f in random.values()):.3f} or more in "
+        f"{min(f.steps for f in random.values()):.0f} to "
+        f"{max(f.steps for f in random.values()):.0f} steps; against motionless mlp "
+        f"{min(still[a].won for a in MLP):.2f} to {max(still[a].won for a in MLP):.2f}, lstm "
+        f"{min(still[a].won for a in LSTM):.3f} or more; mlp win "
+        f"{np.mean([f.won for f in mixed]):.3f} from lstm; mlp pairs "
+        f"{min(f.steps for f in mlp):.0f} to {max(f.steps for f in mlp):.0f} steps, others "
+        f"{min(f.steps for f in rest):.0f} to {max(f.steps for f in rest):.0f}; "
+        f"{np.mean([f.out for f in pairs.values()]):.2f} end out of the ring, "
+        f"{np.mean([f.fallen for f in pairs.values()]):.2f} by a fall; inputs' spread "
+        f"{close:.2f} of the stored one (median)"
+    )
+    return Result(
+        name="sumo_zoo",
+        work=f"{MATCHES} matches a pair: {measured}; ours = claims that hold"
+        + (f", all but: {'; '.join(failed)}" if failed else ""),
+        ours=len(claims) - len(failed),
+        peer=len(claims),
+        peer_name="what is known of right play",
+        unit="claims",
+        ratio=(len(claims) - len(failed)) / len(claims),
+        goal=1.0,
+    )
+
+
+def fight(game: Sumo, a: str, b: str) -> Fought:
+    """Both players in both seats, step by step, so that one sees how a match ends."""
+    rng = np.random.default_rng(0)
+    deal_rng, *rngs = rng.spawn(3)
+    seating = np.arange(MATCHES) % 2  # the seat of the first player
+    players = [stranger(n, game, None).sit(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)]
+    state = game.start(game.deal(MATCHES, deal_rng))
+    points, seen = np.zeros((MATCHES, 2)), []
+    while len(turn := game.turn(state)):
+        action = np.empty((len(turn), 8))
+        first = turn.seat == seating[turn.game]
+        for player, rows in zip(players, (first, ~first), strict=True):
+            some = np.flatnonzero(rows)
+            action[some] = player.act(take_turn(turn, some)).action
+        seen.append(turn.seen)
+        points += game.step(state, turn, action)
+    place = torsos(state.position)
+    fallen = (place[..., 2] < BELLY).any(axis=1)
+    out = (np.abs(place[..., :2]).max(axis=-1) >= scene.RING).any(axis=1)
+    won = points[np.arange(MATCHES), seating]
+    decided = points[:, 0] != 0
+    return Fought(
+        won=float((won > 0).mean()),
+        steps=float(state.steps.mean()),
+        out=float(out.mean()),
+        fallen=float((fallen & ~out).mean()),
+        seat=float((points[decided, 0] > 0).mean()),
+        seen=np.concatenate(seen),
+    )

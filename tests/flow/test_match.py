@@ -1,0 +1,190 @@
+"""Matches and tournaments: who meets whom, beside exact values; and films of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+import yaml
+
+import overtrick
+from overtrick import cli, model, run
+from overtrick.core import Failed, Refused
+from overtrick.games.sumo import film
+from overtrick.match import match
+from overtrick.play import play
+from overtrick.policies import UniformMoves
+from overtrick.solvers import value
+from overtrick.trainers.evaluate import exact_payoff
+from overtrick.trainers.strangers import stranger
+from overtrick.trainers.tournament import (
+    Meeting,
+    Tournament,
+    TournamentJob,
+    TournamentTrainer,
+    check,
+)
+from overtrick.workers import LocalCrew
+
+PLAYERS = ("random", "call", "cfr")
+
+
+def exact(whole, a, b, name="leduc"):
+    """What one stranger wins from another, big blinds a game."""
+    game, tree = whole(name)
+    ours, theirs = (value.sigma_of(tree, [stranger(p, game, tree)] * 2) for p in (a, b))
+    return exact_payoff(tree, ours, theirs)
+
+
+def tournament(iterations=3, boards=400, **changes):
+    plan = Tournament(players=PLAYERS, boards=boards)
+    job = TournamentJob(trainer="tournament", game="leduc", tournament=plan, **changes)
+    trainer = TournamentTrainer(job, LocalCrew())
+    for _ in range(iterations):
+        metrics = trainer.step()
+    return trainer, metrics
+
+
+@pytest.mark.parametrize(("a", "b"), itertools.combinations(PLAYERS, 2))
+def test_a_match_comes_to_what_the_tree_says(whole, a, b):
+    done = match(a, b, "leduc", {}, boards=3_000, seed=1)
+    met = done.meeting
+    assert done.unit == "big blind"
+    assert 0.005 < met.standard_error < 0.1
+    assert abs(met.mean - exact(whole, a, b)) < 4 * met.standard_error
+    assert 0 < met.won + met.lost <= 6_000
+
+
+def test_a_standard_error_is_that_of_independent_boards(rng):
+    won = rng.normal(0.3, 2.0, 500)
+    met = Meeting(500, won.sum(), np.square(won).sum(), 0, 0)
+    assert met.mean == pytest.approx(won.mean())
+    assert met.standard_error == pytest.approx(won.std(ddof=1) / np.sqrt(500))
+
+
+def test_a_tournament_ranks_by_what_everybody_wins_from_everybody(whole):
+    trainer, metrics = tournament()
+    rows = {row["player"]: row for row in trainer.report([]).rows}
+    assert list(rows) == sorted(rows, key=lambda name: -rows[name]["mean"])
+    for name, row in rows.items():
+        mean = np.mean([exact(whole, name, other) for other in PLAYERS if other != name])
+        assert row["mean"] == pytest.approx(mean, abs=0.15)
+        assert metrics[f"{name}/mean_big_blind"] == row["mean"]
+        assert row[f"won from {name}"] is None
+    assert sum(row["mean"] for row in rows.values()) == pytest.approx(0, abs=1e-9)
+    for a, b in itertools.combinations(PLAYERS, 2):  # the rest is drawn
+        assert 0.8 < rows[a][f"won from {b}"] + rows[b][f"won from {a}"] <= 1
+
+
+def test_rounds_add_up_and_go_on_from_a_state():
+    whole, _ = tournament(3, boards=20)
+    half, _ = tournament(2, boards=20)
+    assert (half.results[:, 0] == 40).all()
+    again = TournamentTrainer(whole.job, LocalCrew())
+    again.load(half.state())
+    again.step()
+    assert np.array_equal(again.results, whole.results)
+
+
+def test_a_tournament_that_would_count_shaping_is_refused():
+    plan = Tournament(players=("random", "motionless"))
+    job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
+    with pytest.raises(Refused, match=r"results alone: set game\.reward to result"):
+        check(job)
+    with pytest.raises(ValueError, match="two or more players with different names"):
+        Tournament(players=("random", "random"))
+
+
+def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
+    def ask(*words):
+        monkeypatch.setattr(sys, "argv", ["overtrick", "match", *words, "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    monkeypatch.chdir(tmp_path)
+    code, told = ask("la", "ta", "--boards", "50")  # only hold'em knows both
+    assert (code, told["game"], told["unit"], told["boards"]) == (0, "holdem", "big blind", 50)
+    assert {"a", "b", "mean", "standard_error"} <= told.keys()
+    assert ask("random", "cfr") == (2, {"error": (
+        "random and cfr know several games: name one with --game, such as brps"
+    )})  # fmt: skip
+    assert "no game knows both la and motionless" in ask("la", "motionless")[1]["error"]
+    assert (
+        "kuhn_three is no game that 2 seats play"
+        in (ask("random", "call", "--game", "kuhn_three")[1]["error"])
+    )
+    assert "needs AgentZoo's parameter files" in (ask("zoo:mlp1", "motionless", "zoo=")[1]["error"])
+    assert (
+        "leduc cannot be filmed"
+        in (ask("random", "cfr", "--game", "leduc", "--video", "a.mp4")[1]["error"])
+    )
+
+
+def test_a_stored_model_meets_a_stranger(tmp_path, whole):
+    game, tree = whole("kuhn")
+    sigma = value.sigma_of(tree, [stranger("cfr", game, tree)] * 2)
+    model.save(model.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
+    done = match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
+    assert done.game == "kuhn"
+    met = done.meeting
+    assert abs(met.mean - exact(whole, "cfr", "random", "kuhn")) < 4 * met.standard_error
+
+
+@pytest.fixture(scope="module")
+def fight():
+    """A short match between random ants."""
+    game = overtrick.make("sumo")
+    return play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
+
+
+def test_a_film_has_a_frame_a_step(fight, tmp_path):
+    path = tmp_path / "match.mp4"
+    try:
+        film.film(fight, path)
+    except Failed as error:
+        pytest.skip(str(error))
+    steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
+    frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
+    assert frames == steps
+    assert seconds == pytest.approx(steps / 20, abs=0.1)
+    assert [p.name for p in tmp_path.iterdir()] == ["match.mp4"]
+
+
+def test_positions_are_those_that_the_ants_had(fight):
+    game = overtrick.make("sumo")
+    deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
+    first = film.positions(fight)[0]
+    assert first == pytest.approx(game.start(deals).position[0])
+
+
+def test_where_nothing_can_draw_there_is_one_line(fight, tmp_path, monkeypatch):
+    monkeypatch.setattr(film, "RENDERERS", ("nothing",))
+    with pytest.raises(Failed, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"):
+        film.film(fight, tmp_path / "match.mp4")
+    with pytest.raises(Refused, match=r"name a .mp4 file in a folder that exists"):
+        film.film(fight, tmp_path / "match.avi")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    job = {
+        "trainer": "tournament", "game": {"name": "sumo", "reward": "result"},
+        "stop": {"iterations": 1},
+        "tournament": {"players": ["random", "motionless"], "boards": 2},
+    }  # fmt: skip
+    (tmp_path / "sumo.yaml").write_text(yaml.safe_dump(job))
+    monkeypatch.setattr(sys, "argv", ["overtrick", "train", "sumo.yaml", "--json"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["metrics"]["motionless/mean_win"] == 1
+    rows, game, unit = run.judge(told["run"], 0)
+    assert (game, unit) == ("sumo", "win")
+    assert rows[0]["won from random"] == 1
