@@ -102,6 +102,21 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
             "trainer": "tournament",
             "tournament": {"players": ["random", "call", "cfr"], "boards": 20},
         },
+        {
+            "trainer": "meta",
+            "game": {"name": "sumo", "options": {"integrator": "euler"}},
+            "meta": {"hidden": [8], "tasks": 6, "games": 2, "inner_step": 1e-5},
+            "population": {"size": 3, "fitness_games": 2, "immigrants": 3},
+            "evaluate": {
+                "strangers": ["random"],
+                "steps": 1,
+                "games": 2,
+                "draws": 2,
+                "judged": 2,
+                "every": 1,
+                "step": 1e-5,
+            },
+        },
     ],
 )
 def test_other_trainers_give_the_same_numbers_on_ray_workers(

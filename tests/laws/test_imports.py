@@ -20,6 +20,7 @@ ALLOWED = {
     "atomic": (),
     "policies": ("core",),
     "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
+    "doors": ("core", "games"),
     "play": ("core",),
     "solvers": ("core",),
     "learners": ("core", "policies"),
@@ -69,6 +70,8 @@ DOORS = {
     "ray.job_submission": {"submit.py"},
     "mlflow": {"track.py", "served.py"},
     "pyarrow": {"store.py"},
+    "pettingzoo": {"doors/parallel.py"},
+    "gymnasium": {"doors/parallel.py"},
     "pyspiel": {"games/openspiel.py"},
     "open_spiel": {"games/openspiel.py"},
 }

@@ -1,0 +1,1 @@
+"""Our games in the interfaces of other libraries, which the extra `doors` installs."""
