@@ -129,46 +129,34 @@ def check(job: TournamentJob) -> None:
 def judge(
     job: TournamentJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 ) -> list[dict[str, Any]]:
-    """A row for each player, the best first: mean points, and share of games won from each."""
+    """A row for each player, the best first: its mean points, the share of its games that it won,
+    and the shares that it won from each player, in the order of the rows (None from itself)."""
     called = [label(name) for name in job.tournament.players]
-    results = weights["results"]
-    tables = {}
-    for name in ("boards", "points", "won", "lost"):
-        column = results[:, Meeting._fields.index(name)]
-        tables[name] = _square(column, len(called))
-    sign = {"boards": 1, "points": -1}
-    for name, way in sign.items():
-        tables[name] = tables[name] + way * tables[name].T
-    won = tables["won"] + tables["lost"].T
-    rows = []
-    for k, name in enumerate(called):
-        games_played = 2 * tables["boards"][k]
-        rows.append(
-            {
-                "player": name,
-                "mean": float(tables["points"][k].sum() / max(tables["boards"][k].sum(), 1)),
-                "won": float(won[k].sum() / max(games_played.sum(), 1)),
-                **{
-                    f"won from {other}": None
-                    if other == name
-                    else float(won[k, j] / max(games_played[j], 1))
-                    for j, other in enumerate(called)
-                },
-            }
-        )
-    return sorted(rows, key=lambda row: -row["mean"])
+    one, other = np.array(list(combinations(range(len(called)), 2))).T
+    boards, points, won = np.zeros((3, len(called), len(called)))
+    for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):
+        boards[a, b] = boards[b, a] = row.boards
+        points[a, b], points[b, a] = row.points, -row.points
+        won[a, b], won[b, a] = row.won, row.lost
+    played = np.maximum(boards, 1)  # before the first round nobody has
+    mean = points.sum(axis=1) / np.maximum(boards.sum(axis=1), 1)
+    ranked = np.argsort(-mean, kind="stable")
+    return [
+        {
+            "player": called[k],
+            "mean": float(mean[k]),
+            "won": float(won[k].sum() / max(2 * boards[k].sum(), 1)),
+            "won from each": [
+                None if j == k else float(won[k, j] / (2 * played[k, j])) for j in ranked
+            ],
+        }
+        for k in ranked
+    ]
 
 
 def best(rows: list[dict[str, Any]]) -> float:
     """Mean points of the best player."""
     return float(rows[0]["mean"])
-
-
-def _square(column: Array, players: int) -> Array:
-    """(P, P) what belongs to pairs, in the row of the first player of each."""
-    table = np.zeros((players, players))
-    table[np.triu_indices(players, 1)] = column
-    return table
 
 
 def _pair(rng: Generator, common: Any, a: str, b: str) -> tuple[float, ...]:
