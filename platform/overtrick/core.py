@@ -1,9 +1,9 @@
 """The nouns that flow between the rooms, and the letters that their shapes are written in.
 
-G games side by side, S seats, R rows that must act now, K facts, A actions, D decisions,
-N information sets, C chance outcomes of one game, M members of a population, F features. In poker
-B betting nodes; in the solvers V nodes of a tree, I of them inner ones, and L legal actions of all
-information sets, one after another; in a network H units of a layer; in Chains K buckets.
+G games side by side, S seats, R rows that must act now, K facts, A actions (or the width of a real
+vector), D decisions, N information sets, C chance outcomes of one game, M members of a population,
+F features. In poker B betting nodes; in the solvers V nodes of a tree, I inner ones, L legal
+actions of all information sets in a row; in a network H units of a layer; in Chains K buckets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 Array = np.ndarray
-Deals = np.ndarray  # (G, C) int: all chance of a game, in the order in which play reveals it
+Deals = np.ndarray  # (G, C) all chance of a game, in the order in which play reveals it
 
 
 class Refused(ValueError):
@@ -40,7 +40,7 @@ class Turn:
 
     game: Array  # (R,) which of the G games
     seat: Array  # (R,) which seat acts
-    seen: Array  # (R, K) integer facts that this seat knows; names in Game.facts
+    seen: Array  # (R, K) what this seat knows, integers of cards; names in Game.facts
     legal: Array | None  # (R, A) bool; None when actions are real vectors
     infoset: Array | None  # (R,) number of the information set; None when too many to number
 
@@ -52,8 +52,8 @@ class Turn:
 class Choice:
     """What a player does with each row of a turn."""
 
-    action: Array  # (R,)
-    logp: Array  # (R,) natural logarithm of the probability that this action had
+    action: Array  # (R,), or (R, A) real vectors
+    logp: Array  # (R,) natural logarithm of the probability, or density, that this action had
     note: dict[str, Array] = field(default_factory=dict)  # (R,) each: what a learner wants back
 
 
@@ -67,7 +67,7 @@ class Batch:
     seen: Array  # (D, K)
     legal: Array | None  # (D, A)
     infoset: Array | None  # (D,)
-    action: Array  # (D,)
+    action: Array  # (D,), or (D, A) real vectors
     logp: Array  # (D,)
     reward: Array  # (D,) points gained by this seat from this decision to its next one
     last: Array  # (D,) bool: this seat decides no more in this game
@@ -106,7 +106,7 @@ class Game(Protocol):
     seats: int  # S
     unit: str  # unit of one point of payoff
     actions: int | None  # A; None when actions are real vectors
-    action_names: tuple[str, ...]
+    action_names: tuple[str, ...]  # or of the numbers of a real vector
     facts: tuple[str, ...]  # names of the K columns of Turn.seen
     infosets: int | None  # N; None when too many to number
 

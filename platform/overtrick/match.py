@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,35 +36,46 @@ def match(
     of a model, or the only one that knows both strangers. video: a file for one more game, in
     which a has seat 0. Raises Refused.
     """
-    name = game or _game_of(a, b)
-    choice = GameChoice(name=name, options=games.for_match(name, options))
+    choice = _choice(a, b, game, options)
     made, _ = two_seats(choice)
+    games.check_zero_sum(made)
+    film = None if video is None else games.film_of(made, video)
     both = (_player(a, choice), _player(b, choice))
     play_rng, film_rng = generator(seed, Part.JUDGE).spawn(2)
-    if video is not None:
-        games.film(made, play(made, both, 1, film_rng).batch, video)
-    return Match(name, made.unit, meet_twice(made, *both, boards, play_rng))
+    if film is not None:
+        film(play(made, both, 1, film_rng).batch)
+    return Match(made.name, made.unit, meet_twice(made, *both, boards, play_rng))
 
 
 def _player(what: str, choice: GameChoice) -> Any:
     """The policy of a stranger, a run or a model. Raises Refused."""
     game, _ = two_seats(choice)
     found = located(what, game)
-    if "/" in found or found in names(game):
+    if found in names(game):
         return opponent_of(choice, found)
     return model.policy(run.model_of(what), game)
 
 
-def _game_of(a: str, b: str) -> str:
-    """The game that two players have in common. Raises Refused unless there is one."""
+def _choice(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
+    """The game with its options: those of a model, unless others are given. Raises Refused."""
     strangers = {name: names(games.make(name)) for name in games.names()}
     everyone = {each for known in strangers.values() for each in known}
     for what in (a, b):
         if what not in everyone:
-            return model.load(run.model_of(what)).game
-    (name, *others) = [g for g, known in strangers.items() if a in known and b in known] or [""]
-    if not name:
+            stored = model.load(run.model_of(what))
+            if game in (None, stored.game):
+                theirs = stored.job.get("game", {}).get("options", {})
+                trained = {n: v for n, v in theirs.items() if n != "reward"}
+                both = games.for_match(stored.game, trained | dict(options))
+                return GameChoice(name=stored.game, options=both)
+    name = game or _only(a, b, [g for g, known in strangers.items() if {a, b} <= set(known)])
+    return GameChoice(name=name, options=games.for_match(name, options))
+
+
+def _only(a: str, b: str, common: Sequence[str]) -> str:
+    """The only game that knows two strangers. Raises Refused."""
+    if not common:
         raise Refused(f"no game knows both {a} and {b}: name one with --game")
-    if others:
-        raise Refused(f"{a} and {b} know several games: name one with --game, such as {name}")
-    return name
+    if len(common) > 1:
+        raise Refused(f"{a} and {b} know several games: name one with --game, such as {common[0]}")
+    return common[0]

@@ -11,13 +11,14 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Choice, Deals, Game, Mixed, Player, Refused, Turn
+from overtrick.core import Array, Choice, Deals, Failed, Game, Mixed, Player, Refused, Turn
 
 Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front. One that
 moves by real vectors gives their mean, and has their log_std (A,) beside."""
 
 LOG_STD = "log_std"
+WILD = 20.0  # a log_std that nobody means
 
 
 class Memoryless(ABC):
@@ -55,8 +56,8 @@ def draw(probs: Array, rng: Generator) -> Choice:
 
 def draw_moves(mean: Array, log_std: Array, rng: Generator) -> Choice:
     """One move a row from independent normal distributions, (R, A) each."""
-    if not np.isfinite(mean).all():
-        raise ValueError("a mean is not a number: the policy has diverged")
+    if not (np.isfinite(mean).all() and (log_std < WILD).all()):
+        raise Failed("a policy has diverged: its moves are no numbers; try smaller gradient steps")
     noise = rng.standard_normal(mean.shape)
     density = -(np.square(noise) / 2 + log_std + np.log(2 * np.pi) / 2)
     return Choice(mean + np.exp(log_std) * noise, density.sum(axis=1))

@@ -7,15 +7,24 @@ import numpy as np
 from tests.bench.measure import Result, in_turns
 
 import overtrick
+from overtrick.core import take
 from overtrick.games.sumo import scene
+from overtrick.games.sumo.game import State, Sumo
 from overtrick.games.sumo.physics import SUBSTEPS
 
 MATCHES, STEPS, ROUNDS = 64, 20, 7
 
 
 def run() -> Result:
-    """The same matches under the same torques, in plain MuJoCo without a look at anything."""
-    ours, peer = in_turns(lambda: play(1), bare, ROUNDS)
+    """The same matches under the same torques, in plain MuJoCo without a look at anything.
+
+    What is made once, models and memory, is made before.
+    """
+    game = overtrick.make("sumo")
+    begin = game.start(game.deal(MATCHES, np.random.default_rng(0)))
+    model = scene.build()
+    data = [mujoco.MjData(model) for _ in range(MATCHES)]
+    ours, peer = in_turns(lambda: play(game, begin), lambda: bare(model, data, begin), ROUNDS)
     return Result(
         name="sumo_steps",
         work=f"{MATCHES} matches of {STEPS} steps of 0.05 s under random torques, one thread; "
@@ -29,28 +38,23 @@ def run() -> Result:
     )
 
 
-def play(threads: int) -> None:
+def play(game: Sumo, begin: State) -> None:
     """All steps of all matches; none ends so early."""
-    game = overtrick.make("sumo", threads=threads)
-    state = game.start(deals())
+    state = take(begin, np.arange(MATCHES))
     for control in torques():
         game.step(state, game.turn(state), control.reshape(-1, 8))
     assert not state.over.any()
 
 
-def bare() -> None:
-    model, state = scene.build(), overtrick.make("sumo").start(deals())
-    data = [mujoco.MjData(model) for _ in range(MATCHES)]
-    for one, position, velocity in zip(data, state.position, state.velocity, strict=True):
+def bare(model: mujoco.MjModel, data: list[mujoco.MjData], begin: State) -> None:
+    """The same in plain MuJoCo."""
+    for one, position, velocity in zip(data, begin.position, begin.velocity, strict=True):
+        mujoco.mj_resetData(model, one)
         one.qpos[:], one.qvel[:] = position, velocity
     for control in torques():
         for one, torque in zip(data, control, strict=True):
             one.ctrl[:] = torque
             mujoco.mj_step(model, one, SUBSTEPS)
-
-
-def deals() -> np.ndarray:
-    return overtrick.make("sumo").deal(MATCHES, np.random.default_rng(0))
 
 
 def torques() -> np.ndarray:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tests.bench.measure import Result, in_turns
 from tests.bench.sumo_steps import MATCHES, ROUNDS, STEPS, play
+
+import overtrick
 
 
 def run() -> Result:
     """The same matches, which end the same to the last bit."""
-    ours, peer = in_turns(lambda: play(2), lambda: play(1), ROUNDS)
+    two, one = (overtrick.make("sumo", threads=n) for n in (2, 1))
+    begin = one.start(one.deal(MATCHES, np.random.default_rng(0)))
+    ours, peer = in_turns(lambda: play(two, begin), lambda: play(one, begin), ROUNDS)
     return Result(
         name="sumo_threads",
         work=f"{MATCHES} matches of {STEPS} steps as in sumo_steps, two threads; peer one thread",

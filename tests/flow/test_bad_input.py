@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from overtrick import cli, model
 
@@ -247,6 +248,27 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
 def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
     job = job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
     assert said in refused("train", *job, override)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("meta.test_credit=model", "meta.test_credit: model counts single actions, and sumo has"),
+        ("meta.credit=hindsight", "meta.credit: sumo tells nothing in hindsight: set critic"),
+        (
+            "evaluate.strangers=[zoo:mlp1]",
+            "zoo:mlp1 needs AgentZoo's parameter files: set game.zoo",
+        ),
+        ("trainer=nfsp", "sumo moves by real vectors: this trainer needs single actions"),
+    ],
+)
+def test_what_needs_single_actions_is_refused_in_sumo(
+    refused, tmp_path, override, said, monkeypatch
+):
+    monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
+    job = {"trainer": "meta", "game": "sumo", "evaluate": {"strangers": ["random"]}}
+    (tmp_path / "sumo.yaml").write_text(yaml.safe_dump(job))
+    assert said in refused("train", str(tmp_path / "sumo.yaml"), override)
 
 
 @pytest.mark.parametrize(

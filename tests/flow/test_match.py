@@ -94,8 +94,11 @@ def test_rounds_add_up_and_go_on_from_a_state():
 def test_a_tournament_that_would_count_shaping_is_refused():
     plan = Tournament(players=("random", "motionless"))
     job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
-    with pytest.raises(Refused, match=r"results alone: set game\.reward to result"):
+    with pytest.raises(Refused, match="only results cancel: set its reward to result"):
         check(job)
+    for reward in ("shaped", "wins"):
+        with pytest.raises(Refused, match="only results cancel"):
+            match("random", "motionless", "sumo", {"reward": reward}, 2, 0)
     with pytest.raises(ValueError, match="two or more players with different names"):
         Tournament(players=("random", "random"))
 
@@ -146,9 +149,10 @@ def fight():
 def test_a_film_has_a_frame_a_step(fight, tmp_path):
     path = tmp_path / "match.mp4"
     try:
-        film.film(fight, path)
+        film.renderer()
     except Failed as error:
         pytest.skip(str(error))
+    film.film(fight, path)
     steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert frames == steps

@@ -63,6 +63,7 @@ def test_wins_and_losses_of_a_match_cancel():
     game = overtrick.make("sumo", reward="result")
     payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
     assert (payoff.sum(axis=1) == 0).all()
+    assert payoff.any()
     assert set(payoff.ravel()) <= {-1, 0, 1}
     game = overtrick.make("sumo", reward="wins")
     wins = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
@@ -129,7 +130,11 @@ def test_a_row_has_words(game, played):
         ({"reward": {"wins": 1}}, "unknown reward term 'wins': did you mean 'win'?"),
         ({"integrator": "euler2"}, "integrator must be rk4 or euler, not 'euler2'"),
         ({"forces": "middle"}, "forces must be last or first, not 'middle'"),
-        ({"threads": 0}, "threads must be at least 1, not 0"),
+        ({"threads": 0}, "threads must be a whole number from 1, not 0"),
+        ({"threads": 1.5}, "threads must be a whole number from 1, not 1.5"),
+        ({"reward": {"win": "much"}}, "reward.win must be a number, not 'much'"),
+        ({"reward": 3}, "reward must be a name or a mapping of terms, not 3"),
+        ({"zoo": 5}, "zoo must be a folder, not 5"),
         ({"thread": 2}, "game 'sumo' does not take these options"),
     ],
 )

@@ -32,9 +32,9 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     start = adaptation.Start(theta, critic, False, 1.0, "model")
     before, after = adaptation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
-    pair = repeat(theta, 1)
-    right = strategies(game, tree, adapt(pair, exact_sample(game, tree, pair, theirs[None]), 1.0))
-    was = strategies(game, tree, pair)[0]
+    alone = repeat(theta, 1)
+    right = strategies(game, tree, adapt(alone, exact_sample(game, tree, alone, theirs[None]), 1.0))
+    was = strategies(game, tree, alone)[0]
     gained = exact_payoff(tree, right[0], theirs) - exact_payoff(tree, was, theirs)
     assert gained > 0.05
     for first, policy in zip(before, after, strict=True):

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.distributions import Independent, Normal, kl_divergence
 
-from overtrick.core import Turn
+from overtrick.core import Failed, Turn
 from overtrick.learners import maml
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.networks import Critic, fresh, repeat
 from overtrick.learners.samples import evidence, join, sampled
 from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
 from overtrick.play import play
-from overtrick.policies import LOG_STD, Crowd, of_network, tensors
+from overtrick.policies import LOG_STD, Crowd, draw_moves, of_network, tensors
 from overtrick.trainers.meeting import adapt, meet, networks
 
 ALONE = [0.7, -0.3]
@@ -151,13 +151,17 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
     met = meet(game, weights, critic, Crowd(game.features, weights), 4_000, 1.0, 1.0, rng)
     after = adapt(weights, met.sample, 0.2)
-    turn = game.turn(game.start(game.deal(1, rng)))
     for policy in networks(game, after):
         throws = policy.sit(1, rng).act(
             Turn(np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None)
         )
         assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # from 0.76
-    assert len(turn) == 2
+
+
+def test_moves_that_are_no_numbers_are_one_line(rng):
+    for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0)):
+        with pytest.raises(Failed, match="a policy has diverged"):
+            draw_moves(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
 
 
 def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):

@@ -117,6 +117,23 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
     assert abs(won() - best) < 0.03 * best
 
 
+def test_a_game_is_only_asked_about_situations_that_came(rng):
+    """Also while most of the memory is still empty, and behind the last decision of a game."""
+    game, _ = two_seats(config.GameChoice(name="kuhn"))
+    plan = replace(PLAN, room=1_000)
+    uniform = opponent_of(config.GameChoice(name="kuhn"), "random")
+    batch = play(game, [uniform, uniform], 30, rng).batch
+    came = {tuple(row) for row in batch.seen.tolist()}
+
+    def features(turn):
+        assert {tuple(row) for row in turn.seen.tolist()} <= came
+        return game.features(turn)
+
+    learner = Dqn(features, initial((inputs(game), 8, game.actions), rng, 0.1), plan)
+    assert learner.learn(batch, rng)["value_loss"] > 0
+    assert (0,) * len(game.facts) not in came
+
+
 def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose it."""
     game, tree = two_seats(config.GameChoice(name="kuhn"))

@@ -172,3 +172,8 @@ def test_what_is_remembered_of_rivers_is_what_was_worked_out(rng):
     for order in (np.arange(300), rng.permutation(300), rng.integers(300, size=900)):
         for memory in (crowded, roomy):
             assert np.array_equal(memory.percentiles(hole[order], board[order]), first[order])
+
+
+def test_a_board_on_which_a_card_lies_twice_is_an_error():
+    with pytest.raises(ValueError, match="a board needs five different cards"):
+        percentiles(np.array([[20, 30]]), np.array([[0, 0, 0, 0, 0]]))

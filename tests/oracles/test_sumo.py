@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from mujoco.batch import Batch, SimulationError
 
 import overtrick
 from overtrick.core import Refused, Turn
@@ -180,15 +181,34 @@ def test_who_leaves_the_ring_or_falls_has_lost(ants, main):
 
 
 def test_time_is_up_after_501_steps():
-    game, state = at_rest()
+    game, (_, state) = overtrick.make("sumo", reward="main"), at_rest()
     state.steps[:] = LIMIT - 1
-    assert overtrick.make("sumo", reward="main").reward.draw == -1000
     still = np.zeros((2, 8))
-    game.step(state, game.turn(state), still)
+    assert game.step(state, game.turn(state), still).tolist() == [[0, 0]]
     assert not state.over[0]
-    points = game.step(state, game.turn(state), still)
+    assert game.step(state, game.turn(state), still).tolist() == [[-1000, -1000]]
     assert state.over[0]
-    assert (points < -1000).all()
+
+
+def test_a_match_that_mujoco_refuses_to_step_is_a_draw_too(rng, monkeypatch):
+    """As when ants are flung into each other with more contacts than its memory holds."""
+    game = overtrick.make("sumo", reward="main")
+    state, twin = (game.start(game.deal(3, np.random.default_rng(8))) for _ in range(2))
+    right = Batch.step
+
+    def stepped(batch, ids, nstep):
+        right(batch, ids, nstep)
+        raise SimulationError(np.array([1]), "out of memory", len(ids))
+
+    still = np.zeros((6, 8))
+    monkeypatch.setattr(Batch, "step", stepped)
+    assert game.step(state, game.turn(state), still).tolist() == [[0, 0], [-1000, -1000], [0, 0]]
+    monkeypatch.undo()
+    game.step(twin, game.turn(twin), still)
+    assert np.array_equal(state.position[[0, 2]], twin.position[[0, 2]])
+    game.step(state, game.turn(state), still[:4])
+    game.step(twin, game.turn(twin), still)
+    assert np.array_equal(state.position[[0, 2]], twin.position[[0, 2]])
 
 
 def test_a_match_that_becomes_nan_is_a_draw_and_the_others_go_on(rng, caplog):
@@ -287,5 +307,7 @@ def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_pat
     assert "is no file of numbers" in refused(str(tmp_path))
     np.save(file, np.zeros(24_644, np.float32))
     assert "24644 numbers, but an mlp policy of AgentZoo has 24645" in refused(str(tmp_path))
+    np.save(file, np.array(["text"]))
+    assert "is no file of numbers: fetch it again" in refused(str(tmp_path))
     np.save(file, np.full(24_645, np.nan, np.float32))
     assert "some of its numbers are NaN" in refused(str(tmp_path))

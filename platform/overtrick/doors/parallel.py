@@ -24,7 +24,7 @@ class Parallel(ParallelEnv):
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises Refused for a game in which seats take turns, or choose single actions."""
+        """Raises Refused for a game of single actions."""
         if game.actions is not None:
             raise Refused(f"{game.name} has single actions: the parallel door is for real moves")
         self.game = game

@@ -69,7 +69,7 @@ def make(name: str, /, **options: Any) -> Any:
 def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make the same game from any folder and later on. Raises Refused."""
     game = make(name, **options)
-    return game.settled() if isinstance(game, AbstractHoldem) else dict(options)
+    return game.settled() if hasattr(game, "settled") else dict(options)
 
 
 def scripted_players(game: Any) -> dict[str, Callable[[Any], Any]]:
@@ -94,13 +94,21 @@ def for_match(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return ({"reward": "result"} if name == "sumo" else {}) | dict(options)
 
 
-def film(game: Any, batch: Batch, path: Path) -> None:
-    """Write the first game of a batch as a film. Raises Refused for a game that cannot be seen."""
+def check_zero_sum(game: Any) -> None:
+    """Raise Refused unless what one seat wins always comes from the others."""
+    if not getattr(game, "zero_sum", True):
+        raise Refused(f"in {game.name} only results cancel: set its reward to result")
+
+
+def film_of(game: Any, path: Path) -> Callable[[Batch], None]:
+    """What writes the first game of a batch as a film. Raises Refused for a game that cannot be
+    seen, or a file that cannot be written."""
     if game.name != "sumo":
         raise Refused(f"{game.name} cannot be filmed: only sumo can")
-    from overtrick.games.sumo.film import film as draw
+    from overtrick.games.sumo import film
 
-    draw(batch, path)
+    film.check(path)
+    return partial(film.film, path=path)
 
 
 def simplest_players(game: Any) -> list[Mixed]:

@@ -88,8 +88,10 @@ class Dqn:
             return {}
         places = self.memory.draw(plan.steps * plan.rows, rng)
         now = self._inputs(self.memory.at(places))
-        # games are whole, so what follows a decision that is not the last lies right behind it
-        ahead = self._inputs(self.memory.at((places + 1) % plan.room))
+        # games are whole, so what follows a decision that is not the last lies right behind it;
+        # behind the last one may lie nothing yet, and no game knows what to make of that
+        behind = np.where(now["last"].numpy(), places, (places + 1) % plan.room)
+        ahead = self._inputs(self.memory.at(behind))
         for k in range(0, len(places), plan.rows):
             if self.learnt % plan.refresh == 0:
                 self.target = {n: v.detach().clone() for n, v in self.adam.params.items()}

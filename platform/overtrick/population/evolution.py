@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.policies import Weights
+from overtrick.policies import LOG_STD, Weights
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Evolution:
 
     elite_share: float  # share of the population that is kept unchanged, 0 to 1
     mutation_rate: float  # probability that a member outside the elite mutates
-    mutation_strength: float  # noise as a multiple of the root mean square of a layer's weights
+    mutation_strength: float  # noise as a multiple of the root mean square of a layer's weights; of
+    # standard deviations, on their logarithm
 
 
 def select(fitness: Array, keep: int) -> Array:
@@ -51,7 +52,8 @@ def evolve(weights: Weights, fitness: Array, plan: Evolution, rng: Generator) ->
         child = np.where(crossed & rest.reshape(per_gene), genes[mates], genes)
         # a layer's biases start at 0, so they go by the scale of its weights
         layer = weights[name.replace("b", "w", 1)][order]
-        scale = np.sqrt((layer.reshape(members, -1) ** 2).mean(axis=1)).reshape(per_gene)
+        square = (layer.reshape(members, -1) ** 2).mean(axis=1)
+        scale = 1.0 if name == LOG_STD else np.sqrt(square).reshape(per_gene)
         noise = rng.normal(size=genes.shape) * plan.mutation_strength * scale
         child = child + noise * (mutates & rest).reshape(per_gene)
         following[name] = child.astype(value.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.config import GameChoice
-from overtrick.core import Batch, Game, Mixed, Refused, join
+from overtrick.core import Batch, Game, Mixed, Refused
 from overtrick.learners.networks import initial, repeat
 from overtrick.policies import Crowd, Tabular, Weights
 from overtrick.solvers import value
@@ -26,6 +27,7 @@ from overtrick.trainers.meeting import (
     meet_on_tree,
     networks,
     prior_of,
+    thought,
 )
 from overtrick.trainers.modelling import Modelling, imitations, watched
 
@@ -46,7 +48,12 @@ class Start:
 
 
 def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
-    """Raise Refused for a credit that needs a tree where there is none; key is the job's."""
+    """Raise Refused for a credit that a game cannot give, or that needs a tree where there is none;
+    key is the job's."""
+    if credit == "hindsight" and not hasattr(game, "hindsight"):
+        raise Refused(f"{key}: {game.name} tells nothing in hindsight: set critic")
+    if game.actions is None and credit == "model":
+        raise Refused(f"{key}: model counts single actions, and {game.name} has none: set critic")
     if tree is None and credit == "aivat":
         raise Refused(
             f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
@@ -89,9 +96,8 @@ def adapted(
             assert tree is not None
             assert seen is not None
             assert how.safe is not None
-            counts = seen + PRIOR_GAMES["model"] * equilibrium_of(choice)
-            thought = counts / counts.sum(axis=-1, keepdims=True)
-            policies.append([Tabular(safest_response(tree, t, how.safe)) for t in thought])
+            likely = thought(seen + PRIOR_GAMES["model"] * equilibrium_of(choice))
+            policies.append([Tabular(safest_response(tree, each, how.safe)) for each in likely])
         else:
             policies.append(networks(game, params))
     return policies
@@ -109,14 +115,12 @@ def _imagining(
     layers = len(start.theta) // 2
     sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
     prior = initial(sizes, prior_rng, head=0.1)
-    seen: list[list[Batch]] = [[] for _ in range(how.draws)]
+    seen: Sequence[Batch | None] = [None] * how.draws
     policies = [networks(game, params)]
     for step_rng in step_rngs:
         play_rng, fit_rng, imagine_rng = step_rng.spawn(3)
-        shown = watched(game, policies[-1], opponent, how.games, play_rng)
-        for past, batch in zip(seen, shown, strict=True):
-            past.append(batch)
-        models = imitations(game, [join(past) for past in seen], prior, Modelling(), fit_rng)
+        seen = watched(game, policies[-1], opponent, how.games, play_rng, seen)
+        models = imitations(game, seen, prior, Modelling(), fit_rng)
         met = meet(
             game, params, start.critic, Crowd(game.features, models), IMAGINED, start.discount,
             1.0, imagine_rng, merge=True, hindsight=start.hindsight,

@@ -105,14 +105,14 @@ def meet_on_tree(
     """
     sigma = strategies(game, tree, params)
     seen = np.zeros(sigma.shape) if seen is None else seen
-    thought = _thought(seen + prior)
+    guesses = thought(seen + prior)
     weight, share = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     returns, payoff, seen = np.zeros(weight.shape), np.zeros(len(sigma)), seen.copy()
     for m, luck in enumerate(rng.spawn(len(sigma))):
         first = luck.binomial(games, 0.5)  # games in seat 0
         for seat, count in enumerate((first, games - first)):
             own = (tree.turn.seat == seat)[:, None]
-            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, thought))
+            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, guesses))
             met = aivat.rollouts(tree, real, guess, seat, count, luck)
             weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
             share[m] += met.credit / games
@@ -122,7 +122,7 @@ def meet_on_tree(
     member, row = np.nonzero(weight)
     features, come = game.features(tree.turn)[row], weight[member, row]
     if credit == "model":
-        sample = exact_sample(game, tree, params, _thought(seen + prior))
+        sample = exact_sample(game, tree, params, thought(seen + prior))
     else:
         sample = padded(
             features, tree.legal[row], _logp(tree, sigma)[member, row], share[member, row], come,
@@ -145,7 +145,7 @@ def prior_of(choice: GameChoice, credit: Credit) -> Array:
     return PRIOR_GAMES[credit] * guess
 
 
-def _thought(counts: Array) -> Array:
+def thought(counts: Array) -> Array:
     """(M, N, A) how opponents are thought to play, by how often they took each action."""
     return counts / counts.sum(axis=-1, keepdims=True)
 

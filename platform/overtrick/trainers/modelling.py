@@ -70,15 +70,12 @@ def modelled(
     game, tree = two_seats(choice)
     policies: list[Mixed] = [Network(game.features, knows.first)] * how.draws
     weights = [knows.first] * how.draws  # of PPO's replies
-    seen: list[list[Batch]] = [[] for _ in policies]
+    seen: Sequence[Batch | None] = [None] * how.draws
     out = [policies]
     for step_rng in rng.spawn(how.steps):
         play_rng, fit_rng, reply_rng = step_rng.spawn(3)
-        shown = watched(game, policies, opponent, how.games, play_rng)
-        for past, batch in zip(seen, shown, strict=True):
-            past.append(batch)
-        batches = [join(mine) for mine in seen]
-        models = fit(game, tree, batches, knows, fit_rng)
+        seen = watched(game, policies, opponent, how.games, play_rng, seen)
+        models = fit(game, tree, seen, knows, fit_rng)
         if knows.plan.reply == "exact":
             assert tree is not None
             policies = [Tabular(best_reply(tree, value.sigma_of(tree, [m] * 2))) for m in models]
@@ -95,19 +92,22 @@ def modelled(
 
 
 def watched(
-    game: Game, policies: Sequence[Policy], opponent: Policy, games: int, rng: Generator
-) -> list[Batch]:
-    """What an opponent decided in so many games against each of some policies, in random seats."""
+    game: Game, policies: Sequence[Policy], opponent: Policy, games: int, rng: Generator,
+    seen: Sequence[Batch | None],
+) -> list[Batch]:  # fmt: skip
+    """What an opponent decided in so many games against each of some policies, in random seats, and
+    what each of them had seen of it before."""
     shown = []
-    for policy, luck in zip(policies, rng.spawn(len(policies)), strict=True):
+    for past, policy, luck in zip(seen, policies, rng.spawn(len(policies)), strict=True):
         seat_rng, games_rng = luck.spawn(2)
         seating = random_seating(games, seat_rng)
-        shown.append(play(game, (policy, opponent), games, games_rng, seating, watch=[1]).batch)
+        new = play(game, (policy, opponent), games, games_rng, seating, watch=[1]).batch
+        shown.append(new if past is None else join([past, new]))
     return shown
 
 
 def fit(
-    game: Game, tree: Tree | None, batches: list[Batch], knows: Knows, rng: Generator
+    game: Game, tree: Tree | None, batches: Sequence[Batch], knows: Knows, rng: Generator
 ) -> list[Mixed]:
     """A model for each of some opponents, from their decisions."""
     plan = knows.plan

@@ -46,7 +46,9 @@ class Opponents(Section):
     fitness_games: Count = Field(default=50, description="games that score a member")
     style: Positive = Field(default=1.0, description="largest scale of a new member's last layer")
     lean: float = Field(
-        default=0.0, ge=0, description="largest spread of a new member's action preferences, logits"
+        default=0.0,
+        ge=0,
+        description="largest spread of a new member's action preferences, logits, or mean moves",
     )
     immigrants: int = Field(
         default=0, ge=0, description="tasks of each iteration that are met by new random members"

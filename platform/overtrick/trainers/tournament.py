@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from overtrick import games
 from overtrick.config import Count, Job, Opponent, Section
-from overtrick.core import Array, Game, Policy, Refused
+from overtrick.core import Array, Game, Policy
 from overtrick.figures import label
 from overtrick.play import duplicate
 from overtrick.trainers import strangers
@@ -120,8 +120,7 @@ def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) ->
 def check(job: TournamentJob) -> None:
     """Raise Refused for a game that counts more than results, or a player that does not exist."""
     game, tree = two_seats(job.game)
-    if games.scored(game).unit != game.unit:
-        raise Refused("a tournament counts results alone: set game.reward to result")
+    games.check_zero_sum(game)
     for name in job.tournament.players:
         strangers.check(name, game, tree)
 

@@ -55,7 +55,8 @@ def folder() -> Path:
 def percentiles(hole: Array, board: Array) -> Array:
     """(R,) float64 from 0 to 1: hole (R, 2) on board (R, 5), whose cards not yet up are -1.
 
-    Cards are numbers as in ranking.py. The first call of a process may take a moment.
+    Cards are numbers as in ranking.py. The first call of a process may take a moment. Raises
+    ValueError if a card of a board lies there twice.
     """
     hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
@@ -80,6 +81,8 @@ class _Rivers:
 
     def percentiles(self, hole: Array, board: Array) -> Array:
         cards = np.stack([np.bitwise_or.reduce(1 << c, axis=1) for c in (board, hole)], axis=1)
+        if not (np.bitwise_count(cards[:, 0]) == board.shape[1]).all():
+            raise ValueError("a board needs five different cards")  # kernels check no bounds
         mixed = (cards.view(np.uint64) * MIX).sum(axis=1)
         slot = mixed >> np.uint64(64 - self.bits)
         found = self.value[slot]

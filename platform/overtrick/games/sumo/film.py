@@ -15,39 +15,61 @@ from overtrick.games.sumo import scene
 from overtrick.games.sumo.physics import SECONDS
 
 RENDERERS = ("egl", "osmesa")
+PROBE = """
+import mujoco
+mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
+"""
 WIDTH, HEIGHT = 960, 720  # pixels
 FRAMES = round(1 / SECONDS)  # a second
+
+
+def check(path: Path) -> None:
+    """Raise Refused unless a film can be written there."""
+    if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
+        raise Refused(f"no film can be written to {path}: name a .mp4 file in a folder that exists")
 
 
 def film(batch: Batch, path: Path) -> None:
     """Write the first match of a batch, in which both seats were watched, as MP4.
 
-    Drawn in a process of its own, for which of the two renderers is there can only be tried once.
-    Raises Refused for a file of another kind or in no folder, Failed if neither renderer works.
+    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises Refused
+    as check, Failed if no renderer works or the drawing itself goes wrong.
     """
-    if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
-        raise Refused(f"no film can be written to {path}: name a .mp4 file in a folder that exists")
-    said = ""
+    check(path)
+    found = renderer()
     with tempfile.TemporaryDirectory() as folder:
         moments, drawn = Path(folder) / "positions.npy", Path(folder) / "film.mp4"
         np.save(moments, positions(batch))
-        for renderer in RENDERERS:
-            environment = {**os.environ, "MUJOCO_GL": renderer}
-            environment.pop("PYOPENGL_PLATFORM", None)
-            command = [sys.executable, "-m", __name__, str(moments), str(drawn)]
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=False
-            )
-            if done.returncode == 0:
-                beside = path.with_name(f".{path.name}.new")
-                beside.write_bytes(drawn.read_bytes())
-                beside.replace(path)
-                return
-            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        wrong = _child(found, "-m", __name__, str(moments), str(drawn))
+        if wrong is not None:
+            raise Failed(f"no film: {wrong}")
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_bytes(drawn.read_bytes())
+        beside.replace(path)
+
+
+def renderer() -> str:
+    """The first of RENDERERS that works on this machine. Raises Failed if none does."""
+    wrong: str | None = ""
+    for name in RENDERERS:
+        wrong = _child(name, "-c", PROBE)
+        if wrong is None:
+            return name
     raise Failed(
-        f"no film: MuJoCo can draw neither by EGL nor by OSMesa here ({said}): install libegl1 or "
+        f"no film: MuJoCo can draw neither by EGL nor by OSMesa here ({wrong}): install libegl1 or "
         "libosmesa6"
     )
+
+
+def _child(renderer: str, *arguments: str) -> str | None:
+    """Run Python with a renderer: the last line of what went wrong, or None."""
+    environment = {**os.environ, "MUJOCO_GL": renderer}
+    environment.pop("PYOPENGL_PLATFORM", None)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
 
 
 def positions(batch: Batch) -> Array:

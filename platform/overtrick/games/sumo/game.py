@@ -10,6 +10,8 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -86,11 +88,23 @@ class Sumo:
         forces: str = "last",
         threads: int = 1,
     ) -> None:
-        self.zoo = zoo or os.environ.get("OVERTRICK_ZOO") or None
+        self.zoo = _folder(zoo or os.environ.get("OVERTRICK_ZOO"))
         self.reward = _reward(reward)
         self.unit = "win" if reward in ("result", "wins") else "point"
         self.physics = _physics(integrator, forces, threads)
         self.facts = FACTS
+
+    @property
+    def zero_sum(self) -> bool:
+        """Does what one ant wins always come from the other?"""
+        reward = self.reward
+        rest = (reward.draw, reward.move, reward.push, reward.control)
+        return reward.win == -reward.lose and not any(rest)
+
+    def settled(self) -> dict[str, Any]:
+        """The options that make the same game from any folder, and on any worker."""
+        reward = next((n for n, r in REWARDS.items() if r == self.reward), asdict(self.reward))
+        return {"reward": reward, "zoo": self.zoo, **asdict(self.physics)}
 
     def scored(self) -> Sumo:
         """The same match, in which only a win counts; unless it counts results already."""
@@ -211,8 +225,17 @@ def _instead(rows: Array, old: Array, new: Array) -> Array:
     return np.where(rows.reshape(-1, *(1,) * (new.ndim - 1)), old, new)
 
 
+def _folder(given: Any) -> str | None:
+    """A folder as it is found from anywhere. Raises Refused."""
+    if given and not isinstance(given, str):
+        raise Refused(f"zoo must be a folder, not {given!r}")
+    return str(Path(given).absolute()) if given else None
+
+
 def _reward(given: str | Mapping[str, float]) -> Reward:
     """Raises Refused."""
+    if not isinstance(given, (str, Mapping)):
+        raise Refused(f"reward must be a name or a mapping of terms, not {given!r}")
     if isinstance(given, str):
         if given not in REWARDS:
             near = nearest(given, REWARDS)
@@ -222,6 +245,8 @@ def _reward(given: str | Mapping[str, float]) -> Reward:
     for term in given:
         if term not in terms:
             raise Refused(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
+        if not isinstance(given[term], (int, float)) or not np.isfinite(given[term]):
+            raise Refused(f"reward.{term} must be a number, not {given[term]!r}")
     return replace(Reward(), **given)
 
 
@@ -233,8 +258,8 @@ def _physics(integrator: str, forces: str, threads: int) -> Physics:
     ):
         if value not in known:
             raise Refused(f"{name} must be {' or '.join(known)}, not '{value}'")
-    if threads < 1:
-        raise Refused(f"threads must be at least 1, not {threads}")
+    if not isinstance(threads, int) or threads < 1:
+        raise Refused(f"threads must be a whole number from 1, not {threads!r}")
     return Physics(integrator, forces, threads)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Many fights side by side in MuJoCo, each known by its positions and velocities alone."""
+"""Many fights side by side in MuJoCo, which remembers nothing of them from step to step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 
 from overtrick.core import Array
-from overtrick.games.sumo.scene import ANTS, BODIES, build
+from overtrick.games.sumo.scene import ANTS, BODIES, TIMESTEP, build
 
 log = logging.getLogger(__name__)
 
-SUBSTEPS = 5  # of 0.01 s, for which the motors hold
-SECONDS = 0.05  # of a step
+SUBSTEPS = 5  # of MuJoCo, for which the motors hold
+SECONDS = SUBSTEPS * TIMESTEP  # of a step
 SIDE_BY_SIDE = 64  # fights that MuJoCo holds at once
 
 
 class Bodies(NamedTuple):
-    """Where n fights are, which is all that their next moment depends on."""
+    """Where n fights are: the first three are all that their next moment depends on."""
 
     position: Array  # (n, 30) both ants: x, y, z in m, quaternion w x y z, eight hinges in rad
     velocity: Array  # (n, 28) both ants: m/s in the world, rad/s of the body, rad/s of the hinges
@@ -75,7 +75,7 @@ class _Simulator:
         self.data = mujoco.MjData(self.model)
         names = ("qpos", "qvel", "qacc_warmstart", "ctrl")
         self.position, self.velocity, self.warm, self.control = map(self.batch.bind, names)
-        self.force = self.batch.bind("cfrc_ext")
+        self.force = self.batch.bind("cfrc_ext") if self.first else None
 
     def run(self, bodies: Bodies, control: Array | None) -> Bodies:
         n = len(bodies.position)
@@ -91,7 +91,7 @@ class _Simulator:
                 self.batch.step(rows, nstep=SUBSTEPS)
             except SimulationError as error:  # too many contacts: ants that were flung into the mat
                 self.position[error.ids] = np.nan
-        force = self.force[:n, 1:].copy() if self.first else self._last_forces(n)
+        force = self._last_forces(n) if self.force is None else self.force[:n, 1:].copy()
         state = (self.position[:n].copy(), self.velocity[:n].copy(), self.warm[:n].copy())
         return Bodies(*state, force.reshape(n, ANTS, BODIES, 6))
 

@@ -16,8 +16,9 @@ import numpy as np
 from overtrick.core import Array
 
 ANTS = 2
-TOUCHING = 0.25  # m, radius of the torso
-RADIUS = 0.08  # m, of every part of a leg
+TIMESTEP = 0.01  # s
+TORSO = 0.25  # m, its radius
+LIMB = 0.08  # m, radius of every part of a leg
 DENSITY = 13.0  # kg / m^3
 PLATFORM = 0.5  # m, height of the mat's top
 MAT = 2.0  # m, half side of the square that is marked by the borders
@@ -60,7 +61,7 @@ def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
     """
     spec = mujoco.MjSpec()
     spec.modelname = "sumo"
-    spec.option.timestep = 0.01
+    spec.option.timestep = TIMESTEP
     integrators = {"rk4": mujoco.mjtIntegrator.mjINT_RK4, "euler": mujoco.mjtIntegrator.mjINT_EULER}
     spec.option.integrator = integrators[integrator]
     # a fight that becomes NaN stays so, where MuJoCo would quietly begin another one
@@ -116,7 +117,7 @@ def _ant(spec: mujoco.MjSpec, ant: int) -> None:
     )
     torso.add_site(name=f"ant{ant}_centre")
     torso.add_joint(name=f"ant{ant}_free", type=mujoco.mjtJoint.mjJNT_FREE)
-    sphere = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [TOUCHING, 0, 0]}
+    sphere = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [TORSO, 0, 0]}
     torso.add_geom(**sphere, **_skin(look))
     for leg in LEGS:
         name, body = f"ant{ant}_{leg.name}", torso
@@ -126,7 +127,7 @@ def _ant(spec: mujoco.MjSpec, ant: int) -> None:
             body = body.add_body(name=f"{name}_{part}", pos=start)
             end = way * span
             body.add_geom(
-                type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[RADIUS, 0, 0],
+                type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[LIMB, 0, 0],
                 fromto=[0, 0, 0, *end], **_skin(look),
             )  # fmt: skip
             _inertia(body, end)
@@ -153,13 +154,13 @@ def _skin(look: list[float]) -> dict[str, object]:
 def _inertia(body: mujoco.MjsBody, end: Array) -> None:
     """A capsule's mass and inertia as MuJoCo before 2.1.1 had them: those of a cylinder that is
     longer by half a radius at each end."""
-    high = float(np.linalg.norm(end)) + RADIUS
-    mass = DENSITY * np.pi * RADIUS**2 * high
-    across = mass * (3 * RADIUS**2 + high**2) / 12
+    high = float(np.linalg.norm(end)) + LIMB
+    mass = DENSITY * np.pi * LIMB**2 * high
+    across = mass * (3 * LIMB**2 + high**2) / 12
     body.explicitinertial = True
     body.mass = mass
     body.ipos = end / 2
-    body.inertia = [across, across, mass * RADIUS**2 / 2]
+    body.inertia = [across, across, mass * LIMB**2 / 2]
     turn = np.zeros(4)
     mujoco.mju_quatZ2Vec(turn, end / np.linalg.norm(end))
     body.iquat = turn

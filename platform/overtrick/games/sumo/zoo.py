@@ -136,6 +136,8 @@ def load(name: str, folder: str | None) -> Zoo:
         flat = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise Refused(f"{path} is no file of numbers ({error}): fetch it again") from None
+    if not isinstance(flat, np.ndarray) or not np.issubdtype(flat.dtype, np.number):
+        raise Refused(f"{path} is no file of numbers: fetch it again")
     return Zoo(kind, decode(kind, flat, str(path)))
 
 
