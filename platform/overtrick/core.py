@@ -8,7 +8,6 @@ actions of all information sets in a row; in a network H units of a layer; in Ch
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +86,7 @@ class Played:
 
     batch: Batch
     payoff: Array  # (G, S) points won by each seat, also by one that never had to act
+    astray: int = 0  # games that ended because a simulator could not follow them
 
 
 class State(Protocol):
@@ -285,8 +285,8 @@ StateT = TypeVar("StateT")
 
 def take(state: StateT, rows: Array) -> StateT:
     """Some of the games of a state, in the given order and as often as given; a copy."""
-    fields = dataclasses.fields(state)  # type: ignore[arg-type]
-    return type(state)(**{f.name: getattr(state, f.name)[rows] for f in fields})
+    names = state.__dataclass_fields__  # type: ignore[attr-defined]
+    return type(state)(**{name: getattr(state, name)[rows] for name in names})
 
 
 def take_turn(turn: Turn, rows: Array) -> Turn:

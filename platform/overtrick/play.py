@@ -64,7 +64,7 @@ def play(
     if hindsight:
         told = game.hindsight(batch.turn(), deals[batch.game])  # type: ignore[attr-defined]
         batch = replace(batch, note={**batch.note, HINDSIGHT: told})
-    return Played(batch, payoff)
+    return Played(batch, payoff, int(np.sum(getattr(state, "astray", 0))))
 
 
 def duplicate(

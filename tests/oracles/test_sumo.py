@@ -217,7 +217,7 @@ def test_a_match_that_becomes_nan_is_a_draw_and_the_others_go_on(rng, caplog):
     state.velocity[1] = 1e200
     points = game.step(state, game.turn(state), np.zeros((6, 8)))
     assert points.tolist() == [[0, 0], [-1000, -1000], [0, 0]]
-    assert state.over.tolist() == [False, True, False]
+    assert state.over.tolist() == state.astray.tolist() == [False, True, False]
     assert np.isfinite(state.position).all()
     assert "1 matches became NaN by step 1 and count as draws" in caplog.text
     assert np.unique(game.turn(state).game).tolist() == [0, 2]

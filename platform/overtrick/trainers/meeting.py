@@ -47,6 +47,7 @@ class Met:
     returns: Array  # (D,) discounted points that followed
     payoff: Array  # (M,) mean points a game
     seen: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
+    astray: int = 0  # games that a simulator could not follow
 
 
 def meet(
@@ -82,7 +83,8 @@ def meet(
         advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
     sample = sampled(params, batch, features, advantage, games, member, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
-    return Met(sample, judged, discounted(batch, gamma), won.mean(axis=1))
+    returns = discounted(batch, gamma)
+    return Met(sample, judged, returns, won.mean(axis=1), astray=played.astray)
 
 
 def meet_on_tree(

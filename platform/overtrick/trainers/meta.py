@@ -68,7 +68,7 @@ class MetaTrainer:
         renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
         metrics = self.opponents.renew(self.learner.theta, renew_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
-        samples, features, returns, payoff = self._meet(opponents, meet_rng)
+        samples, features, returns, payoff, astray = self._meet(opponents, meet_rng)
         *inner, outer = (evidence(sample) for sample in samples)
         plan = self.job.meta
         surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order, plan.thinned)
@@ -81,6 +81,8 @@ class MetaTrainer:
             figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
             for k, p in enumerate(payoff)
         }
+        if self.game.actions is None:  # a simulator runs it
+            metrics["astray_games"] = float(astray)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
             metrics |= metrics_of(self._rows(), games.scored(self.game).unit)
@@ -150,15 +152,16 @@ class MetaTrainer:
 
     def _meet(
         self, opponents: Weights, rng: Generator
-    ) -> tuple[list[Sample | Moves], Array, Array, list[Array]]:
-        """Adapt to every opponent: a sample before each step and one after the last, the
-        features and returns of all decisions, and the payoffs (tasks,) before each step."""
+    ) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
+        """Adapt to every opponent: a sample before each step and one after the last, the features
+        and returns of all decisions, the payoffs (tasks,) before each step, and how many games a
+        simulator could not follow."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         homes = self.crew.map(_adapt_to, common, shards(opponents), rng)
-        samples, features, returns, payoffs = zip(*homes, strict=True)
+        samples, features, returns, payoffs, astray = zip(*homes, strict=True)
         steps = [join(list(step)) for step in zip(*samples, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
-        return steps, np.concatenate(features), np.concatenate(returns), payoff
+        return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
 
 
 def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
@@ -173,7 +176,7 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 
 def _adapt_to(
     rng: Generator, common: Any, opponents: Weights
-) -> tuple[list[Sample | Moves], Array, Array, list[Array]]:
+) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
     """The meta-model adapts to each of some opponents and meets it again."""
     choice, plan, theta, critic = common
     game, tree = two_seats(choice)
@@ -181,7 +184,7 @@ def _adapt_to(
     params = repeat(theta, members)
     crowd = Crowd(game.features, opponents)
     theirs = None if tree is None else strategies(game, tree, opponents)
-    features, returns, payoffs, seen = [], [], [], None
+    features, returns, payoffs, astray, seen = [], [], [], 0, None
     samples: list[Sample | Moves] = []
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
@@ -209,6 +212,7 @@ def _adapt_to(
         features.append(met.features)
         returns.append(met.returns)
         payoffs.append(met.payoff)
+        astray += met.astray
         if not outer:
             params = adapt(params, met.sample, plan.inner_step)
-    return samples, np.concatenate(features), np.concatenate(returns), payoffs
+    return samples, np.concatenate(features), np.concatenate(returns), payoffs, astray

@@ -60,6 +60,7 @@ class State:
     force: Array  # (G, 2, 13, 6)
     steps: Array  # (G,) played so far
     over: Array  # (G,) bool
+    astray: Array  # (G,) bool: over because it became NaN
 
     def bodies(self, games: Array) -> Bodies:
         return Bodies(*(getattr(self, n)[games] for n in Bodies._fields))
@@ -133,7 +134,7 @@ class Sumo:
         position += moved.reshape(position.shape)
         position[..., 3:7] /= np.linalg.norm(position[..., 3:7], axis=-1, keepdims=True)
         bodies = self.physics.settle(position.reshape(count, -1), velocity)
-        return State(*bodies, np.zeros(count, np.int64), np.zeros(count, bool))
+        return State(*bodies, np.zeros(count, np.int64), *np.zeros((2, count), bool))
 
     def turn(self, state: State) -> Turn:
         """Both seats of every match that is not over."""
@@ -162,7 +163,7 @@ class Sumo:
         after = torsos(now.position)
         lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= scene.RING)
         drawn = astray | (state.steps[games] > LIMIT)
-        state.over[games] = lost.any(axis=1) | drawn
+        state.over[games], state.astray[games] = lost.any(axis=1) | drawn, astray
         points = np.zeros((len(state.over), ANTS))
         points[games] = self._main(lost, drawn) + self._shaping(before, after, control)
         return points
