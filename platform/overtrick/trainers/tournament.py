@@ -85,7 +85,7 @@ class TournamentTrainer:
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         shards = [(plan.players[a], plan.players[b]) for a, b in self.pairs]
         met = self.crew.map(_pair, (self.job.game, plan.boards), shards, rng)
-        self.results += np.array(met)
+        self.results = self.results + np.array(met)  # states that were given away stay as they are
         unit = self.game.unit.replace(" ", "_")
         return {f"{label(r['player'])}/mean_{unit}": r["mean"] for r in self._rows()}
 
@@ -103,7 +103,7 @@ class TournamentTrainer:
         return {"results": self.results, "iteration": np.array(self.iteration)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.results = state["results"].copy()
+        self.results = state["results"]
         self.iteration = int(state["iteration"])
 
     def close(self) -> None:
