@@ -78,6 +78,15 @@ class Track(Section):
         return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
 
+class Films(Section):
+    """Films of the model on its way, of games that can be seen."""
+
+    every: Count | None = Field(
+        default=None, description="iterations between films, kept with the run; none: no films"
+    )
+    against: Opponent = Field(default="random", description="whom the model meets there")
+
+
 class Search(Section):
     """What a sweep tries for one key."""
 
@@ -116,6 +125,7 @@ class Job(Work):
     workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
     stop: Stop = Stop()
     resources: Resources = Resources()
+    films: Films = Films()
     search: dict[str, Search] = Field(
         default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from overtrick import run, track, trial
+from overtrick import films, run, track, trial
 from overtrick.config import Job, Work
 from overtrick.core import Failed
 
@@ -59,18 +59,20 @@ class Whole:
         """
         told = self.done
 
-        def listener(tracker: track.Tracker) -> trial.Listener:
+        def listener(job: Job, part: Part) -> trial.Listener:
+            tell = films.listener(job, self.folder, part.number, part.tracker)
+
             def listen(iteration: int, metrics: dict[str, float]) -> None:
                 nonlocal told
                 told += 1
-                tracker.metrics(iteration, metrics)
+                tell(iteration, metrics)
                 progress(told)
 
             return listen
 
         parts = self.parts[: len(jobs)]
         plans = [
-            trial.Planned(job, listener(part.tracker), part.tracker.reported)
+            trial.Planned(job, listener(job, part), part.tracker.reported)
             for job, part in zip(jobs, parts, strict=True)
         ]
         try:

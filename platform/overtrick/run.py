@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, figures, games, model, track, trial
+from overtrick import config, figures, films, games, model, track, trial
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
@@ -73,6 +73,7 @@ def find(run: str) -> Path:
 def check(job: Job) -> None:
     """Raise Refused now for what would only fail later."""
     TRAINERS[job.trainer].check(job)
+    films.check(job)
     track.check(job.track.uri)
 
 
@@ -127,9 +128,10 @@ def go(folder: Path, progress: Progress) -> Finished:
         tracker = tracker_of(job, folder)
         status = "FAILED"
         try:
+            told = films.listener(job, folder, 0, tracker)
 
             def listen(iteration: int, metrics: dict[str, float]) -> None:
-                tracker.metrics(iteration, metrics)
+                told(iteration, metrics)
                 progress(iteration, metrics)
 
             (failed,) = trial.train([trial.Planned(job, listen, tracker.reported)], folder)
@@ -236,6 +238,7 @@ def keep_model(
     plain = job.model_dump(mode="json")
     model.save(model.Model(trainer.model(), job.game.name, plain), folder / "model")
     tracker.artifact(folder / "model", "model")
+    films.keep(job, state, tracker)
     return trainer
 
 

@@ -76,6 +76,7 @@ class Tracker:
         tags: Mapping[str, str],
         parent: Path | None = None,
     ) -> None:
+        self.folder = folder
         self._uri = uri
         self._experiment = experiment
         self._name = name

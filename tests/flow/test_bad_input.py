@@ -72,6 +72,7 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("game={name: leduc, fould: true}", "game 'leduc' does not take these options"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
         ("meta.test_credit=hindsight", "meta.test_credit hindsight needs another critic than"),
+        ("meta.test_updates=2", "meta.test_updates 2 needs meta.test_credit model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
         ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),
         ("resources.cpus=.inf", "'resources.cpus' in job.yaml: input should be a finite number"),
@@ -242,6 +243,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         ("meta.test_credit=aivat", "meta.test_credit: aivat needs a tree, and holdem is too large"),
         ("evaluate.safe=0.1", "evaluate.safe: a bound is kept on a tree, and holdem is too large"),
         ("evaluate.strangers=[cfr]", "unknown opponent 'cfr' in holdem"),
+        ("population.spread=0.1", "population.spread: holdem has single actions, without a"),
         ("game.view=suits", "view must be cards or strength, not 'suits'"),
     ],
 )

@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 import overtrick
-from overtrick import cli, model, run
+from overtrick import cli, config, games, model, run
 from overtrick.core import Failed, Refused
 from overtrick.games.sumo import film
 from overtrick.match import match
 from overtrick.play import play
 from overtrick.policies import UniformMoves
 from overtrick.solvers import value
+from overtrick.trainers import JOBS
 from overtrick.trainers.evaluate import exact_payoff
 from overtrick.trainers.strangers import stranger
 from overtrick.trainers.tournament import (
@@ -149,13 +150,18 @@ def fight():
     return play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
 
 
-def test_a_film_has_a_frame_a_step(fight, tmp_path):
-    path = tmp_path / "match.mp4"
+@pytest.fixture
+def drawn():
+    """Skips where MuJoCo cannot draw."""
     try:
         film.renderer()
     except Failed as error:
         pytest.skip(str(error))
-    film.film(fight, path)
+
+
+def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
+    path = tmp_path / "match.mp4"
+    games.film_of(overtrick.make("sumo"), path)(fight)
     steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert frames == steps
@@ -170,13 +176,60 @@ def test_positions_are_those_that_the_ants_had(fight):
     assert first == pytest.approx(game.start(deals).position[0])
 
 
-def test_where_nothing_can_draw_there_is_one_line(fight, tmp_path, monkeypatch):
+def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "RENDERERS", ("nothing",))
+    sumo = overtrick.make("sumo")
     with pytest.raises(Failed, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"):
-        film.film(fight, tmp_path / "match.mp4")
+        games.film_of(sumo, tmp_path / "match.mp4")
     with pytest.raises(Refused, match=r"name a .mp4 file in a folder that exists"):
-        film.film(fight, tmp_path / "match.avi")
+        games.film_of(sumo, tmp_path / "match.avi")
     assert not list(tmp_path.iterdir())
+
+
+PUSHING = {
+    "trainer": "exploit", "game": {"name": "sumo", "integrator": "euler"},
+    "stop": {"iterations": 2}, "checkpoints": {"every": 1},
+    "exploit": {"games": 4, "hidden": [4], "judged": 2, "every": 2},
+    "films": {"every": 2},
+}  # fmt: skip
+
+
+def test_a_run_is_filmed_on_its_way(tmp_path, monkeypatch, drawn):
+    monkeypatch.chdir(tmp_path)
+    job = config.parse(PUSHING, JOBS, "a test")
+    folder = run.open_folder(job, "push")
+    run.check(job)
+    run.go(folder, lambda iteration, metrics: None)
+    films = {p.name: p.read_bytes() for p in (folder / "films").iterdir()}
+    assert set(films) == {"iteration_00002.mp4"}
+    assert all(imageio_ffmpeg.count_frames_and_secs(str(folder / "films" / n))[0] for n in films)
+    kept = {p.name: p.read_bytes() for p in (tmp_path / "mlartifacts").rglob("films/*")}
+    assert kept == films
+
+
+TWO = {"players": ["random", "motionless"]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"game": "leduc"}, "leduc cannot be filmed"),
+        ({"films": {"every": 1, "against": "nobody"}}, "unknown opponent 'nobody' in sumo"),
+        (
+            {
+                "trainer": "tournament",
+                "exploit": None,
+                "tournament": TWO,
+                "game": {"name": "sumo", "reward": "result"},
+            },
+            "films.every: tournament makes no model that plays",
+        ),
+    ],
+)
+def test_films_that_cannot_be_made_are_refused(changed, line, drawn):
+    asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
+    with pytest.raises(Refused, match=line):
+        run.check(config.parse(asked, JOBS, "a test"))
 
 
 def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):

@@ -59,6 +59,28 @@ def test_matches_end_and_both_ants_act_in_every_step(game, played):
         assert batch.reward[mine].sum() == pytest.approx(played.payoff[match, seat])
 
 
+def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
+    """near and out are potentials (Ng et al. 1999): a match sums to its end less its start."""
+    terms = dict.fromkeys(("win", "lose", "draw", "move", "push", "control"), 0.0)
+    paid = {
+        term: play(
+            overtrick.make("sumo", reward={**terms, term: 1.0}),
+            (RANDOM, RANDOM), 4, np.random.default_rng(5),
+        )
+        for term in ("near", "out")
+    }  # fmt: skip
+    batch = paid["near"].batch
+    for match in range(4):
+        # the last observation comes one step before the end, so its reward is left out
+        mine = (batch.game == match) & (batch.seat == 0)
+        place = batch.seen[mine][:, [0, 1, 107, 108]].reshape(-1, 2, 2)
+        apart = np.linalg.norm(place[:, 0] - place[:, 1], axis=-1)
+        assert batch.reward[mine][:-1].sum() == pytest.approx(apart[0] - apart[-1])
+        edge = np.abs(place[:, 1]).max(axis=-1)
+        reward = paid["out"].batch.reward[mine]
+        assert reward[:-1].sum() == pytest.approx(edge[-1] - edge[0])
+
+
 def test_wins_and_losses_of_a_match_cancel():
     game = overtrick.make("sumo", reward="result")
     payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff

@@ -43,3 +43,30 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
         assert np.abs(now - right[0]).max() < 0.2 * np.abs(right[0] - was).max()
         won = exact_payoff(tree, now, theirs) - exact_payoff(tree, was, theirs)
         assert won == pytest.approx(gained, rel=0.1)
+
+
+@pytest.mark.parametrize("tree_fits", [True, False])
+def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
+    tree_fits, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    game, tree = two_seats(KUHN)
+    if not tree_fits:
+        monkeypatch.setattr(adaptation, "two_seats", lambda choice: (game, None))
+    theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
+    theta = initial((inputs(game), 32, game.actions), rng, head=0.1)
+    critic = initial((inputs(game), 8, 1), rng, head=0.1)
+    how = Evaluate(steps=1, games=5_000, draws=2, step=0.3)
+    start = adaptation.Start(theta, critic, False, 1.0, "model", updates=10)
+    _, after = adaptation.adapted(rng, start, how, KUHN, Tabular(theirs))
+
+    payoffs, params = [], repeat(theta, 1)
+    for _ in range(10):
+        params = adapt(params, exact_sample(game, tree, params, theirs[None]), how.step)
+        payoffs.append(exact_payoff(tree, strategies(game, tree, params)[0], theirs))
+    assert payoffs[0] < 0.2
+    assert payoffs[-1] > 0.28
+    for policy in after:
+        assert exact_payoff(tree, policy.probs(tree.turn), theirs) == pytest.approx(
+            payoffs[-1], rel=0.1
+        )

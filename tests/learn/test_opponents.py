@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from overtrick import config
 from overtrick.learners.networks import initial
+from overtrick.policies import LOG_STD
 from overtrick.trainers import JOBS
 from overtrick.trainers.meta import MetaTrainer
 from overtrick.trainers.opponents import KINDS, Opponents
@@ -84,3 +87,24 @@ def test_only_a_population_that_evolves_is_scored(kind):
     trainer = MetaTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
     metrics = trainer.step()
     assert ("fitness_best" in metrics) == (kind == "evolving")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_opponents_stay_from_one_renewal_to_the_next(kind):
+    content = {
+        "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
+        "population": {"kind": kind, "every": 2},
+        "evaluate": {"strangers": ["random"], "draws": 2},
+    }  # fmt: skip
+    trainer = MetaTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    met = []
+    for _ in range(4):
+        trainer.step()
+        met.append({n: v.copy() for n, v in trainer.opponents.members().items()})
+    assert [same(one, other) for one, other in itertools.pairwise(met)] == [True, False, True]
+
+
+def test_new_members_may_move_more_calmly_than_the_learner(rng):
+    founder = {**initial(SIZES, rng), LOG_STD: np.full(3, np.log(0.5), np.float32)}
+    members = opposition(rng, founder, kind="random", size=4, spread=0.1).members()
+    np.testing.assert_allclose(np.exp(members[LOG_STD]), np.full((4, 3), 0.05), rtol=1e-6)

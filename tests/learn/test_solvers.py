@@ -30,15 +30,17 @@ STEPS = {"ppo": 0.01, "trpo": 0.01}
 """For each solver a step with which it learns these small games in 60 iterations."""
 
 
-def trainer(game, opponent, solver, seed=0, games=500):
-    plan = Exploit(opponent=opponent, solver=solver, step=STEPS[solver], hidden=(32,), games=games)
+def trainer(game, opponent, solver, seed=0, games=500, **more):
+    plan = Exploit(
+        opponent=opponent, solver=solver, step=STEPS[solver], hidden=(32,), games=games, **more
+    )
     job = ExploitJob(trainer="exploit", game=game, seed=seed, exploit=plan)
     return ExploitTrainer(job, LocalCrew())
 
 
-def trained(*args, iterations=60):
+def trained(*args, iterations=60, **more):
     """What a new trainer's iterations won, and the most that anyone can win."""
-    one = trainer(*args)
+    one = trainer(*args, **more)
     name = f"{args[1]}/after_0_{one.game.unit}"
     won = [one.step()[name] for _ in range(iterations)]
     (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
@@ -103,6 +105,13 @@ def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
     assert won[0] < 0.5 * best
     assert won[-1] <= best + 1e-6
     assert won[-1] > 0.97 * best
+
+
+@pytest.mark.parametrize("more", [{"parts": 10}, {"credit": "hindsight"}], ids=str)
+def test_ppo_finds_it_from_parts_of_a_sample_and_from_a_critic_that_knows_the_deal(more):
+    won, best = trained("kuhn", "random", "ppo", iterations=40, **more)
+    assert won[0] < 0.5 * best
+    assert 0.97 * best < won[-1] <= best + 1e-6
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -467,6 +476,23 @@ def test_the_meta_gradient_is_the_slope_of_what_is_won_after_adaptation(task, rn
     slopes = dict(zip(leaves, gradients, strict=True))
     for name, place in some_entries(theta, rng):
         assert abs(float(slopes[name][place]) - slope(gained, theta, name, place)) < 1e-6
+
+
+def test_the_parts_of_a_surrogate_make_up_the_whole(task):
+    """Each part has its own tasks, adapted on their own games."""
+    params, sample, _ = task
+    theta = {
+        n: v.requires_grad_() for n, v in tensors({n: v[0] for n, v in params.items()}).items()
+    }
+    whole = maml.meta_surrogate([sample], sample, 0.5, second_order=False, parts=3)
+    moved = {n: v + 0.1 for n, v in theta.items()}
+
+    def gained(surrogate):
+        return float(surrogate.gain(surrogate.policy(moved)).detach())
+
+    each = [gained(part) for part in whole.parts]
+    assert len(set(each)) == 3
+    assert np.mean(each) == pytest.approx(gained(whole))
 
 
 def test_the_meta_gradient_knows_that_other_weights_play_other_games(whole, rng):

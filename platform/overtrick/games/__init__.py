@@ -102,13 +102,13 @@ def check_zero_sum(game: Any) -> None:
 
 def film_of(game: Any, path: Path) -> Callable[[Batch], None]:
     """What writes the first game of a batch as a film. Raises Refused for a game that cannot be
-    seen, or a file that cannot be written."""
+    seen, or a file that cannot be written, Failed on a machine that cannot draw."""
     if game.name != "sumo":
         raise Refused(f"{game.name} cannot be filmed: only sumo can")
     from overtrick.games.sumo import film
 
     film.check(path)
-    return partial(film.film, path=path)
+    return partial(film.film, path=path, renderer=film.renderer())
 
 
 def simplest_players(game: Any) -> list[Mixed]:

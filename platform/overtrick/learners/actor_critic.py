@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.random import Generator
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from overtrick.learners.networks import (
 )
 from overtrick.learners.ppo import Ppo
 from overtrick.learners.returns import advantages, discounted
-from overtrick.learners.samples import evidence, sampled
+from overtrick.learners.samples import Evidence, evidence, sampled
 from overtrick.learners.surrogate import Surrogate
 from overtrick.learners.trpo import Trpo
 from overtrick.policies import Weights, of_network, tensors
@@ -48,7 +47,8 @@ class ActorCritic:
     """Policy gradient with generalised advantage estimates.
 
     features: a game's features of a turn. gamma (0 to 1) discounts a decision, lam (0 to 1)
-    trades the bias of the critic for the variance of the returns.
+    trades the bias of the critic for the variance of the returns. told: the note of a batch that
+    the critic sees instead of the features. parts: into how many PPO cuts the games of a batch.
     """
 
     def __init__(
@@ -59,6 +59,8 @@ class ActorCritic:
         solver: Solver,
         gamma: float,
         lam: float,
+        told: str | None = None,
+        parts: int = 1,
     ) -> None:
         self.features = features
         self.theta = theta
@@ -66,6 +68,8 @@ class ActorCritic:
         self.solver = solver
         self.gamma = gamma
         self.lam = lam
+        self.told = told
+        self.parts = parts
 
     def policy(self, explore: bool = True) -> Any:
         """The stochastic policy; it explores by itself."""
@@ -76,21 +80,21 @@ class ActorCritic:
         if not len(batch):
             return {}
         features = self.features(batch.turn())
-        advantage = advantages(batch, predict(self.critic.weights, features), self.gamma, self.lam)
-        alone = np.zeros(len(batch), np.int64)
-        only = repeat(self.theta, 1)
-        sample = evidence(sampled(only, batch, features, advantage, batch.games, alone))
-
-        def policy(theta: Params) -> Tensor:
-            return sample.output({n: v[None] for n, v in theta.items()})
-
+        judged = features if self.told is None else batch.note[self.told]
+        advantage = advantages(batch, predict(self.critic.weights, judged), self.gamma, self.lam)
+        parts = min(self.parts, batch.games)
+        sample = evidence(sampled(
+            repeat(self.theta, parts), batch, features, advantage, batch.games / parts,
+            batch.game % parts,
+        ))  # fmt: skip
+        cut = tuple(_surrogate(sample.every(parts, k)) for k in range(parts)) if parts > 1 else ()
         returns = discounted(batch, self.gamma)
-        return self.improve(Surrogate(sample, policy), features, returns, rng)
+        return self.improve(_surrogate(sample, cut), judged, returns, rng)
 
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:
-        """Better weights by the solver; features (D, F) and returns (D,) teach the critic."""
+        """Better weights by the solver; what the critic sees (D, F) and returns (D,) teach it."""
         theta, metrics = self.solver.improve(tensors(self.theta), surrogate, rng)
         self.theta = arrays(theta)
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
@@ -111,3 +115,13 @@ class ActorCritic:
         self.theta = unprefixed("policy", state)
         self.critic.adam.load(unprefixed("critic", state))
         self.solver.load(unprefixed("solver", state))
+
+
+def _surrogate(sample: Evidence, parts: tuple[Surrogate, ...] = ()) -> Surrogate:
+    """What improves weights that played all tasks of a sample themselves."""
+
+    def policy(theta: Params) -> Tensor:
+        tasks = len(sample.weight)
+        return sample.output({n: v.expand(tasks, *v.shape) for n, v in theta.items()})
+
+    return Surrogate(sample, policy, parts=parts)

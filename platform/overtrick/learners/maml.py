@@ -26,12 +26,18 @@ def adapt(params: Params, sample: Evidence, step: float, second_order: bool = Fa
 
 
 def meta_surrogate(
-    inner: Sequence[Evidence], outer: Evidence, step: float, second_order: bool, thinned: int = 1
+    inner: Sequence[Evidence],
+    outer: Evidence,
+    step: float,
+    second_order: bool,
+    thinned: int = 1,
+    parts: int = 1,
 ) -> Surrogate:
     """What improves weights theta through their adaptation to M tasks (eqs. 5 to 7).
 
     inner: one sample a gradient step, drawn by the weights before that step; outer: drawn by
-    the adapted weights. thinned: of so many tasks one tells the curvature.
+    the adapted weights. thinned: of so many tasks one tells the curvature. parts: into how many
+    the tasks are cut.
     """
     tasks = len(outer.weight)
 
@@ -41,8 +47,10 @@ def meta_surrogate(
             params = adapt(params, sample, step, second_order)
         return outer.output(params)
 
-    thin = None
-    if thinned > 1:
-        some = [sample.every(thinned) for sample in (*inner, outer)]
-        thin = meta_surrogate(some[:-1], some[-1], step, second_order)
-    return Surrogate(outer, policy, thin)
+    def of_some(nth: int, first: int = 0) -> Surrogate:
+        some = [sample.every(nth, first) for sample in (*inner, outer)]
+        return meta_surrogate(some[:-1], some[-1], step, second_order)
+
+    thin = of_some(thinned) if thinned > 1 else None
+    cut = tuple(of_some(parts, k) for k in range(parts)) if parts > 1 else ()
+    return Surrogate(outer, policy, thin, cut)

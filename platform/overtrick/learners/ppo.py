@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 from numpy.random import Generator
+from torch import Tensor
 
 from overtrick.core import Array
 from overtrick.learners.networks import Adam, Params, arrays
@@ -13,7 +14,8 @@ from overtrick.learners.surrogate import Surrogate
 
 
 class Ppo:
-    """Several Adam steps on the whole sample, each ratio clipped to 1 - clip .. 1 + clip.
+    """Several passes over the sample, each ratio clipped to 1 - clip .. 1 + clip. A pass is an
+    Adam step, or one for each part into which the sample was cut.
 
     rate: Adam's learning rate. entropy: weight of a bonus in points a nat. Stops early once the
     mean KL divergence of a decision passes `kl_stop` nats.
@@ -41,15 +43,14 @@ class Ppo:
         adam = Adam(arrays(theta), self.step)
         if self._memory:
             adam.load({**self._memory, **arrays(theta)})
-        sample = surrogate.sample
         logp = surrogate.policy(adam.params)
         before = float(surrogate.gain(logp.detach()))
         for _ in range(self.epochs):
-            moved = sample.ratio(logp)
-            clipped = moved.clamp(1 - self.clip, 1 + self.clip)
-            worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
-            objective = worse.sum() / len(sample.weight)
-            adam.descend(-objective - self.entropy * surrogate.entropy(logp))
+            if not surrogate.parts:
+                self._descend(adam, surrogate, logp)
+            for k in rng.permutation(len(surrogate.parts)):
+                part = surrogate.parts[k]
+                self._descend(adam, part, part.policy(adam.params))
             logp = surrogate.policy(adam.params)
             if surrogate.divergence(logp.detach()) > self.kl_stop:
                 break
@@ -58,6 +59,15 @@ class Ppo:
             "kl": float(surrogate.divergence(logp.detach())),
             "gain": float(surrogate.gain(logp.detach())) - before,
         }
+
+    def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
+        """One step by the clipped objective of what a policy did, whose output is logp."""
+        sample = surrogate.sample
+        moved = sample.ratio(logp)
+        clipped = moved.clamp(1 - self.clip, 1 + self.clip)
+        worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
+        objective = worse.sum() / len(sample.weight)
+        adam.descend(-objective - self.entropy * surrogate.entropy(logp))
 
     def state(self) -> dict[str, Array]:
         return dict(self._memory)

@@ -88,7 +88,7 @@ def of_games(
     features: Array,
     logp: Array,
     advantage: Array,
-    games: int,
+    games: float,
     member: Array,
     members: int,
     merge: bool = False,
@@ -126,7 +126,7 @@ def of_moves(
     mean: Array,
     log_std: Array,
     advantage: Array,
-    games: int,
+    games: float,
     member: Array,
     members: int,
 ) -> Moves:
@@ -144,7 +144,7 @@ def sampled(
     batch: Batch,
     features: Array,
     advantage: Array,
-    games: int,
+    games: float,
     member: Array,
     merge: bool = False,
 ) -> Sample | Moves:
@@ -208,8 +208,8 @@ class Evidence(Protocol):
     def entropy(self, output: Tensor) -> Tensor:
         """(M, R) nats."""
 
-    def every(self, nth: int) -> Evidence:
-        """The sample of every n-th task, the first one included."""
+    def every(self, nth: int, first: int = 0) -> Evidence:
+        """The sample of every n-th task from a first one on."""
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ class Tensors:
         told = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
         return -told.sum(dim=-1)
 
-    def every(self, nth: int) -> Tensors:
-        return _every(self, nth)
+    def every(self, nth: int, first: int = 0) -> Tensors:
+        return _every(self, nth, first)
 
 
 @dataclass(frozen=True)
@@ -271,8 +271,8 @@ class MoveTensors:
         _, log_std = output.chunk(2, dim=-1)
         return (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum(dim=-1)
 
-    def every(self, nth: int) -> MoveTensors:
-        return _every(self, nth)
+    def every(self, nth: int, first: int = 0) -> MoveTensors:
+        return _every(self, nth, first)
 
     def _density(self, mean: Tensor, log_std: Tensor) -> Tensor:
         """(M, R) log-density of what was done, but for a constant."""
@@ -283,9 +283,9 @@ class MoveTensors:
 EvidenceT = TypeVar("EvidenceT", Tensors, MoveTensors)
 
 
-def _every(sample: EvidenceT, nth: int) -> EvidenceT:
+def _every(sample: EvidenceT, nth: int, first: int) -> EvidenceT:
     kind = type(sample)
-    return kind(*(getattr(sample, name)[::nth] for name in kind.__dataclass_fields__))
+    return kind(*(getattr(sample, name)[first::nth] for name in kind.__dataclass_fields__))
 
 
 def evidence(sample: Sample | Moves) -> Evidence:

@@ -21,6 +21,7 @@ class Surrogate:
     sample: Evidence
     policy: Policy
     thin: Surrogate | None = None  # the same on part of the sample: enough to know the curvature
+    parts: tuple[Surrogate, ...] = ()  # the same on parts that make up the sample, if it was cut
 
     def gain(self, output: Tensor) -> Tensor:
         """Expected points gained over the policy that played, a task (a scalar)."""

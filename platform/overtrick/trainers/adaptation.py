@@ -23,6 +23,7 @@ from overtrick.trainers.meeting import (
     PRIOR_GAMES,
     Credit,
     adapt,
+    exact_sample,
     meet,
     meet_on_tree,
     networks,
@@ -45,6 +46,7 @@ class Start:
     discount: float
     credit: Credit
     play: Literal["network", "response"] = "network"  # what is judged after a step
+    updates: int = 1  # gradient steps on the games of a step
 
 
 def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
@@ -92,6 +94,11 @@ def adapted(
             )
             seen = met.seen
         params = adapt(params, met.sample, how.step)
+        for _ in range(start.updates - 1):
+            assert tree is not None
+            assert seen is not None
+            again = exact_sample(game, tree, params, thought(seen + prior))
+            params = adapt(params, again, how.step)
         if start.play == "response":
             assert tree is not None
             assert seen is not None
@@ -121,10 +128,11 @@ def _imagining(
         play_rng, fit_rng, imagine_rng = step_rng.spawn(3)
         seen = watched(game, policies[-1], opponent, how.games, play_rng, seen)
         models = imitations(game, seen, prior, Modelling(), fit_rng)
-        met = meet(
-            game, params, start.critic, Crowd(game.features, models), IMAGINED, start.discount,
-            1.0, imagine_rng, merge=True, hindsight=start.hindsight,
-        )  # fmt: skip
-        params = adapt(params, met.sample, how.step)
+        for luck in imagine_rng.spawn(start.updates):
+            met = meet(
+                game, params, start.critic, Crowd(game.features, models), IMAGINED,
+                start.discount, 1.0, luck, merge=True, hindsight=start.hindsight,
+            )  # fmt: skip
+            params = adapt(params, met.sample, how.step)
         policies.append(networks(game, params))
     return policies

@@ -66,12 +66,16 @@ class MetaTrainer:
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
-        metrics = self.opponents.renew(self.learner.theta, renew_rng)
+        metrics = {}
+        if (self.iteration - 1) % self.job.population.every == 0:
+            metrics = self.opponents.renew(self.learner.theta, renew_rng)
         opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff, astray = self._meet(opponents, meet_rng)
         *inner, outer = (evidence(sample) for sample in samples)
         plan = self.job.meta
-        surrogate = meta_surrogate(inner, outer, plan.inner_step, plan.second_order, plan.thinned)
+        surrogate = meta_surrogate(
+            inner, outer, plan.inner_step, plan.second_order, plan.thinned, plan.parts
+        )
         self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
         now, past = self.learner.weights(), np.float32(plan.average)
@@ -170,6 +174,7 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
         unprefixed("policy", weights), unprefixed("critic", weights),
         job.meta.credit == "hindsight", job.meta.discount,
         job.meta.test_credit or job.meta.credit, job.meta.test_play,
+        job.meta.test_updates,
     )  # fmt: skip
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 

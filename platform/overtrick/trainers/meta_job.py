@@ -36,6 +36,9 @@ class Meta(Section):
     thinned: Count = Field(
         default=1, description="of so many tasks one tells TRPO the curvature; 1: all of them do"
     )
+    parts: Count = Field(
+        default=1, description="into how many the tasks are cut, each a step in a pass of PPO's"
+    )
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
     )
@@ -56,6 +59,11 @@ class Meta(Section):
         default=None,
         description="the same at test; none: credit. There model needs no tree: without one it "
         "learns from games against a network that imitates the opponent",
+    )
+    test_updates: Count = Field(
+        default=1,
+        description="gradient steps on the games of each step at test; more than 1 needs "
+        "test_credit model, whose gradient can be taken anew without new games",
     )
     test_play: Literal["network", "response"] = Field(
         default="network",
@@ -88,6 +96,16 @@ class MetaJob(Job):
         return self
 
     @model_validator(mode="after")
+    def _only_a_model_can_be_asked_again(self) -> MetaJob:
+        credit = self.meta.test_credit or self.meta.credit
+        if self.meta.test_updates > 1 and credit != "model":
+            raise ValueError(
+                f"meta.test_updates {self.meta.test_updates} needs meta.test_credit model, not "
+                f"{credit}: other gradients need new games"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_critic_serves_both(self) -> MetaJob:
         kind, test = self.meta.credit, self.meta.test_credit
         if (test == "hindsight") > (kind == "hindsight") or (test, kind) == ("critic", "hindsight"):
@@ -110,6 +128,11 @@ def check(job: MetaJob) -> None:
         raise Refused(
             f"meta.credit: model needs a tree, and {game.name} is too large for one: set it as "
             "meta.test_credit"
+        )
+    if game.actions is not None and job.population.spread != 1:
+        raise Refused(
+            f"population.spread: {game.name} has single actions, without a standard deviation: "
+            "leave it out"
         )
     for key in ("credit", "test_credit"):
         check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)

@@ -50,6 +50,12 @@ class Opponents(Section):
         ge=0,
         description="largest spread of a new member's action preferences, logits, or mean moves",
     )
+    spread: Positive = Field(
+        default=1.0,
+        description="where one moves: a new member's standard deviations over those that learning "
+        "starts with",
+    )
+    every: Count = Field(default=1, description="iterations between renewals")
     immigrants: int = Field(
         default=0, ge=0, description="tasks of each iteration that are met by new random members"
     )
@@ -91,7 +97,9 @@ class Opposition(ABC):
         self.sizes = sizes
         self.plan = plan
         self.crew = crew
-        self.spread = {n: v for n, v in founder.items() if n == LOG_STD}  # where it moves
+        self.moves = {  # where it moves
+            n: v + np.float32(np.log(plan.spread)) for n, v in founder.items() if n == LOG_STD
+        }
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(self.founders(founder, rng), operators))
 
@@ -123,7 +131,7 @@ class Opposition(ABC):
     def newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents."""
         new = newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
-        return new | {n: np.repeat(v[None], members, axis=0) for n, v in self.spread.items()}
+        return new | {n: np.repeat(v[None], members, axis=0) for n, v in self.moves.items()}
 
     def state(self) -> dict[str, Array]:
         return self.host.state()

@@ -29,18 +29,16 @@ def check(path: Path) -> None:
         raise Refused(f"no film can be written to {path}: name a .mp4 file in a folder that exists")
 
 
-def film(batch: Batch, path: Path) -> None:
+def film(batch: Batch, path: Path, renderer: str) -> None:
     """Write the first match of a batch, in which both seats were watched, as MP4.
 
-    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises Refused
-    as check, Failed if no renderer works or the drawing itself goes wrong.
+    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises Failed
+    if the drawing goes wrong.
     """
-    check(path)
-    found = renderer()
     with tempfile.TemporaryDirectory() as folder:
         moments, drawn = Path(folder) / "positions.npy", Path(folder) / "film.mp4"
         np.save(moments, positions(batch))
-        wrong = _child(found, "-m", __name__, str(moments), str(drawn))
+        wrong = _child(renderer, "-m", __name__, str(moments), str(drawn))
         if wrong is not None:
             raise Failed(f"no film: {wrong}")
         beside = path.with_name(f".{path.name}.new")

@@ -39,6 +39,8 @@ class Reward:
     move: float = 0.1  # speed towards the opponent in m/s, if that is positive
     push: float = -10.0  # exp(-distance of the opponent from the centre in m)
     control: float = -0.1  # sum of squared actions, as the policy gave them
+    near: float = 0.0  # m that the ants came nearer to each other
+    out: float = 0.0  # m that the opponent came nearer to the edge of the ring
 
 
 REWARDS = {
@@ -99,7 +101,7 @@ class Sumo:
     def zero_sum(self) -> bool:
         """Does what one ant wins always come from the other?"""
         reward = self.reward
-        rest = (reward.draw, reward.move, reward.push, reward.control)
+        rest = (reward.draw, reward.move, reward.push, reward.control, reward.near, reward.out)
         return reward.win == -reward.lose and not any(rest)
 
     def settled(self) -> dict[str, Any]:
@@ -182,8 +184,13 @@ class Sumo:
         speed = ((new - old) * way).sum(axis=-1) / SECONDS / np.maximum(distance, 1e-9)
         out = np.exp(-np.linalg.norm(new[:, ::-1], axis=-1))
         effort = np.square(control).sum(axis=-1)
+        nearer = _apart(old) - _apart(new)
+        edge = np.abs(new).max(axis=-1) - np.abs(old).max(axis=-1)
         reward = self.reward
-        return reward.move * np.maximum(speed, 0) + reward.push * out + reward.control * effort
+        return (
+            reward.move * np.maximum(speed, 0) + reward.push * out + reward.control * effort
+            + reward.near * nearer[:, None] + reward.out * edge[:, ::-1]
+        )  # fmt: skip
 
     def features(self, turn: Turn) -> Array:
         """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
@@ -208,6 +215,11 @@ def torsos(position: Array) -> Array:
     place = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
     place[..., 2] -= scene.PLATFORM
     return place
+
+
+def _apart(places: Array) -> Array:
+    """(n,) m between the ants of places (n, 2, 2)."""
+    return np.linalg.norm(places[:, 0] - places[:, 1], axis=-1)
 
 
 def observations(bodies: Bodies) -> Array:
