@@ -235,6 +235,22 @@ def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
 
 
+def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
+    tmp_path: Path,
+) -> None:
+    game = {"name": "sumo", "reward": "result"}
+    theirs = {"trainer": "meta", "evaluate": {"strangers": ["random"]}}
+
+    def loaded(**options: Any) -> job.Table:
+        methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
+        asked = {"game": game, "strangers": {"still": "motionless"}, "methods": methods}
+        return job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
+
+    assert plan.check(loaded(reward={"win": 3.0})) > 0
+    with pytest.raises(Refused, match="methods.ours .*: it plays sumo .*euler.*, but the table"):
+        loaded(integrator="euler")
+
+
 def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trained_last(
     tmp_path: Path,
 ) -> None:

@@ -38,18 +38,22 @@ ALLOWED = {
         "workers", "store", "model", "figures", "config",
     ),
     "trial": ("core", "config", "trainers", "workers"),
+    "films": (
+        "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
+        "trial", "track",
+    ),
     "run": (
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
-        "trial",
+        "trial", "films",
     ),
     "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
-    "parts": ("core", "config", "track", "trial", "run"),
+    "parts": ("core", "config", "track", "trial", "films", "run"),
     "sweep": (
         "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
     ),
     "comparison": (
-        "core", "policies", "solvers", "workers", "model", "figures", "curves", "atomic", "config",
-        "trainers", "trial", "track", "run", "parts",
+        "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
+        "config", "trainers", "trial", "track", "run", "parts",
     ),
     "tables": ("figures",),
     "cli": (

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from overtrick import config
-from overtrick.learners.networks import stack
+from overtrick.core import Refused
+from overtrick.learners.networks import MOVE_STD, stack
+from overtrick.policies import LOG_STD
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.evaluate import exact_payoff
 from overtrick.trainers.evolve import EvolveTrainer, round_robin
@@ -86,3 +88,19 @@ def test_a_champion_is_judged_before_and_after_its_steps(rng):
     assert len(row["steps"]) == 4
     assert metrics["random/after_0_chip"] == row["steps"][0]
     assert row["steps"][3] > row["steps"][0]
+
+
+def test_ants_evolve_by_the_matches_they_win_and_each_has_its_own_spread():
+    one = trainer({"name": "sumo", "integrator": "euler", "reward": "result"}, size=4, games=2)
+    first = np.exp(one.host.state()[LOG_STD])
+    np.testing.assert_allclose(first, np.full((4, 8), MOVE_STD), rtol=1e-6)
+    metrics = one.step()
+    assert metrics["fitness_best"] > metrics["fitness_worst"]
+    assert metrics["fitness_mean"] == pytest.approx(0)
+    assert set(one.model()) == {f"policy.{n}" for n in ("b0", "b1", "w0", "w1", LOG_STD)}
+
+
+def test_what_members_lose_must_go_to_others():
+    section = {"trainer": "evolve", "game": "sumo", "evaluate": {"strangers": ["random"]}}
+    with pytest.raises(Refused, match="in sumo only results cancel: set its reward to result"):
+        TRAINERS["evolve"].check(config.parse(section, JOBS, "this test"))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from overtrick import config, run
+from overtrick import config, games, run
 from overtrick.config import Count, GameChoice, Opponent, Section, Work
 from overtrick.core import Refused, nearest
 from overtrick.trainers import JOBS
@@ -160,7 +160,7 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
     if method.oracle is not None:
         config.put(content, method.key, "random", where)  # is there such a key?
     job = config.parse(content, JOBS, where)
-    if job.game != table.game:
+    if _judged(job.game) != _judged(table.game):
         raise Refused(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")
     whole = job.model_dump(mode="json") | {"search": {}}
     return method.model_copy(
@@ -177,6 +177,12 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
     if not isinstance(place, dict) or leaf not in place:
         raise Refused(f"without '{key}': it does not stand in {source}")
     del place[leaf]
+
+
+def _judged(choice: GameChoice) -> tuple[str, dict[str, Any]]:
+    """The game in which a policy is judged, whatever it learns from."""
+    game = games.scored(games.make(choice.name, **choice.options))
+    return choice.name, game.settled() if hasattr(game, "settled") else choice.options
 
 
 def _said(choice: GameChoice) -> str:

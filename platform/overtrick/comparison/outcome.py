@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
+from overtrick import games
 from overtrick.atomic import write_text
 from overtrick.comparison.job import EXACT, Table
 from overtrick.trainers.evaluate import Row
@@ -46,7 +47,7 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
     A method that could not be trained has no mean; all figures are points a game after the last
     step.
     """
-    game, _ = two_seats(table.game)
+    game = games.scored(two_seats(table.game)[0])
     columns = list(table.strangers)
     oracle = next((n for n, m in table.methods.items() if m.oracle is not None), None)
     rows = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick import config, curves, figures, model, parts, run, trial
+from overtrick import config, curves, figures, games, model, parts, run, trial
 from overtrick.atomic import write_text
 from overtrick.comparison import outcome
 from overtrick.comparison.job import EXACT, TABLES, ModelOf, Table
@@ -165,7 +165,7 @@ def _keep_trial(part: parts.Part, rows: list[Row | None]) -> None:
     there = [row for row in rows if row is not None]
     if len(there) < len(rows) or (part.place / run.TABLE).exists():
         return
-    unit = two_seats(part.job.game)[0].unit
+    unit = games.scored(two_seats(part.job.game)[0]).unit
     part.tracker.metrics(part.job.stop.iterations + 1, metrics_of(there, unit))
     run.keep_table(part.place, there, part.tracker)
 

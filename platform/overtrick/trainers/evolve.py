@@ -10,17 +10,17 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import figures
+from overtrick import figures, games
 from overtrick.config import Count, GameChoice, Job, Positive, Section, Share
 from overtrick.core import Array, Refused
-from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.policies import Crowd, Weights, inputs
+from overtrick.learners.networks import MOVE_STD, prefixed, unprefixed
+from overtrick.policies import LOG_STD, Crowd, Weights, inputs, outputs
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population
 from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.adaptation import Start, adapted, check_credit
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
-from overtrick.trainers.kept import check_actions, two_seats
+from overtrick.trainers.kept import two_seats
 from overtrick.trainers.meeting import Credit, fitness
 from overtrick.trainers.opponents import newcomers
 from overtrick.trainers.report import History, Report
@@ -42,7 +42,9 @@ class Evolve(Section):
     games: Count = Field(default=50, description="games of each pair of members a generation")
     style: Positive = Field(default=1.0, description="largest scale of a first member's last layer")
     lean: float = Field(
-        default=0.0, ge=0, description="largest spread of its action preferences, logits"
+        default=0.0,
+        ge=0,
+        description="largest spread of its action preferences, logits, or mean moves",
     )
     credit: Credit = Field(
         default="critic", description="of the champion's steps at test: as meta.credit"
@@ -74,9 +76,11 @@ class EvolveTrainer:
         self.iteration = 0
         self.game, _ = two_seats(job.game)
         plan = job.evolve
-        sizes = (inputs(self.game), *plan.hidden, self.game.actions)
+        sizes = (inputs(self.game), *plan.hidden, outputs(self.game))
         rng = generator(job.seed, Part.INITIAL)
         first = newcomers(sizes, plan.size, plan.style, plan.lean, rng)
+        if self.game.actions is None:
+            first[LOG_STD] = np.full((plan.size, sizes[-1]), np.log(MOVE_STD), np.float32)
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(first, operators))
 
@@ -85,12 +89,12 @@ class EvolveTrainer:
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         play_rng, breed_rng = rng.spawn(2)
-        members, games = self.host.state(), self.job.evolve.games
-        scores = round_robin(self.job.game, members, games, self.crew, play_rng)
+        members, plan = self.host.state(), self.job.evolve
+        scores = round_robin(self.job.game, members, plan.games, self.crew, play_rng)
         metrics: dict[str, float] = self.host.call("breed", scores, breed_rng)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), self.game.unit)
+            metrics |= metrics_of(self._rows(), games.scored(self.game).unit)
         return metrics
 
     def model(self) -> dict[str, Array]:
@@ -106,7 +110,7 @@ class EvolveTrainer:
 
     def report(self, history: History) -> Report:
         """How the champion adapts, and how champions did on the way."""
-        rows, unit = self._rows(), self.game.unit
+        rows, unit = self._rows(), games.scored(self.game).unit
         drawn = {
             "learning_curve": figures.learning_curve(history, unit),
             "adaptation": figures.adaptation(rows, unit),
@@ -142,10 +146,10 @@ def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
 
 
 def check(job: EvolveJob) -> None:
-    """Raise Refused for a game that two do not play, opponents that do not exist, or steps that
-    need a tree where there is none."""
+    """Raise Refused for a game that two do not play or that is not zero-sum, opponents that do
+    not exist, or steps that need a tree where there is none."""
     game, tree = two_seats(job.game)
-    check_actions(game)
+    games.check_zero_sum(game)
     if job.evolve.credit == "hindsight":
         raise Refused(
             "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"

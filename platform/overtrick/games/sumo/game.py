@@ -110,9 +110,7 @@ class Sumo:
         return {"reward": reward, "zoo": self.zoo, **asdict(self.physics)}
 
     def scored(self) -> Sumo:
-        """The same match, in which only a win counts; unless it counts results already."""
-        if self.unit == "win":
-            return self
+        """The same match, in which only a win counts."""
         return Sumo("wins", self.zoo, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
