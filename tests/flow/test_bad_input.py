@@ -72,6 +72,10 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("game={name: leduc, fould: true}", "game 'leduc' does not take these options"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
         ("meta.test_credit=hindsight", "meta.test_credit hindsight needs another critic than"),
+        (
+            "meta={values: exact, outer_games: 5}",
+            "meta.values exact has no use for meta.outer_games",
+        ),
         ("meta.test_updates=2", "meta.test_updates 2 needs meta.test_credit model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
         ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),

@@ -133,7 +133,7 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     "kind",
     [
         {"values": "exact", "second_order": True},
-        {"credit": "hindsight"},
+        {"credit": "hindsight", "outer_games": 7},
         {"credit": "aivat", "test_credit": "model"},
         {"credit": "model"},
     ],

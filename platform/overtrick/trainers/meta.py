@@ -198,10 +198,11 @@ def _adapt_to(
             assert theirs is not None
             samples.append(exact_sample(game, tree, params, theirs))
             break
+        count = (plan.outer_games if outer else None) or plan.games
         if plan.credit not in ON_TREE:
             lam = plan.gae if outer else 1.0
             met = meet(
-                game, params, critic, crowd, plan.games, plan.discount, lam, step_rng,
+                game, params, critic, crowd, count, plan.discount, lam, step_rng,
                 merge=not outer, hindsight=plan.credit == "hindsight",
             )  # fmt: skip
         else:
@@ -209,7 +210,7 @@ def _adapt_to(
             assert theirs is not None
             prior = prior_of(choice, plan.credit)
             met = meet_on_tree(
-                game, tree, params, theirs, plan.games, plan.credit, prior, step_rng, seen
+                game, tree, params, theirs, count, plan.credit, prior, step_rng, seen
             )
             if plan.credit == "model":
                 seen = met.seen

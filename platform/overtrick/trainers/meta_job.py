@@ -48,6 +48,9 @@ class Meta(Section):
     critic_rate: Positive = Field(default=0.001, description="Adam's rate of the baseline")
     tasks: Count = Field(default=10, description="opponents that are met each iteration")
     games: Count = Field(default=200, description="games against an opponent before each step")
+    outer_games: Count | None = Field(
+        default=None, description="games against it after the last one; none: as many"
+    )
     credit: Credit = Field(
         default="critic",
         description="what the inner gradient is made of. critic: sampled returns, less baselines. "
@@ -92,6 +95,14 @@ class MetaJob(Job):
             raise ValueError(
                 f"population.immigrants {self.population.immigrants} is more than "
                 f"meta.tasks {self.meta.tasks}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _games_are_played(self) -> MetaJob:
+        if self.meta.values == "exact" and self.meta.outer_games is not None:
+            raise ValueError(
+                "meta.values exact has no use for meta.outer_games: leave that out, or set sampled"
             )
         return self
 
