@@ -247,7 +247,7 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
         return job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
     assert plan.check(loaded(reward={"win": 3.0})) > 0
-    with pytest.raises(Refused, match="methods.ours .*: it plays sumo .*euler.*, but the table"):
+    with pytest.raises(Refused, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
         loaded(integrator="euler")
 
 

@@ -1,0 +1,98 @@
+"""The pack of bridge: cards as numbers, hands as sets of bits, deals as who holds what.
+
+Card c has suit c // 13 (clubs, diamonds, hearts, spades) and rank c % 13 (two to ace); a set of
+cards is an int64 with bit c for card c. Strains are the suits and notrump. Seats go round the
+table in the order of play.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+
+from overtrick.core import Array, Refused
+
+SUITS, RANKS, SEATS = "CDHS", "23456789TJQKA", "NESW"
+STRAINS = (*SUITS, "NT")
+NOTRUMP = 4
+CARDS, TRICKS = 52, 13
+NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
+SUIT = (1 << TRICKS) - 1  # the set of all clubs; shifted by 13 a suit, of the others
+HONOURS = {"A": 4, "K": 3, "Q": 2, "J": 1}
+"""Honour points, 40 in the pack (Milton Work)."""
+
+POINTS = np.array([HONOURS.get(name[1], 0) for name in NAMES])
+
+
+def shuffled(games: int, rng: Generator) -> Array:
+    """(G, 52) int8 the seat that holds each card, 13 cards each, all deals equally likely."""
+    holder = np.tile(np.repeat(np.arange(4, dtype=np.int8), TRICKS), (games, 1))
+    _shuffle(holder, rng)
+    return holder
+
+
+def hands(holder: Array) -> Array:
+    """(G, 4) the set of cards of each seat, from who holds each card (G, 52)."""
+    bits = np.int64(1) << np.arange(CARDS, dtype=np.int64)
+    return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
+
+
+def points(holder: Array) -> Array:
+    """(G, 4) honour points of each seat."""
+    return np.stack([(holder == seat) @ POINTS for seat in range(4)], axis=1)
+
+
+def lengths(holder: Array) -> Array:
+    """(G, 4, 4) how many cards each seat holds of each suit."""
+    by_suit = holder.reshape(-1, 4, TRICKS)
+    return np.stack([(by_suit == seat).sum(axis=2) for seat in range(4)], axis=1)
+
+
+def read(text: str) -> Array:
+    """(52,) int8 who holds each card, from a deal in PBN: "N:KT8.A96.A95.7542 ...", spades first,
+    the hands in the order of play from the seat before the colon. Raises Refused."""
+    first, colon, rest = text.strip().partition(":")
+    parts = rest.split()
+    if not colon or first not in SEATS or len(first) != 1 or len(parts) != 4:
+        raise Refused(f"no deal in PBN: '{text}'; write four hands, such as N:KT8.A96.A95.7542 ...")
+    holder = np.full(CARDS, -1, np.int8)
+    for k, hand in enumerate(parts):
+        seat = (SEATS.index(first) + k) % 4
+        suits = hand.split(".")
+        if len(suits) != 4:
+            raise Refused(f"{SEATS[seat]}'s hand '{hand}' has {len(suits)} suits, not 4")
+        for suit, ranks in zip(reversed(SUITS), suits, strict=True):
+            for rank in ranks:
+                if rank not in RANKS:
+                    raise Refused(f"'{rank}' in {SEATS[seat]}'s hand '{hand}' is no rank")
+                card = NAMES.index(suit + rank)
+                if holder[card] >= 0:
+                    raise Refused(f"{suit}{rank} is dealt twice in '{text}'")
+                holder[card] = seat
+    counts = [int((holder == seat).sum()) for seat in range(4)]
+    if counts != [TRICKS] * 4:
+        said = ", ".join(f"{seat} {count}" for seat, count in zip(SEATS, counts, strict=True))
+        raise Refused(f"a hand has 13 cards, but in '{text}' they have {said}")
+    return holder
+
+
+def written(holder: Array) -> str:
+    """A deal (52,) in PBN, North first."""
+    seats = []
+    for seat in range(4):
+        held = [NAMES[card] for card in np.flatnonzero(holder == seat)]
+        suits = ("".join(c[1] for c in reversed(held) if c[0] == s) for s in reversed(SUITS))
+        seats.append(".".join(suits))
+    return "N:" + " ".join(seats)
+
+
+@njit(cache=True)
+def _shuffle(holder, rng):  # type: ignore[no-untyped-def]
+    """Every row in an order of its own, in place (Fisher and Yates)."""
+    for game in range(len(holder)):
+        for last in range(holder.shape[1] - 1, 0, -1):
+            other = int(rng.random() * (last + 1))
+            kept = holder[game, last]
+            holder[game, last] = holder[game, other]
+            holder[game, other] = kept

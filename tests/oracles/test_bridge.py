@@ -1,0 +1,181 @@
+"""Bridge beside its rules as endplay knows them, and beside real deals that were really played."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from endplay.types import Deal, Denom, Player
+from scipy.stats import chisquare
+
+from overtrick.core import Refused
+from overtrick.games.bridge import cardplay, contract
+from overtrick.games.bridge.cards import (
+    CARDS,
+    NAMES,
+    SEATS,
+    STRAINS,
+    hands,
+    lengths,
+    points,
+    read,
+    shuffled,
+    written,
+)
+
+DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+BOARDS = DATA / "bridge" / "boards.parquet"
+
+
+def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
+    holder = shuffled(20_000, rng)
+    assert ((holder[:, :, None] == np.arange(4)).sum(axis=1) == 13).all()
+    for card in (0, 25, 51):
+        assert chisquare(np.bincount(holder[:, card], minlength=4)).pvalue > 1e-3
+    together = (holder[:, 0] == holder[:, 1]).mean()
+    assert together == pytest.approx(12 / 51, abs=0.01)
+
+
+def test_the_pack_has_40_points_and_a_hand_has_10(rng):
+    held = points(shuffled(20_000, rng))
+    assert (held.sum(axis=1) == 40).all()
+    assert held.mean(axis=0) == pytest.approx(np.full(4, 10), abs=0.1)
+    assert held[:, 0].std() == pytest.approx(4.13, abs=0.1)  # known of the 4-3-2-1 count
+
+
+def test_deals_are_written_and_read_as_endplay_does(rng):
+    for holder in shuffled(50, rng):
+        text = written(holder)
+        assert Deal(text).to_pbn() == text
+        for first in range(4):
+            turned = Deal(text).to_pbn(Player(first))
+            assert np.array_equal(read(turned), holder)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("KT8.A96", "no deal in PBN: 'KT8.A96'"),
+        ("N:AKQ.AKQ.AKQ.AKQ2 - - -", "N's hand|E's hand '-' has 1 suits, not 4"),
+        ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ9", "W 12"),
+        ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJA", "CA is dealt twi"),
+        ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ1", "'1' in W's hand"),
+    ],
+)
+def test_what_is_no_deal_is_one_line(text, said):
+    with pytest.raises(Refused, match=said):
+        read(text)
+
+
+def test_random_plays_go_as_in_endplay(rng):
+    """Who is to play, what may be played, and who has won how many tricks, card by card."""
+    deals = shuffled(40, rng)
+    strains, leaders = rng.integers(5, size=40), rng.integers(4, size=40)
+    denominations = [Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt]
+    order = np.full((40, CARDS), cardplay.NOTHING)
+    tricks = []
+    for game, holder in enumerate(deals):
+        deal = Deal(written(holder), Player(leaders[game]), denominations[strains[game]])
+        won = 0
+        for k in range(CARDS):
+            ours = np.int64(hands(holder[None])[0, int(deal.curplayer)])
+            ours &= ~sum(1 << int(card) for card in order[game, :k])
+            led = order[game, k - k % 4] if k % 4 else cardplay.NOTHING
+            lawful = int(cardplay.lawful(ours, led))
+            theirs = [
+                NAMES.index(f"{c.suit.name[0].upper()}{c.rank.name[1]}") for c in deal.legal_moves()
+            ]
+            assert lawful == sum(1 << card for card in theirs)
+            card = int(rng.choice(theirs))
+            order[game, k] = card
+            deal.play(NAMES[card])
+            if k % 4 == 3:
+                won += int(deal.first) % 2 != leaders[game] % 2
+        tricks.append(won)
+    found, wrong = cardplay.replayed(hands(deals), strains, leaders, order)
+    assert (wrong == cardplay.NOTHING).all()
+    assert found.tolist() == tricks
+
+
+def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
+    holder = read("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ96")
+    for plays, wrong in (
+        (["SK", "SQ"], -1),
+        (["SK", "HK"], 1),
+        (["SA"], 0),
+        (["SK", "SQ", "SQ"], 2),
+    ):
+        order = np.full((1, CARDS), cardplay.NOTHING)
+        order[0, : len(plays)] = [NAMES.index(card) for card in plays]
+        _, found = cardplay.replayed(hands(holder[None]), np.array([4]), np.array([0]), order)
+        assert found.tolist() == [wrong]
+
+
+def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
+    """Of 45,920 boards all plays are legal, 5,276 are complete, and claims of all but 80 of the
+    rest are compatible with the cards that were played."""
+    if not BOARDS.exists():
+        pytest.skip(f"no boards in {BOARDS}: set OVERTRICK_DATA")
+    columns = ["deal", "declarer", "contract", "result_tricks", "play"]
+    table = pq.read_table(BOARDS, columns=columns).to_pylist()
+    boards = [board for board in table if board["play"]]
+    number = {name: card for card, name in enumerate(NAMES)}
+    order = np.full((len(boards), CARDS), cardplay.NOTHING)
+    for row, board in zip(order, boards, strict=True):
+        played = [number[card] for card in board["play"].split()]
+        row[: len(played)] = played
+    holder = np.stack([read(board["deal"]) for board in boards])
+    strain = np.array([[s[0] for s in STRAINS].index(b["contract"][1]) for b in boards])
+    leader = np.array([(SEATS.index(board["declarer"]) + 1) % 4 for board in boards])
+    told = np.array([b["result_tricks"] if b["result_tricks"] is not None else -1 for b in boards])
+    won, wrong = cardplay.replayed(hands(holder), strain, leader, order)
+    count = (order != cardplay.NOTHING).sum(axis=1)
+    assert len(boards) == 45_920
+    assert (wrong == cardplay.NOTHING).all()
+    complete = count == CARDS
+    assert complete.sum() == 5_276
+    assert (won[complete] == told[complete]).all()
+    left = 13 - count // 4
+    contradicts = (told >= 0) & ((told < won) | (told > won + left))
+    assert contradicts.sum() == 80
+
+
+@pytest.mark.parametrize("trumps", [False, True])
+def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
+    deals = shuffled(3_000, rng)
+    found = contract.of_deals(deals, trumps)
+    held, counts = points(deals), lengths(deals)
+    in_suit = [points(np.where(np.arange(CARDS) // 13 == suit, deals, -1)) for suit in range(4)]
+    for game in range(len(deals)):
+        ours = 0 if held[game, 0] + held[game, 2] > 20 else 1
+        mine, partner = held[game, ours], held[game, ours + 2]
+        total = mine + partner
+        if total == 20:
+            assert found.declarer[game] == contract.NOBODY
+            continue
+        assert found.declarer[game] == (ours if mine >= partner else ours + 2)
+        best = max(
+            (
+                counts[game, ours, suit] + counts[game, ours + 2, suit],
+                in_suit[suit][game, ours] + in_suit[suit][game, ours + 2],
+                suit,
+            )
+            for suit in range(4)
+        )
+        if trumps and best[0] >= 8:
+            assert found.strain[game] == best[2]
+            floors = [
+                (37, 13),
+                (31, 12),
+                (27, 11),
+                (25, 10),
+                (23, 9),
+                (21, 8 if best[0] > 8 else 7),
+            ]
+        else:
+            assert found.strain[game] == 4
+            floors = [(37, 13), (33, 12), (29, 11), (27, 10), (25, 9), (23, 8), (21, 7)]
+        assert found.needed[game] == next(tricks for floor, tricks in floors if total >= floor)
