@@ -37,8 +37,9 @@ GAMES = [
 ]
 SMALL = [(name, options) for name, options in GAMES if isinstance(overtrick.make(name), Enumerable)]
 POKER = [(name, options) for name, options in SMALL if isinstance(overtrick.make(name), Poker)]
-WANDERED = 40_000  # games: enough to come to every information set of every game here
-LONGEST = 30  # turns
+WANDERED = 40_000  # games: enough to come to every information set of every small game here
+WANDERED_LARGE = 4_000
+LONGEST = 52  # turns
 
 
 def label(which):
@@ -84,7 +85,13 @@ def wander(game, deals, rng):
 def wandered(game):
     """Many random games."""
     rng = np.random.default_rng(3)
-    return wander(game, game.deal(WANDERED, rng), rng)
+    count = WANDERED if isinstance(game, Enumerable) else WANDERED_LARGE
+    return wander(game, game.deal(count, rng), rng)
+
+
+def games_of(moments):
+    """How many games were wandered through."""
+    return len(moments[0][1])
 
 
 def rows_of(moments):
@@ -186,7 +193,7 @@ def test_deals_come_as_often_as_every_deal_says(game, rng, likelihood):
 
 def test_every_game_comes_to_an_end_for_everyone_at_zero_sum(game, wandered):
     payoff = sum(gain for _, gain in wandered)  # that they end, wander() saw
-    assert payoff.shape == (WANDERED, game.seats)
+    assert payoff.shape == (games_of(wandered), game.seats)
     assert np.isfinite(payoff).all()
     assert np.abs(payoff.sum(axis=1)).max() < 1e-12
     assert (np.abs(payoff).max(axis=0) > 0).all()
@@ -194,7 +201,7 @@ def test_every_game_comes_to_an_end_for_everyone_at_zero_sum(game, wandered):
 
 def test_points_are_gained_only_in_games_that_moved(wandered):
     for turn, gain in wandered:
-        still = np.setdiff1d(np.arange(WANDERED), turn.game)
+        still = np.setdiff1d(np.arange(games_of(wandered)), turn.game)
         assert not gain[still].any()
 
 
@@ -210,7 +217,7 @@ def test_a_seat_acts_at_most_once_a_turn_and_always_can(game, wandered):
 
 
 def test_a_game_that_is_over_has_no_more_turns(wandered):
-    acts = [np.isin(np.arange(WANDERED), turn.game) for turn, _ in wandered]
+    acts = [np.isin(np.arange(games_of(wandered)), turn.game) for turn, _ in wandered]
     for before, after in itertools.pairwise(acts):
         assert not (after & ~before).any()
 
@@ -290,7 +297,7 @@ def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     """The engine that plays is the engine from which the tree was built."""
     _, tree = unrolled
     payoff = sum(gain for _, gain in wandered)
-    error = payoff.std(axis=0, ddof=1) / np.sqrt(WANDERED)
+    error = payoff.std(axis=0, ddof=1) / np.sqrt(len(payoff))
     gap = payoff.mean(axis=0) - value.expected(tree, tree.uniform())
     assert (np.abs(gap) < 5 * error).all()
 

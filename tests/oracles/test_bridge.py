@@ -11,7 +11,8 @@ import pytest
 from endplay.types import Deal, Denom, Player
 from scipy.stats import chisquare
 
-from overtrick.core import Refused
+import overtrick
+from overtrick.core import Refused, take_turn
 from overtrick.games.bridge import cardplay, contract
 from overtrick.games.bridge.cards import (
     CARDS,
@@ -25,6 +26,8 @@ from overtrick.games.bridge.cards import (
     shuffled,
     written,
 )
+from overtrick.play import play
+from overtrick.policies import Uniform, draw
 
 DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 BOARDS = DATA / "bridge" / "boards.parquet"
@@ -179,3 +182,67 @@ def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
             assert found.strain[game] == 4
             floors = [(37, 13), (33, 12), (29, 11), (27, 10), (25, 9), (23, 8), (21, 7)]
         assert found.needed[game] == next(tricks for floor, tricks in floors if total >= floor)
+
+
+@pytest.mark.parametrize("strain", ["notrump", "trump"])
+def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_difference(strain, rng):
+    game = overtrick.make("minibridge", strain=strain)
+    deals = game.deal(300, rng)
+    state, history, different = game.start(deals), [], 0
+    for moment in range(CARDS):
+        turn = game.turn(state)
+        if moment in (0, 1, 2, 7, 25, 38, 46):
+            again = game.redeal(turn, rng)
+            different += (again != deals).any(axis=1).sum()
+            other = game.start(again)
+            for earlier in history:  # an illegal card is a ValueError
+                game.step(other, game.turn(other), earlier)
+            for name in ("game", "seat", "seen", "legal"):
+                assert np.array_equal(getattr(game.turn(other), name), getattr(turn, name))
+        action = draw(Uniform().probs(turn), rng).action
+        history.append(action)
+        game.step(state, turn, action)
+    assert different > 0.9 * 5 * 300
+
+
+def test_before_the_lead_every_hidden_card_is_as_likely_in_every_hidden_hand(rng):
+    game = overtrick.make("minibridge")
+    one = game.turn(game.start(game.deal(1, rng)))
+    many = take_turn(one, np.zeros(6_000, np.int64))
+    again = game.redeal(many, rng)[:, :CARDS]
+    for card in np.flatnonzero((again != 1).all(axis=0))[[0, 20, 38]]:
+        assert chisquare(np.bincount(again[:, card], minlength=4)[[0, 2, 3]]).pvalue > 1e-3
+
+
+def test_what_a_game_is_worth_by_each_scoring(rng):
+    plain, tricks, four = (
+        overtrick.make("minibridge", **options)
+        for options in ({}, {"scoring": "tricks"}, {"seats": 4})
+    )
+    deals = plain.deal(400, rng)
+    payoffs = [
+        play(each, [Uniform()] * 2, deals, np.random.default_rng(1)).payoff
+        for each in (plain, tricks)
+    ]
+    made, above = (payoff[:, 0] for payoff in payoffs)
+    assert set(made) == {-1, 1}
+    assert ((made > 0) == (above > 0)).all()
+    assert (above != 0).all()
+    assert above.max() <= 14 - deals[:, 53].min()
+    seats = play(four, [Uniform()] * 4, deals[:20], rng).payoff
+    assert (seats[:, 0] == seats[:, 2]).all()
+    assert (seats[:, 0] == -seats[:, 1]).all()
+    assert (seats[:, 1] == seats[:, 3]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"strain": "hearts"}, "strain must be notrump or trump, not 'hearts'"),
+        ({"scoring": "rubber"}, "scoring must be made or tricks, not 'rubber'"),
+        ({"seats": 3}, "seats must be 2 or 4, not 3"),
+    ],
+)
+def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
+    with pytest.raises(Refused, match=said):
+        overtrick.make("minibridge", **options)

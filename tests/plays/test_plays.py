@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 import overtrick
+from overtrick.games.bridge.cards import STRAINS, read
+from overtrick.games.bridge.minibridge import said
 
 HERE = Path(__file__).parent
 RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))
@@ -64,23 +66,47 @@ def betting(game, node):
     return ",".join(game.action_names[a] for a in game.betting.history[node]) or "-"
 
 
-WORDS = {"hole": card, "board": card, "betting": betting}
+def bridge_card(game, number):
+    return game.action_names[number] if number >= 0 else "-"
+
+
+def bridge_cards(game, cards):
+    return said(cards)
+
+
+def strain(game, number):
+    return STRAINS[number]
+
+
+WORDS = {
+    "hole": card, "board": card, "betting": betting, "own": bridge_cards, "shown": bridge_cards,
+    "played": bridge_cards, "trick": bridge_card, "strain": strain,
+}  # fmt: skip
 """Facts that are written in words, hole_1 like hole; all others are written as numbers."""
 
 
 def word(game, fact, value):
     """One fact as it is written."""
-    say = WORDS.get(fact.partition("_")[0])
+    say = WORDS.get(fact.partition("_")[0]) if fact != "own_chips" else None
     return f"{fact}={say(game, value) if say else value}"
+
+
+def dealt(game, words):
+    """The columns of a deal: cards by name; of bridge, the hands from the declarer's on, the
+    strain, and the tricks to be made."""
+    if game.name == "minibridge":
+        *hands, called, needed = words
+        return [*read("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
+    if not words:
+        return []
+    deck = game.rules.ranks * (1 if game.fold else game.rules.suits)
+    cards = {card(game, c): c for c in range(deck)}
+    return [cards[c] for c in words]
 
 
 def replay(game, recorded):
     """Play a recorded game and compare everything that it says."""
-    cards = {}
-    if recorded.deal:
-        deck = game.rules.ranks * (1 if game.fold else game.rules.suits)
-        cards = {card(game, c): c for c in range(deck)}
-    state = game.start(np.array([[cards[c] for c in recorded.deal]], np.int64))
+    state = game.start(np.array([dealt(game, recorded.deal)], np.int64))
     won = np.zeros(game.seats)
     lines = iter(recorded.decisions)
     while len(turn := game.turn(state)):

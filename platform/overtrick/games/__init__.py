@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Batch, Mixed, Refused, nearest
+from overtrick.games.bridge.minibridge import MiniBridge
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
@@ -26,6 +27,7 @@ _GAMES: dict[str, Callable[..., Any]] = {
     "brps": partial(Matrix, "brps", BIASED_RPS, ("rock", "paper", "scissors")),
     **{each.name: partial(SmallPoker, each) for each in rules.SMALL},
     rules.LIMIT_HOLDEM.name: partial(Poker, rules.LIMIT_HOLDEM),
+    MiniBridge.name: MiniBridge,
     "sumo": _sumo,
 }
 _JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}

@@ -1,0 +1,183 @@
+"""Mini-Bridge: the play of the cards in a contract that the deal itself decides.
+
+Everything is told from the declarer's side of the table: position 0 declares, 1 leads to the first
+trick, 2 is dummy, 3 the other defender (Hadjur 2018, section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.games.bridge import contract, tricks
+from overtrick.games.bridge.cardplay import NOTHING
+from overtrick.games.bridge.cards import (
+    CARDS,
+    NAMES,
+    RANKS,
+    STRAINS,
+    SUITS,
+    TRICKS,
+    hands,
+    shuffled,
+)
+
+POSITIONS = ("declarer", "left", "dummy", "right")
+STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
+SCORINGS = {"made": "contract", "tricks": "trick"}
+"""What a game is worth to the declaring side, and its unit. made: 1 for a contract made, -1 for
+one that is not. tricks: those above the contract, one more if it is made."""
+
+
+@dataclass(slots=True)
+class State:
+    """G games. Sets of cards are bits, positions as above."""
+
+    hand: Array  # (G, 4) what each position still holds
+    played: Array  # (G, 4) what it has played
+    trick: Array  # (G, 4) the card of each position in this trick, or NOTHING
+    void: Array  # (G,) bit 4 * position + suit where somebody did not follow
+    led: Array  # (G,) the card led, or NOTHING
+    position: Array  # (G,) who plays next
+    count: Array  # (G,) cards played
+    won: Array  # (G,) tricks of the declaring side
+    strain: Array  # (G,)
+    needed: Array  # (G,)
+
+
+class MiniBridge:
+    """The play as a game of two seats, the declaring side and the defence, or of four.
+
+    A seat that plays two hands decides for each by what that hand may see: a defender its own
+    cards and dummy's, from the first lead on; the declaring side both of its hands. A deal has 54
+    columns: the position that holds each card, the strain, and the tricks to be made. strain:
+    notrump, or trump, where a pair with eight cards of a suit plays in it.
+
+    Facts: position; strain; tricks needed; tricks won by the declaring side; cards played; the
+    cards of the position, and those that it sees of another; the card of each position in this
+    trick, -1 if none; what each has played; who is known to be void in which suit.
+    """
+
+    name = "minibridge"
+    actions = CARDS
+    action_names = NAMES
+    infosets = None
+    facts = (
+        "position", "strain", "needed", "won", "count", "own", "shown",
+        *(f"trick_{who}" for who in POSITIONS), *(f"played_{who}" for who in POSITIONS), "void",
+    )  # fmt: skip
+
+    def __init__(self, strain: str = "notrump", scoring: str = "made", seats: int = 2) -> None:
+        for key, value, known in (
+            ("strain", strain, ("notrump", "trump")),
+            ("scoring", scoring, tuple(SCORINGS)),
+            ("seats", seats, (2, 4)),
+        ):
+            if value not in known:
+                said = " or ".join(str(each) for each in known)
+                raise Refused(f"{key} must be {said}, not {value!r}")
+        self.trumps = strain == "trump"
+        self.scoring = scoring
+        self.unit = SCORINGS[scoring]
+        self.seats = seats
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        """(G, 54) deals in which somebody declares, all equally likely."""
+        found = np.empty((0, CARDS + 2), np.int8)
+        while len(found) < games:  # one deal in eight has 20 points on both sides
+            holder = shuffled(games - len(found) + 16, rng)
+            called = contract.of_deals(holder, self.trumps)
+            some = called.declarer != contract.NOBODY
+            turned = (holder - called.declarer[:, None]) % 4
+            dealt = np.column_stack([turned, called.strain, called.needed])[some]
+            found = np.concatenate([found, dealt.astype(np.int8)])
+        return found[:games]
+
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        """(R, 54) the hidden hands drawn again from what the row has not seen, all ways alike that
+        fit the cards played and the suits that somebody is known not to have."""
+        deals = np.empty((len(turn), CARDS + 2), np.int8)
+        deals[:, STRAIN], deals[:, NEEDED] = turn.seen[:, 1], turn.seen[:, 2]
+        tricks.redeal(turn.seen, deals, rng)
+        return deals
+
+    def start(self, deals: Deals) -> State:
+        count = len(deals)
+        nothing, none = np.full((count, 4), NOTHING), np.zeros((count, 4), np.int64)
+        void, played, won = np.zeros((3, count), np.int64)
+        return State(
+            hands(deals[:, :CARDS]), none, nothing, void, np.full(count, NOTHING),
+            np.ones(count, np.int64), played, won,
+            deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64),
+        )  # fmt: skip
+
+    def turn(self, state: State) -> Turn:
+        game = np.flatnonzero(state.count < CARDS)
+        position = state.position[game]
+        hand = state.hand[game]
+        rows = np.arange(len(game))
+        other = np.where(position % 2 == 0, 2 - position, 2)
+        shown = np.where(state.count[game] > 0, hand[rows, other], 0)
+        own = hand[rows, position]
+        seen = np.column_stack([
+            position, state.strain[game], state.needed[game], state.won[game], state.count[game],
+            own, shown, state.trick[game], state.played[game], state.void[game],
+        ])  # fmt: skip
+        legal = tricks.lawful_cards(own, state.led[game])
+        return Turn(game, position % self.seats, seen, legal, None)
+
+    def step(self, state: State, turn: Turn, action: Array) -> Array:
+        """(G, S) points, all with the last card."""
+        wrong = tricks.unlawful(turn.game, action, state.hand, state.led, state.position)
+        if wrong != NOTHING:
+            game = int(turn.game[wrong])
+            raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
+        tricks.advance(
+            turn.game, action, state.hand, state.played, state.trick, state.void, state.led,
+            state.position, state.count, state.won, state.strain,
+        )  # fmt: skip
+        points = np.zeros((len(state.count), self.seats))
+        over = turn.game[state.count[turn.game] == CARDS]
+        above = state.won[over] - state.needed[over]
+        made = above >= 0
+        worth = above + made if self.scoring == "tricks" else np.where(made, 1, -1)
+        points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
+        return points
+
+    def features(self, turn: Turn) -> Array:
+        """(R, F) float32, all but counts 0 or 1: position, strain; tricks needed and won, cards
+        played, as shares of all; then a number a card for own cards, those shown, this trick's
+        and the played ones by position; and a number a position and suit that it is void in."""
+        return tricks.features(turn.seen)
+
+    def hand(self, turn: Turn) -> Array:
+        """(R,) the cards held, spades first."""
+        return np.array([said(int(own)) for own in turn.seen[:, 5]])
+
+    def describe(self, seen: Array) -> str:
+        """Who plays, in which contract, with what, and what lies on the table."""
+        at = dict(zip(self.facts, (int(fact) for fact in seen), strict=True))
+        level = f"{at['needed'] - 6}{STRAINS[at['strain']]}"
+        table = [
+            f"{who} {NAMES[at[f'trick_{who}']]}"
+            for who in POSITIONS
+            if at[f"trick_{who}"] != NOTHING
+        ]
+        return (
+            f"{POSITIONS[at['position']]} holds {said(at['own'])} in {level}, "
+            f"{at['won']} tricks won, after {at['count']} cards; "
+            f"on the table: {', '.join(table) or 'nothing'}"
+        )
+
+
+def said(cards: int) -> str:
+    """A set of cards, spades first: KT8.A96.A95.7542."""
+    suits: list[Any] = []
+    for suit in reversed(range(len(SUITS))):
+        held = (cards >> (TRICKS * suit)) & ((1 << TRICKS) - 1)
+        suits.append("".join(RANKS[r] for r in reversed(range(TRICKS)) if held >> r & 1))
+    return ".".join(suits)
