@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from overtrick import games
 from overtrick.core import Refused, nearest
@@ -82,9 +90,15 @@ class Films(Section):
     """Films of the model on its way, of games that can be seen."""
 
     every: Count | None = Field(
-        default=None, description="iterations between films, kept with the run; none: no films"
+        default=None, description="a film of the first checkpoint after so many iterations each"
     )
     against: Opponent = Field(default="random", description="whom the model meets there")
+
+    @model_validator(mode="after")
+    def _somebody_films(self) -> Films:
+        if self.every is None and self.against != "random":
+            raise ValueError("films.against is of no use without films.every: set that too")
+        return self
 
 
 class Search(Section):

@@ -217,7 +217,7 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
             axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
             axis.legend(fontsize=7)
         axis.axhline(0, color="black", lw=0.5)
-        axis.set(title=label(row["stranger"]), xlabel="gradient steps", xticks=steps)
+        axis.set(title=label(row["stranger"]), xlabel="steps", xticks=steps)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure
 

@@ -27,40 +27,55 @@ def check(job: Job) -> None:
     if job.films.every is None:
         return
     made, tree = two_seats(job.game)
-    strangers.check(job.films.against, made, tree)
+    try:
+        games.check_film(made)
+        strangers.check(job.films.against, made, tree)
+    except Refused as error:
+        raise Refused(f"films: {error}") from None
     if not model.plays(TRAINERS[job.trainer].trainer(job, LocalCrew()).model()):
         raise Refused(f"films.every: {job.trainer} makes no model that plays: leave it out")
-    games.film_of(made, Path("film.mp4"))
+    games.film_of(made, Path("film.mp4"))  # is there something to draw with?
 
 
 def listener(job: Job, folder: Path, number: int, tracker: Tracker) -> trial.Listener:
-    """Tells the tracker of each iteration; films what the checkpoints of job `number` hold.
-
-    The folder has the checkpoints, the tracker's the films.
-    """
-    shown = job.films.every or 0
+    """Tells the tracker of each iteration, and now and then films the newest checkpoint of job
+    `number` in the folder."""
+    every = job.films.every
+    due = 0 if every is None else _next(every, _newest(folder, number))
 
     def listen(iteration: int, metrics: dict[str, float]) -> None:
-        nonlocal shown
+        nonlocal due
         tracker.metrics(iteration, metrics)
-        if job.films.every is None or iteration < shown:
+        if every is None or iteration < due:
             return
-        newest = trial.newest_checkpoint(folder, number)
-        if newest is None:
-            return
-        state = trial.read_state(newest)
-        if (now := int(state["iteration"])) >= shown:
+        state = _newest(folder, number)
+        if state is not None and state["iteration"] >= due:
             keep(job, state, tracker)
-            shown = now - now % job.films.every + job.films.every
+            due = _next(every, state)
 
     return listen
 
 
+def _newest(folder: Path, number: int) -> Mapping[str, Array] | None:
+    """The state in the newest checkpoint of a job, if there is one."""
+    newest = trial.newest_checkpoint(folder, number)
+    return None if newest is None else trial.read_state(newest)
+
+
+def _next(every: int, state: Mapping[str, Array] | None) -> int:
+    """The iteration from which on there is to be another film."""
+    done = 0 if state is None else int(state["iteration"])
+    return (done // every + 1) * every
+
+
 def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     """A film of the model in a trainer's state, as it plays before it adapts; unless there are to
-    be none, or it is there already."""
+    be none. It lies with what the tracker keeps."""
+    if job.films.every is None:
+        return
     path = tracker.folder / FOLDER / f"iteration_{int(state['iteration']):05d}.mp4"
-    if job.films.every is None or path.exists():
+    if path.exists():  # a kill may have come before the tracker was told
+        tracker.artifact(path, FOLDER)
         return
     path.parent.mkdir(exist_ok=True)
     trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())

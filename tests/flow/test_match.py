@@ -10,16 +10,17 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import save_file
 
 import overtrick
-from overtrick import cli, config, games, model, run
+from overtrick import cli, config, films, games, model, run
 from overtrick.core import Failed, Refused
 from overtrick.games.sumo import film
 from overtrick.match import match
 from overtrick.play import play
 from overtrick.policies import UniformMoves
 from overtrick.solvers import value
-from overtrick.trainers import JOBS
+from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.evaluate import exact_payoff
 from overtrick.trainers.strangers import stranger
 from overtrick.trainers.tournament import (
@@ -188,23 +189,56 @@ def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
 
 PUSHING = {
     "trainer": "exploit", "game": {"name": "sumo", "integrator": "euler"},
-    "stop": {"iterations": 2}, "checkpoints": {"every": 1},
-    "exploit": {"games": 4, "hidden": [4], "judged": 2, "every": 2},
+    "stop": {"iterations": 3}, "checkpoints": {"every": 1},
+    "exploit": {"games": 4, "hidden": [4], "judged": 2, "every": 3},
     "films": {"every": 2},
 }  # fmt: skip
 
 
-def test_a_run_is_filmed_on_its_way(tmp_path, monkeypatch, drawn):
+def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
     job = config.parse(PUSHING, JOBS, "a test")
     folder = run.open_folder(job, "push")
     run.check(job)
     run.go(folder, lambda iteration, metrics: None)
-    films = {p.name: p.read_bytes() for p in (folder / "films").iterdir()}
-    assert set(films) == {"iteration_00002.mp4"}
-    assert all(imageio_ffmpeg.count_frames_and_secs(str(folder / "films" / n))[0] for n in films)
-    kept = {p.name: p.read_bytes() for p in (tmp_path / "mlartifacts").rglob("films/*")}
-    assert kept == films
+    kept = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
+    assert set(kept) == {p.name for p in (folder / "films").iterdir()} >= {"iteration_00003.mp4"}
+    assert all(imageio_ffmpeg.count_frames_and_secs(str(film))[0] for film in kept.values())
+
+
+class Told:
+    """What a tracker was told, by a run that comes again after so many iterations."""
+
+    def __init__(self, folder, reported):
+        self.folder, self.reported, self.films = folder, reported, []
+
+    def metrics(self, step, values):
+        self.reported = step
+
+    def artifact(self, path, place):
+        self.films.append(path.name)
+
+
+@pytest.mark.parametrize("killed", [0, 2, 3, 4, 5])
+def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
+    tmp_path, monkeypatch, killed
+):
+    """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
+    job = config.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
+    state = TRAINERS["exploit"].trainer(job, LocalCrew()).state()
+    monkeypatch.setattr(films.games, "film_of", lambda game, path: lambda batch: path.touch())
+    tracker, told = Told(tmp_path, 0), []
+    tell = films.listener(job, tmp_path, 0, tracker)
+    for iteration in range(1, 9):
+        if iteration % 2 == 0:
+            place = tmp_path / "tune-0" / "trial-0" / f"checkpoint_{iteration:06d}"
+            place.mkdir(parents=True)
+            save_file({**state, "iteration": np.array(iteration)}, place / "state.safetensors")
+        tell(iteration, {})
+        if iteration == killed:
+            told, tracker = tracker.films, Told(tmp_path, iteration)
+            tell = films.listener(job, tmp_path, 0, tracker)
+    assert [*told, *tracker.films] == ["iteration_00004.mp4", "iteration_00006.mp4"]
 
 
 TWO = {"players": ["random", "motionless"]}
@@ -213,8 +247,9 @@ TWO = {"players": ["random", "motionless"]}
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"game": "leduc"}, "leduc cannot be filmed"),
-        ({"films": {"every": 1, "against": "nobody"}}, "unknown opponent 'nobody' in sumo"),
+        ({"game": "leduc"}, "films: leduc cannot be filmed"),
+        ({"films": {"every": 1, "against": "nobody"}}, "films: unknown opponent 'nobody' in sumo"),
+        ({"films": {"against": "motionless"}}, "films.against is of no use without films.every"),
         (
             {
                 "trainer": "tournament",
@@ -226,7 +261,7 @@ TWO = {"players": ["random", "motionless"]}
         ),
     ],
 )
-def test_films_that_cannot_be_made_are_refused(changed, line, drawn):
+def test_films_that_cannot_be_made_are_refused(changed, line):
     asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
     with pytest.raises(Refused, match=line):
         run.check(config.parse(asked, JOBS, "a test"))

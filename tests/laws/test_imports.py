@@ -53,7 +53,7 @@ ALLOWED = {
     ),
     "comparison": (
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
-        "config", "trainers", "trial", "track", "run", "parts",
+        "config", "trainers", "trial", "track", "films", "run", "parts",
     ),
     "tables": ("figures",),
     "cli": (

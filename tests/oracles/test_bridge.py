@@ -26,8 +26,10 @@ from overtrick.games.bridge.cards import (
     shuffled,
     written,
 )
+from overtrick.games.bridge.defenders import RULES, in_order
 from overtrick.play import play
 from overtrick.policies import Uniform, draw
+from overtrick.trainers.strangers import stranger
 
 DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 BOARDS = DATA / "bridge" / "boards.parquet"
@@ -246,3 +248,68 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
 def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
     with pytest.raises(Refused, match=said):
         overtrick.make("minibridge", **options)
+
+
+def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
+    """What a defender plays by rules who leads, or follows the cards of a trick; - for nothing."""
+    held, before = cards_of(hand), [NAMES.index(card) for card in trick.split()]
+    led = best = before[0] if before else cardplay.NOTHING
+    for card in before[1:]:
+        best = card if cardplay.beats(card, best, STRAINS.index(strain)) else best
+    may = cardplay.lawful(np.int64(held), led)
+    rule = in_order(rules) if isinstance(rules, tuple) else rules
+    found = rule(
+        np.int64(held),
+        may,
+        len(before),
+        led,
+        best,
+        np.int64(cards_of(dummy)),
+        STRAINS.index(strain),
+    )
+    return NAMES[found] if found >= 0 else "-"
+
+
+def cards_of(text):
+    """A hand, spades first, as a set."""
+    suits = zip(reversed("CDHS"), text.split(".") if text else [], strict=False)
+    return sum(1 << NAMES.index(suit + rank) for suit, ranks in suits for rank in ranks)
+
+
+@pytest.mark.parametrize(
+    ("card", "asked"),
+    [
+        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ S5"}),  # the cheapest that wins
+        ("SQ", {"hand": "AQ2.K.K.K", "trick": "SJ S3 S5"}),  # also from partner
+        ("C2", {"hand": ".K.K.K2", "trick": "S3 SJ S5", "strain": "C"}),  # by a ruff
+        ("S2", {"hand": "Q2.K.K.K", "trick": "S3 SK S5"}),  # beaten
+        ("S2", {"hand": "Q2.K.K.K", "trick": "S3 C2 S5", "strain": "C"}),  # by a ruff
+        ("S2", {"hand": "AQ2.K.K.K", "trick": "S3"}),  # second hand low
+        ("SK", {"hand": "AK2.K.K.K", "trick": "S3 SJ", "dummy": "Q54..."}),  # above dummy too
+        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}),  # no higher than that
+        ("SQ", {"hand": "Q2.K.K.K", "trick": "S3 SJ", "dummy": "K54..."}),  # for now
+        ("S2", {"hand": "T2.K.K.K", "trick": "S3 SJ", "dummy": "K54..."}),  # beaten
+        ("HK", {"hand": "Q98.KQ2.AT9.5432"}),  # the top of the best sequence
+        ("DJ", {"hand": "A98.K32.JT98.543"}),
+        ("S5", {"hand": "AJ852.K32.Q43.32"}),  # fourth best of the longest suit
+        ("C2", {"hand": "A.K.Q.T32"}),  # or its lowest
+        ("-", {"hand": ".K5.K4.K32", "trick": "S3"}),  # cannot follow
+    ],
+)
+def test_defenders_play_by_the_rules(card, asked):
+    assert plays(**asked) == card
+
+
+def test_the_order_of_the_rules_is_theirs_who_use_them():
+    asked = {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}
+    assert plays(**asked, rules=RULES[::-1]) == "SQ"
+    assert plays(**asked, rules=(RULES[0], RULES[2])) == "-"
+    assert plays(hand="KQ2...5432", rules=RULES[::-1]) == "C2"
+
+
+def test_a_random_declarer_makes_three_contracts_in_ten_against_the_rules():
+    """The report has 30 % in notrump (Hadjur 2018)."""
+    game = overtrick.make("minibridge")
+    players = [Uniform(), stranger("rules", game, None)]
+    payoff = play(game, players, 10_000, np.random.default_rng(0), watch=[]).payoff
+    assert 0.25 <= (payoff[:, 0] > 0).mean() <= 0.35

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, parts, track
+from overtrick import config, films, parts, track
 from overtrick.comparison.job import EXACT, Method, ModelOf, Table
 from overtrick.config import Job
 from overtrick.core import Refused
@@ -143,6 +143,7 @@ def check(table: Table) -> int:
         if entry.seed == table.seeds[0] and entry.job is not None:
             try:
                 TRAINERS[entry.job.trainer].check(in_training(table, entry.job))
+                films.check(entry.job)
             except Refused as error:
                 raise Refused(f"methods.{entry.method}: {error}") from None
     track.check(table.track.uri)

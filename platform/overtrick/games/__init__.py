@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Batch, Mixed, Refused, nearest
+from overtrick.games.bridge.defenders import ByRules
 from overtrick.games.bridge.minibridge import MiniBridge
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
@@ -78,6 +79,8 @@ def scripted_players(game: Any) -> dict[str, Callable[[Any], Any]]:
     """The scripted players of a game, by name: policies, if they are given the game."""
     if isinstance(game, Poker):
         return scripted.players(game)
+    if isinstance(game, MiniBridge):
+        return {"rules": lambda game: ByRules()}
     if game.name == "sumo":
         from overtrick.games.sumo import players
 
@@ -102,11 +105,16 @@ def check_zero_sum(game: Any) -> None:
         raise Refused(f"in {game.name} only results cancel: set its reward to result")
 
 
+def check_film(game: Any) -> None:
+    """Raise Refused for a game that cannot be seen."""
+    if game.name != "sumo":
+        raise Refused(f"{game.name} cannot be filmed: only sumo can")
+
+
 def film_of(game: Any, path: Path) -> Callable[[Batch], None]:
     """What writes the first game of a batch as a film. Raises Refused for a game that cannot be
     seen, or a file that cannot be written, Failed on a machine that cannot draw."""
-    if game.name != "sumo":
-        raise Refused(f"{game.name} cannot be filmed: only sumo can")
+    check_film(game)
     from overtrick.games.sumo import film
 
     film.check(path)

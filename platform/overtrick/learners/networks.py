@@ -26,7 +26,7 @@ def fresh(game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0) 
     if game.actions is not None:
         return initial(layers, rng, head)
     spread = np.full(layers[-1], np.log(MOVE_STD), np.float32)
-    return {**initial(layers, rng, head=0.1), LOG_STD: spread}
+    return dict(sorted({**initial(layers, rng, head=0.1), LOG_STD: spread}.items()))
 
 
 def initial(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:

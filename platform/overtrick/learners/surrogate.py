@@ -37,7 +37,8 @@ class Surrogate:
         return self._mean(self.sample.entropy(output))
 
     def _mean(self, rows: Tensor) -> Tensor:
-        return (self.sample.weight * rows).sum() / self.sample.weight.sum()
+        weight = self.sample.weight
+        return (weight * rows).sum() / weight.sum().clamp(min=1e-12)  # nobody may have decided
 
 
 def policy_gradient_loss(params: Params, sample: Evidence) -> Tensor:

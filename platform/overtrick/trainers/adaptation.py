@@ -1,4 +1,4 @@
-"""How weights meet a stranger: a gradient step after each batch of games."""
+"""How weights meet a stranger: one gradient or more after each batch of games."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from overtrick.trainers.meeting import (
 from overtrick.trainers.modelling import Modelling, imitations, watched
 
 IMAGINED = 5000
-"""Games of a step against a fitted model, where no tree gives the gradient exactly."""
+"""Games against a fitted model for each gradient, where no tree gives it exactly."""
 
 
 @dataclass(frozen=True)

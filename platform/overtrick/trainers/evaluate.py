@@ -25,7 +25,7 @@ from overtrick.workers import Crew
 class Budget(Section):
     """What a method may use against a stranger, and how it is then judged."""
 
-    steps: Count = Field(default=3, description="gradient steps of adaptation")
+    steps: Count = Field(default=3, description="steps of adaptation, each after games of its own")
     games: Count = Field(default=200, description="sampled games a step")
     draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
     judged: int = Field(

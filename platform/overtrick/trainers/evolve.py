@@ -14,7 +14,7 @@ from overtrick import figures, games
 from overtrick.config import Count, GameChoice, Job, Positive, Section, Share
 from overtrick.core import Array, Refused
 from overtrick.learners.networks import MOVE_STD, prefixed, unprefixed
-from overtrick.policies import LOG_STD, Crowd, Weights, inputs, outputs
+from overtrick.policies import Crowd, Weights, inputs, outputs
 from overtrick.population.evolution import Evolution
 from overtrick.population.population import Population
 from overtrick.trainers import evaluate as evaluate_page
@@ -22,7 +22,7 @@ from overtrick.trainers.adaptation import Start, adapted, check_credit
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.meeting import Credit, fitness
-from overtrick.trainers.opponents import newcomers
+from overtrick.trainers.opponents import check_spread, newcomers
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -46,6 +46,9 @@ class Evolve(Section):
         ge=0,
         description="largest spread of its action preferences, logits, or mean moves",
     )
+    spread: Positive = Field(
+        default=1.0, description="where one moves: factor on their standard deviations"
+    )
     credit: Credit = Field(
         default="critic", description="of the champion's steps at test: as meta.credit"
     )
@@ -65,7 +68,7 @@ class EvolveTrainer:
 
     A member's fitness is its mean payoff against all the others, as many games against each, in
     a zero-sum game: no pair is played twice, and no stranger is ever met. The model is the best
-    member of the last generation that was scored. At test it takes the same gradient steps from
+    member of the last generation that was scored. At test it takes one gradient a step from
     the same games as a meta-model, for the tables compare what methods win after the same
     interaction; its baseline is 0, since nothing here learns one.
     """
@@ -78,9 +81,9 @@ class EvolveTrainer:
         plan = job.evolve
         sizes = (inputs(self.game), *plan.hidden, outputs(self.game))
         rng = generator(job.seed, Part.INITIAL)
-        first = newcomers(sizes, plan.size, plan.style, plan.lean, rng)
-        if self.game.actions is None:
-            first[LOG_STD] = np.full((plan.size, sizes[-1]), np.log(MOVE_STD), np.float32)
+        spread = np.full(sizes[-1], np.log(MOVE_STD * plan.spread), np.float32)
+        log_std = spread if self.game.actions is None else None
+        first = newcomers(sizes, plan.size, plan.style, plan.lean, rng, log_std)
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(first, operators))
 
@@ -150,6 +153,7 @@ def check(job: EvolveJob) -> None:
     not exist, or steps that need a tree where there is none."""
     game, tree = two_seats(job.game)
     games.check_zero_sum(game)
+    check_spread("evolve.spread", job.evolve.spread, game)
     if job.evolve.credit == "hindsight":
         raise Refused(
             "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"

@@ -139,7 +139,7 @@ class MetaTrainer:
         self.crew.close()
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """(4, hands, A) what the first opponents, the elite, do with each hand.
+        """(4, hands, A) what the first opponents, the elite among them, do with each hand.
 
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """

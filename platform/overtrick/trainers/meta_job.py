@@ -13,7 +13,7 @@ from overtrick.trainers.adaptation import check_credit
 from overtrick.trainers.evaluate import Evaluate
 from overtrick.trainers.kept import two_seats
 from overtrick.trainers.meeting import ON_TREE, Credit
-from overtrick.trainers.opponents import Opponents
+from overtrick.trainers.opponents import Opponents, check_spread
 
 
 class Meta(Section):
@@ -37,7 +37,7 @@ class Meta(Section):
         default=1, description="of so many tasks one tells TRPO the curvature; 1: all of them do"
     )
     parts: Count = Field(
-        default=1, description="into how many the tasks are cut, each a step in a pass of PPO's"
+        default=1, description="in every pass PPO steps once on each of so many parts of the tasks"
     )
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
@@ -49,7 +49,8 @@ class Meta(Section):
     tasks: Count = Field(default=10, description="opponents that are met each iteration")
     games: Count = Field(default=200, description="games against an opponent before each step")
     outer_games: Count | None = Field(
-        default=None, description="games against it after the last one; none: as many"
+        default=None,
+        description="games against each opponent after the last inner step; none: as games",
     )
     credit: Credit = Field(
         default="critic",
@@ -99,6 +100,20 @@ class MetaJob(Job):
         return self
 
     @model_validator(mode="after")
+    def _parts_are_tasks_of_ppo(self) -> MetaJob:
+        if self.meta.tasks % self.meta.parts:
+            raise ValueError(
+                f"meta.parts {self.meta.parts} does not divide meta.tasks {self.meta.tasks}"
+            )
+        idle = {"trpo": ("parts", self.meta.parts), "ppo": ("thinned", self.meta.thinned)}
+        key, value = idle[self.meta.solver]
+        if value != 1:
+            raise ValueError(
+                f"meta.solver {self.meta.solver} has no use for meta.{key}: leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _games_are_played(self) -> MetaJob:
         if self.meta.values == "exact" and self.meta.outer_games is not None:
             raise ValueError(
@@ -140,11 +155,7 @@ def check(job: MetaJob) -> None:
             f"meta.credit: model needs a tree, and {game.name} is too large for one: set it as "
             "meta.test_credit"
         )
-    if game.actions is not None and job.population.spread != 1:
-        raise Refused(
-            f"population.spread: {game.name} has single actions, without a standard deviation: "
-            "leave it out"
-        )
+    check_spread("population.spread", job.population.spread, game)
     for key in ("credit", "test_credit"):
         check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)
     if job.meta.test_play == "response":

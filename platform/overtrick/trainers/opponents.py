@@ -1,5 +1,5 @@
 """Whom a meta-model meets in training: a population that evolves against it (Wu et al. 2022,
-algorithm 2), new random members each iteration, or itself as it is and was."""
+algorithm 2), new random members at each renewal, or itself as it is and was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config import Count, GameChoice, Positive, Section, Share
-from overtrick.core import Array
+from overtrick.core import Array, Game, Refused
 from overtrick.learners.networks import initial, repeat, stack
 from overtrick.policies import LOG_STD, Weights, of_network
 from overtrick.population.evolution import Evolution
@@ -34,7 +34,7 @@ class Opponents(Section):
     kind: Kind = Field(
         default="evolving",
         description="evolving: scored against the meta-model, selected, crossed and mutated. "
-        "random: all new in each iteration. selfplay: the meta-model now and in the iterations "
+        "random: all new at each renewal. selfplay: the meta-model now and at the renewals "
         "before, which is all that it was at the start",
     )
     size: Count = Field(default=10, description="members")
@@ -52,8 +52,8 @@ class Opponents(Section):
     )
     spread: Positive = Field(
         default=1.0,
-        description="where one moves: a new member's standard deviations over those that learning "
-        "starts with",
+        description="where one moves: factor on a new member's standard deviations; 1: those that "
+        "learning starts with",
     )
     every: Count = Field(default=1, description="iterations between renewals")
     immigrants: int = Field(
@@ -66,7 +66,7 @@ class Opponents(Section):
         idle: dict[str, tuple[str, ...]] = {
             "evolving": (),
             "random": (*EVOLVES, "immigrants"),
-            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, "style", "lean"),
+            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, "style", "lean", "spread"),
         }
         fields = type(self).model_fields
         given = [key for key in idle[self.kind] if getattr(self, key) != fields[key].default]
@@ -97,9 +97,8 @@ class Opposition(ABC):
         self.sizes = sizes
         self.plan = plan
         self.crew = crew
-        self.moves = {  # where it moves
-            n: v + np.float32(np.log(plan.spread)) for n, v in founder.items() if n == LOG_STD
-        }
+        first = founder.get(LOG_STD)  # None where actions are single
+        self.log_std = None if first is None else first + np.float32(np.log(plan.spread))
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(self.founders(founder, rng), operators))
 
@@ -130,8 +129,7 @@ class Opposition(ABC):
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents."""
-        new = newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng)
-        return new | {n: np.repeat(v[None], members, axis=0) for n, v in self.moves.items()}
+        return newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng, self.log_std)
 
     def state(self) -> dict[str, Array]:
         return self.host.state()
@@ -182,11 +180,17 @@ KINDS: dict[str, type[Opposition]] = {
 
 
 def newcomers(
-    sizes: Sequence[int], members: int, style: float, lean: float, rng: Generator
+    sizes: Sequence[int],
+    members: int,
+    style: float,
+    lean: float,
+    rng: Generator,
+    log_std: Array | None = None,
 ) -> Weights:
     """(members, ...) random networks, mostly mild, some pronounced.
 
-    style: largest scale of the last layer's weights; lean: largest spread of its biases, logits.
+    style: largest scale of the last layer's weights; lean: largest spread of its biases, logits or
+    mean moves. log_std: of all their moves, where they move.
     """
     weights = stack([initial(sizes, rng, style) for _ in range(members)])
     last = len(sizes) - 2
@@ -194,7 +198,17 @@ def newcomers(
     mildness = rng.random((2, members)) ** 2
     weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
     weights[f"b{last}"] = (leans * mildness[1, :, None]).astype(np.float32)
-    return weights
+    if log_std is not None:
+        weights[LOG_STD] = np.repeat(log_std[None], members, axis=0)
+    return dict(sorted(weights.items()))  # in the order that files have, as `initial` says
+
+
+def check_spread(key: str, spread: float, game: Game) -> None:
+    """Raise Refused for a spread of moves in a game of single actions; key is the job's."""
+    if game.actions is not None and spread != 1:
+        raise Refused(
+            f"{key}: {game.name} has single actions, without a standard deviation: leave it out"
+        )
 
 
 def shards(members: Weights) -> list[tuple[Weights]]:
