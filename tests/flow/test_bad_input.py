@@ -76,6 +76,10 @@ def job_file(folder: Path, text: str = JOB) -> str:
             "meta={values: exact, outer_games: 5}",
             "meta.values exact has no use for meta.outer_games",
         ),
+        ("meta={solver: ppo, parts: 3}", "meta.parts 3 does not divide meta.tasks 10"),
+        ("meta={solver: ppo, thinned: 2}", "meta.solver ppo has no use for meta.thinned"),
+        ("meta.parts=2", "meta.solver trpo has no use for meta.parts"),
+        ("population={kind: selfplay, spread: 0.5}", "kind selfplay has no use for spread"),
         ("meta.test_updates=2", "meta.test_updates 2 needs meta.test_credit model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
         ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),
@@ -265,6 +269,7 @@ def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, ove
             "evaluate.strangers=[zoo:mlp1]",
             "zoo:mlp1 needs AgentZoo's parameter files: set game.zoo",
         ),
+        ("evaluate.safe_by=nearest", "evaluate.safe_by is of no use without evaluate.safe"),
         ("trainer=nfsp", "sumo moves by real vectors: this trainer needs single actions"),
     ],
 )

@@ -108,10 +108,26 @@ def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
 
 
 @pytest.mark.parametrize("more", [{"parts": 10}, {"credit": "hindsight"}], ids=str)
-def test_ppo_finds_it_from_parts_of_a_sample_and_from_a_critic_that_knows_the_deal(more):
+def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
+    """A step for each part in every pass; the critic sees as much as it is told."""
+    passes = more.get("parts", 1)
+    one = trainer("kuhn", "random", "ppo", **more)
+    one.step()
+    steps = {float(v) for n, v in one.learner.solver.state().items() if n.startswith("step.")}
+    assert steps <= {float(k * passes) for k in range(1, 9)}
+    seen = hindsight_inputs(one.game) if "credit" in more else inputs(one.game)
+    assert len(one.learner.critic.weights["w0"]) == seen
     won, best = trained("kuhn", "random", "ppo", iterations=40, **more)
     assert won[0] < 0.5 * best
     assert 0.97 * best < won[-1] <= best + 1e-6
+
+
+def test_a_part_in_which_nobody_decides_changes_nothing_for_the_worse():
+    """The opponent may end all games of a part before the learner's first turn."""
+    one = trainer("leduc", "random", "ppo", games=40, parts=40)
+    for _ in range(2):
+        one.step()
+    assert all(np.isfinite(v).all() for v in one.model().values())
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from overtrick import games
 from overtrick.config import Count, GameChoice, Opponent, Positive, Section
@@ -65,6 +65,12 @@ class Judged(Budget):
         "drawing one of them before each game. nearest: the nearest strategy that is safe, which "
         "wins more and takes a linear program",
     )
+
+    @model_validator(mode="after")
+    def _a_bound_is_kept(self) -> Self:
+        if self.safe is None and self.safe_by != "mixture":
+            raise ValueError("evaluate.safe_by is of no use without evaluate.safe: set that too")
+        return self
 
 
 class Evaluate(Judged):
