@@ -32,8 +32,8 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         if "zoo:" in said:
             with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
                 plan.check(table)
-        else:
-            assert plan.check(table) > 0
+            table = table.model_copy(update={"strangers": {"still": "motionless"}})
+        assert plan.check(table) > 0
         return
     job = config.load(path, [], JOBS)
     if job.search:

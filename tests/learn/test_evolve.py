@@ -90,7 +90,7 @@ def test_a_champion_is_judged_before_and_after_its_steps(rng):
     assert row["steps"][3] > row["steps"][0]
 
 
-def test_ants_evolve_by_the_matches_they_win_and_each_has_its_own_spread():
+def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
     one = trainer({"name": "sumo", "integrator": "euler", "reward": "result"}, size=4, games=2)
     first = np.exp(one.host.state()[LOG_STD])
     np.testing.assert_allclose(first, np.full((4, 8), MOVE_STD), rtol=1e-6)
