@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.random import Generator
 
-from overtrick.core import Array, Choice, Turn
+from overtrick.core import Array, Turn
 from overtrick.games.bridge.cardplay import NOTHING, beats, lawful
 from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS
+from overtrick.policies import Memoryless
 
 Rule = Callable[..., int]
 """(hand, may, place, led, best, dummy, strain) -> card. hand and may: the cards held, and those of
@@ -167,48 +167,34 @@ BY_RULES = in_order(RULES)
 
 
 @njit(cache=True)
-def decided(facts, rng):  # type: ignore[no-untyped-def]
-    """The card that a position plays by the rules, from its facts (K,), as MiniBridge has them."""
-    who, strain, place = facts[0], facts[1], facts[4] % 4
-    leader = (who - place) % 4
-    led = best = facts[7 + leader] if place else NOTHING
-    for k in range(1, place):
-        card = facts[7 + (leader + k) % 4]
-        if beats(card, best, strain):
-            best = card
-    yet_to_play = (2 - leader) % 4 > place
-    may = lawful(facts[5], led)
-    card = BY_RULES(facts[5], may, place, led, best, facts[6] if yet_to_play else 0, strain)
-    if card != NOTHING:
-        return card
-    chosen = int(rng.random() * _count(may))
-    for card in range(CARDS):
-        if may >> card & 1:
-            if chosen == 0:
-                return card
-            chosen -= 1
-    return NOTHING
-
-
-@njit(cache=True)
-def _all_decided(seen, rng):  # type: ignore[no-untyped-def]
-    cards = np.empty(len(seen), np.int64)
+def _chances(seen, probs):  # type: ignore[no-untyped-def]
+    """Write how likely each card (R, 52) is by the rules, from facts (R, K) as MiniBridge has them:
+    certain where a rule decides, else all lawful cards alike."""
     for row in range(len(seen)):
-        cards[row] = decided(seen[row], rng)
-    return cards
+        facts = seen[row]
+        who, strain, place = facts[0], facts[1], facts[4] % 4
+        leader = (who - place) % 4
+        led = best = facts[7 + leader] if place else NOTHING
+        for k in range(1, place):
+            card = facts[7 + (leader + k) % 4]
+            if beats(card, best, strain):
+                best = card
+        yet_to_play = (2 - leader) % 4 > place
+        may = lawful(facts[5], led)
+        chosen = BY_RULES(facts[5], may, place, led, best, facts[6] if yet_to_play else 0, strain)
+        if chosen != NOTHING:
+            probs[row, chosen] = 1
+            continue
+        for card in range(CARDS):
+            if may >> card & 1:
+                probs[row, card] = 1 / _count(may)
 
 
-class ByRules:
+class ByRules(Memoryless):
     """A defender who plays by RULES, and where none decides any card."""
 
-    def sit(self, games: int, rng: Generator) -> _Seated:
-        return _Seated(rng)
-
-
-class _Seated:
-    def __init__(self, rng: Generator) -> None:
-        self.rng = rng
-
-    def act(self, turn: Turn) -> Choice:
-        cards: Array = _all_decided(turn.seen, self.rng)
-        return Choice(cards, np.zeros(len(turn)))
+    def probs(self, turn: Turn) -> Array:
+        """(R, 52)."""
+        probs = np.zeros((len(turn), CARDS))
+        _chances(turn.seen, probs)
+        return probs
