@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from overtrick.core import Array
 from overtrick.figures import COLOURS, last_steps, payoff_name
@@ -17,6 +17,10 @@ History = Sequence[tuple[int, Mapping[str, float]]]
 """Every iteration of one run and its metrics, in order."""
 
 CONFIDENCE = 0.95
+
+GAMES, MADE, RECOGNISED = "games", "made/", "recognised"
+"""Metrics of card play: games seen; by defence, the share of contracts made; the share of decisions
+in which a table knew something."""
 WIDEST = 4  # panels side by side
 
 
@@ -76,11 +80,30 @@ def by_value(payoffs: Mapping[str, Mapping[float, Sequence[float]]], key: str, u
     return figure
 
 
+def recognition(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
+    """Contracts made against each defence, and decisions recognised, by games seen, a line a group
+    of seeds (Hadjur 2018, Figs 5.1 and 5.2). The band of one seed is that of so many deals."""
+    every = [entry for histories in groups.values() for each in histories for entry in each]
+    names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})
+    drawn: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name, (label, histories) in itertools.product(names, groups.items()):
+        seeds = [{m[GAMES]: m[name] for _, m in each if name in m} for each in histories]
+        shared = sorted(set.intersection(*(set(each) for each in seeds)))
+        if not shared:
+            continue
+        mean, half = band(np.array([[each[games] for games in shared] for each in seeds]))
+        if len(seeds) == 1:
+            half = norm.ppf((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
+        drawn[name][label] = np.array(shared), mean, half
+    return _panels(drawn, "games seen", "", marker="o", ylabel="share")
+
+
 def _panels(
     drawn: Mapping[str, Mapping[str, tuple[Array, Array, Array]]],
     xlabel: str,
     unit: str,
     marker: str | None,
+    ylabel: str = "",
 ) -> Figure:
     across = min(len(drawn), WIDEST)
     down = -(-len(drawn) // WIDEST)
@@ -97,5 +120,5 @@ def _panels(
     for axis in axes[len(drawn) :]:
         axis.axis("off")
     for first in axes[::across]:
-        first.set_ylabel(f"payoff after adaptation, {unit} a game")
+        first.set_ylabel(ylabel or f"payoff after adaptation, {unit} a game")
     return figure

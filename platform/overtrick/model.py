@@ -14,11 +14,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.networks import unprefixed
-from overtrick.policies import LOG_STD, Tabular, inputs, of_network, outputs
+from overtrick.learners.tabular import GreedyTable
+from overtrick.policies import LOG_STD, Tabular, Uniform, inputs, of_network, outputs
 
 FORMAT = 1
+TABLE = ".choice"  # what a table of values has, after the name of its player
 WEIGHTS, CARD = "weights.safetensors", "model.json"
 
 
@@ -90,18 +92,38 @@ def load(folder: Path, game: str | None = None) -> Model:
 
 def plays(weights: Mapping[str, Array]) -> bool:
     """Is there a policy in it, that plays without anything more?"""
-    return "sigma" in weights or bool(unprefixed("policy", weights))
+    tables = any(name.endswith(TABLE) for name in weights)
+    return "sigma" in weights or tables or bool(unprefixed("policy", weights))
 
 
 def policy(folder: Path, game: Any) -> Any:
     """The policy of a stored model, for a game that it fits: Mixed, unless moves are real vectors.
     Raises Refused."""
-    weights = load(folder, game.name).weights
+    stored = load(folder, game.name)
+    weights = stored.weights
     if not plays(weights):
         raise Refused(f"the model in {folder} plays only after it has watched its opponent")
     if "sigma" in weights:
         return _tabular(weights["sigma"], folder, game)
+    if players := [n.removesuffix(TABLE) for n in weights if n.endswith(TABLE)]:
+        return _tables({who: unprefixed(who, weights) for who in players}, stored, folder, game)
     return _network(unprefixed("policy", weights), folder, game)
+
+
+def _tables(
+    players: Mapping[str, Mapping[str, Array]], stored: Model, folder: Path, game: Any
+) -> Mixed:
+    """Tables of values, each of which plays greedily for one of the players of a game."""
+    try:
+        states = game.states(stored.job["tabular"]["representation"])
+    except (KeyError, TypeError, AttributeError):
+        raise Refused(f"{folder / CARD} is damaged: it names no representation") from None
+    for who, columns in players.items():
+        pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
+        if any(n not in columns or columns[n].shape != columns[k].shape for k, n in pairs):
+            raise Refused(f"the table of {who} in {folder} is damaged: its columns do not fit")
+    greedy = {who: GreedyTable(states, columns) for who, columns in players.items()}
+    return game.seated(greedy, Uniform())
 
 
 def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:

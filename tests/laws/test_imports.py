@@ -35,7 +35,7 @@ ALLOWED = {
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "store", "model", "figures", "config",
+        "workers", "store", "model", "figures", "curves", "config",
     ),
     "trial": ("core", "config", "trainers", "workers"),
     "films": (
@@ -78,6 +78,7 @@ DOORS = {
     "gymnasium": {"doors/parallel.py"},
     "pyspiel": {"games/openspiel.py"},
     "open_spiel": {"games/openspiel.py"},
+    "endplay": {"games/bridge/double_dummy.py", "games/bridge/records.py"},
 }
 """The outside world, and the files that may speak to it."""
 

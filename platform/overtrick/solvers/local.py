@@ -127,7 +127,7 @@ class Responder:
         place = row[one] * legal.shape[1] + action
         hopes = np.full(legal.size, -np.inf)
         for fallback in self.fallbacks:
-            won = self._imagine(fallback, take(state, one), seat[one], action, rng)
+            won = self.imagine(fallback, take(state, one), seat[one], action, rng)
             mean = np.bincount(place, belief[one] * won, legal.size)
             np.maximum(hopes, mean, out=hopes, where=legal.ravel())
         return hopes.reshape(legal.shape)
@@ -153,7 +153,7 @@ class Responder:
         belief = np.exp(by_row - by_row.max(axis=1, keepdims=True))
         return (belief / belief.sum(axis=1, keepdims=True)).ravel()
 
-    def _imagine(
+    def imagine(
         self, fallback: Mixed, state: Any, seat: Array, first: Array, rng: Generator
     ) -> Array:
         """(n,) points from the first actions (n,) on, if a fallback goes on from them."""

@@ -9,6 +9,7 @@ from typing import Any
 from overtrick.config import Job
 from overtrick.core import Trainer
 from overtrick.trainers import (
+    cardplay,
     coevolve,
     dron,
     eom,
@@ -17,7 +18,9 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
+    sampling,
     solve,
+    tabular,
     tournament,
 )
 from overtrick.trainers.evaluate import Row
@@ -57,7 +60,21 @@ TRAINERS = {
     ),
     "meta": Page(meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff),
     "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
+    "sampling": Page(
+        sampling.SamplingJob,
+        sampling.SamplingTrainer,
+        sampling.check,
+        sampling.judge,
+        cardplay.share_made,
+    ),
     "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
+    "tabular": Page(
+        tabular.TabularJob,
+        tabular.TabularTrainer,
+        tabular.check,
+        tabular.judge,
+        cardplay.share_made,
+    ),
     "tournament": Page(
         tournament.TournamentJob,
         tournament.TournamentTrainer,

@@ -88,6 +88,27 @@ def written(holder: Array) -> str:
 
 
 @njit(cache=True)
+def count(cards):  # type: ignore[no-untyped-def]
+    """How many cards a set has."""
+    counted = 0
+    while cards:
+        cards &= cards - 1
+        counted += 1
+    return counted
+
+
+@njit(cache=True)
+def drawn(cards, rng):  # type: ignore[no-untyped-def]
+    """Any card of a set that is not empty."""
+    for _ in range(int(rng.random() * count(cards))):
+        cards &= cards - 1
+    card = 0
+    while not cards >> card & 1:
+        card += 1
+    return card
+
+
+@njit(cache=True)
 def _shuffle(holder, rng):  # type: ignore[no-untyped-def]
     """Every row in an order of its own, in place (Fisher and Yates)."""
     for game in range(len(holder)):

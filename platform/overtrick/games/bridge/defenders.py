@@ -6,15 +6,16 @@ given what a defender knows of the trick and answers with a card, or NOTHING.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Turn
+from overtrick.core import Array, Mixed, Turn, take_turn
 from overtrick.games.bridge.cardplay import NOTHING, beats, lawful
-from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS
+from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS, count
+from overtrick.games.bridge.tricks import GONE, OWN, SHOWN, TRICK, TRUMPS, WHO, ahead
 from overtrick.policies import Memoryless
 
 Rule = Callable[..., int]
@@ -70,7 +71,7 @@ def leader_plays_the_top_of_a_sequence(hand, may, place, led, best, dummy, strai
         for rank in range(9, TRICKS):
             if held >> rank & held >> (rank - 1) & 1:
                 top = rank
-        worth = 100 * top + _count(held)
+        worth = 100 * top + count(held)
         if top != NOTHING and worth > value:
             chosen, value = TRICKS * suit + top, worth
     return chosen
@@ -83,7 +84,7 @@ def leader_plays_fourth_best(hand, may, place, led, best, dummy, strain):  # typ
         return NOTHING
     longest = 0
     for suit in range(1, 4):
-        if _count(hand & _suit(suit)) >= _count(hand & _suit(longest)):
+        if count(hand & _suit(suit)) >= count(hand & _suit(longest)):
             longest = suit
     held = hand & _suit(longest)
     for _ in range(3):
@@ -128,15 +129,6 @@ def _highest(cards):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _count(cards):  # type: ignore[no-untyped-def]
-    count = 0
-    while cards:
-        cards &= cards - 1
-        count += 1
-    return count
-
-
-@njit(cache=True)
 def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
     """The card of lowest rank that takes the trick from the best so far, or NOTHING."""
     able = np.int64(0)
@@ -167,27 +159,33 @@ BY_RULES = in_order(RULES)
 
 
 @njit(cache=True)
+def by_rules(facts):  # type: ignore[no-untyped-def]
+    """What RULES say to one row of facts (K,) as MiniBridge has them: a card, or NOTHING."""
+    who, place = facts[WHO], facts[GONE] % 4
+    leader = (who - place) % 4
+    led = facts[TRICK + leader] if place else NOTHING
+    best = facts[TRICK + ahead(facts)] if place else NOTHING
+    dummy = facts[SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
+    may = lawful(facts[OWN], led)
+    return BY_RULES(facts[OWN], may, place, led, best, dummy, facts[TRUMPS])
+
+
+@njit(cache=True)
 def _chances(seen, probs):  # type: ignore[no-untyped-def]
-    """Write how likely each card (R, 52) is by the rules, from facts (R, K) as MiniBridge has them:
-    certain where a rule decides, else all lawful cards alike."""
+    """Write how likely each card (R, 52) is by the rules, from facts (R, K): certain where a rule
+    decides, else all lawful cards alike."""
     for row in range(len(seen)):
         facts = seen[row]
-        who, strain, place = facts[0], facts[1], facts[4] % 4
-        leader = (who - place) % 4
-        led = best = facts[7 + leader] if place else NOTHING
-        for k in range(1, place):
-            card = facts[7 + (leader + k) % 4]
-            if beats(card, best, strain):
-                best = card
-        yet_to_play = (2 - leader) % 4 > place
-        may = lawful(facts[5], led)
-        chosen = BY_RULES(facts[5], may, place, led, best, facts[6] if yet_to_play else 0, strain)
+        chosen = by_rules(facts)
         if chosen != NOTHING:
             probs[row, chosen] = 1
             continue
+        place = facts[GONE] % 4
+        led = facts[TRICK + (facts[WHO] - place) % 4] if place else NOTHING
+        may = lawful(facts[OWN], led)
         for card in range(CARDS):
             if may >> card & 1:
-                probs[row, card] = 1 / _count(may)
+                probs[row, card] = 1 / count(may)
 
 
 class ByRules(Memoryless):
@@ -197,4 +195,20 @@ class ByRules(Memoryless):
         """(R, 52)."""
         probs = np.zeros((len(turn), CARDS))
         _chances(turn.seen, probs)
+        return probs
+
+
+class Partners(Memoryless):
+    """A side whose two hands are played by two policies: those of the positions of this turn."""
+
+    def __init__(self, by_position: Mapping[int, Mixed]) -> None:
+        self.by_position = by_position
+
+    def probs(self, turn: Turn) -> Array:
+        """(R, 52)."""
+        probs = np.zeros((len(turn), CARDS))
+        for position, policy in self.by_position.items():
+            rows = np.flatnonzero(turn.seen[:, WHO] == position)
+            if len(rows):
+                probs[rows] = policy.probs(take_turn(turn, rows))
         return probs

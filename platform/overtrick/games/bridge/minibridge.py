@@ -6,13 +6,14 @@ trick, 2 is dummy, 3 the other defender (Hadjur 2018, section 3).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
 from overtrick.games.bridge import contract, tricks
 from overtrick.games.bridge.cardplay import NOTHING
 from overtrick.games.bridge.cards import (
@@ -25,6 +26,8 @@ from overtrick.games.bridge.cards import (
     hands,
     shuffled,
 )
+from overtrick.games.bridge.defenders import Partners
+from overtrick.games.bridge.states import REPRESENTATIONS
 
 POSITIONS = ("declarer", "left", "dummy", "right")
 STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
@@ -35,18 +38,12 @@ one that is not. tricks: those above the contract, one more if it is made."""
 
 @dataclass(slots=True)
 class State:
-    """G games. Sets of cards are bits, positions as above."""
+    """G tables, as `tricks` has them."""
 
-    hand: Array  # (G, 4) what each position still holds
-    played: Array  # (G, 4) what it has played
-    trick: Array  # (G, 4) the card of each position in this trick, or NOTHING
-    void: Array  # (G,) bit 4 * position + suit where somebody did not follow
-    led: Array  # (G,) the card led, or NOTHING
-    position: Array  # (G,) who plays next
-    count: Array  # (G,) cards played
-    won: Array  # (G,) tricks of the declaring side
-    strain: Array  # (G,)
-    needed: Array  # (G,)
+    hand: Array  # (G, 4)
+    played: Array  # (G, 4)
+    trick: Array  # (G, 4)
+    now: Array  # (G, 8)
 
 
 class MiniBridge:
@@ -63,9 +60,9 @@ class MiniBridge:
     """
 
     name = "minibridge"
-    actions = CARDS
+    actions: int | None = CARDS
     action_names = NAMES
-    infosets = None
+    infosets: int | None = None
     facts = (
         "position", "strain", "needed", "won", "count", "own", "shown",
         *(f"trick_{who}" for who in POSITIONS), *(f"played_{who}" for who in POSITIONS), "void",
@@ -106,53 +103,57 @@ class MiniBridge:
         return deals
 
     def start(self, deals: Deals) -> State:
-        count = len(deals)
-        nothing, none = np.full((count, 4), NOTHING), np.zeros((count, 4), np.int64)
-        void, played, won = np.zeros((3, count), np.int64)
-        return State(
-            hands(deals[:, :CARDS]), none, nothing, void, np.full(count, NOTHING),
-            np.ones(count, np.int64), played, won,
-            deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64),
-        )  # fmt: skip
+        held = hands(deals[:, :CARDS])
+        strain, needed = deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64)
+        return State(held, *tricks.opened(held, strain, needed))
+
+    def resume(self, turn: Turn, deals: Deals) -> State:
+        """(R,) games that stand where the rows do, with the cards as in the deals (R, 54)."""
+        hand, played, trick = np.empty((3, len(turn), 4), np.int64)
+        now = np.empty((len(turn), tricks.NOW), np.int64)
+        tricks.resume(turn.seen, deals, hand, played, trick, now)
+        return State(hand, played, trick, now)
 
     def turn(self, state: State) -> Turn:
-        game = np.flatnonzero(state.count < CARDS)
-        position = state.position[game]
-        hand = state.hand[game]
-        rows = np.arange(len(game))
-        other = np.where(position % 2 == 0, 2 - position, 2)
-        shown = np.where(state.count[game] > 0, hand[rows, other], 0)
-        own = hand[rows, position]
-        seen = np.column_stack([
-            position, state.strain[game], state.needed[game], state.won[game], state.count[game],
-            own, shown, state.trick[game], state.played[game], state.void[game],
-        ])  # fmt: skip
-        legal = tricks.lawful_cards(own, state.led[game])
-        return Turn(game, position % self.seats, seen, legal, None)
+        game = np.flatnonzero(state.now[:, tricks.COUNT] < CARDS)
+        seen, legal = tricks.turns(game, state.hand, state.played, state.trick, state.now)
+        return Turn(game, seen[:, tricks.WHO] % self.seats, seen, legal, None)
 
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, S) points, all with the last card."""
-        wrong = tricks.unlawful(turn.game, action, state.hand, state.led, state.position)
+        wrong = tricks.advance(turn.game, action, state.hand, state.played, state.trick, state.now)
         if wrong != NOTHING:
             game = int(turn.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
-        tricks.advance(
-            turn.game, action, state.hand, state.played, state.trick, state.void, state.led,
-            state.position, state.count, state.won, state.strain,
-        )  # fmt: skip
-        points = np.zeros((len(state.count), self.seats))
-        over = turn.game[state.count[turn.game] == CARDS]
-        above = state.won[over] - state.needed[over]
-        made = above >= 0
-        worth = above + made if self.scoring == "tricks" else np.where(made, 1, -1)
+        points = np.zeros((len(state.now), self.seats))
+        over = turn.game[state.now[turn.game, tricks.COUNT] == CARDS]
+        worth = self.worth(state.now[over, tricks.WON] - state.now[over, tricks.NEEDED])
         points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
+
+    def worth(self, above: Array) -> Array:
+        """Points of the declaring side for so many tricks (G,) above those needed."""
+        made = above >= 0
+        return above + made if self.scoring == "tricks" else np.where(made, 1, -1)
 
     def features(self, turn: Turn) -> Array:
         """(R, F) float32, all but counts 0 or 1: position, strain; tricks needed and won, cards
         played, as shares of all; then a number a card for own cards, those shown, this trick's
         and the played ones by position; and a number a position and suit that it is void in."""
         return tricks.features(turn.seen)
+
+    def states(self, representation: str) -> Callable[[Turn], Array]:
+        """What a table of values knows the rows by. Raises Refused for an unknown name."""
+        if representation not in REPRESENTATIONS:
+            near = nearest(representation, REPRESENTATIONS)
+            raise Refused(f"unknown representation '{representation}': did you mean '{near}'?")
+        return REPRESENTATIONS[representation]
+
+    def seated(self, players: Mapping[str, Mixed], others: Mixed) -> Mixed:
+        """One policy of those who play for declarer (and dummy), left and right, and others."""
+        declarer = players.get("declarer", others)
+        by = (declarer, players.get("left", others), declarer, players.get("right", others))
+        return Partners(dict(enumerate(by)))
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the cards held, spades first."""

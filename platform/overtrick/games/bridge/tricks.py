@@ -1,4 +1,9 @@
-"""The kernels of card play over many games at once: what may be played, and what then follows."""
+"""The kernels of card play: what a table is, what a seat sees of it, and what one card changes.
+
+A table is four arrays: `hand`, `played` and `trick` (4,), by position what is held, what was
+played, and the card in this trick, or NOTHING; and `now` (8,), with the columns named here.
+Many tables side by side have one axis more.
+"""
 
 from __future__ import annotations
 
@@ -8,62 +13,128 @@ from numba import njit
 from overtrick.games.bridge.cardplay import NOTHING, beats, lawful
 from overtrick.games.bridge.cards import CARDS, TRICKS
 
-SETS = (5, 6, 11, 12, 13, 14)  # facts that are sets of cards: own, shown, played by position
-TRICK = (7, 8, 9, 10)  # facts that are a card
-WIDTH = 4 + 5 + 3 + CARDS * (len(SETS) + len(TRICK)) + 16
+LED, AHEAD, POSITION, COUNT, WON, VOID, STRAIN, NEEDED = range(8)
+"""Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
+cards played; tricks of the declaring side; bit 4 * position + suit where somebody did not follow;
+the strain; tricks to be made."""
+NOW = 8
+
+FACTS = 16
+WHO, TRUMPS, GOAL, HAVE, GONE, OWN, SHOWN, TRICK, PLAYED, LACKS = 0, 1, 2, 3, 4, 5, 6, 7, 11, 15
+"""Where the facts of a row begin, named as in MiniBridge; TRICK and PLAYED have one a position."""
+
+SETS = (OWN, SHOWN, *range(PLAYED, PLAYED + 4))  # facts that are sets of cards
+WIDTH = 4 + 5 + 3 + CARDS * (len(SETS) + 4) + 16
 
 
 @njit(cache=True)
-def lawful_cards(own, led):  # type: ignore[no-untyped-def]
-    """(R, 52) which cards may be played from hands (R,) to the cards led (R,)."""
-    legal = np.zeros((len(own), CARDS), np.bool_)
-    for row in range(len(own)):
-        cards = lawful(own[row], led[row])
+def put(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Play a lawful card at one table."""
+    who, bit = now[POSITION], np.int64(1) << card
+    hand[who] ^= bit
+    played[who] |= bit
+    if now[LED] == NOTHING:
+        now[LED], now[AHEAD] = card, who
+    else:
+        if card // TRICKS != now[LED] // TRICKS:
+            now[VOID] |= 1 << (4 * who + now[LED] // TRICKS)
+        if beats(card, trick[now[AHEAD]], now[STRAIN]):
+            now[AHEAD] = who
+    trick[who] = card
+    now[COUNT] += 1
+    now[POSITION] = (who + 1) % 4
+    if now[COUNT] % 4 == 0:
+        now[WON] += now[AHEAD] % 2 == 0
+        now[POSITION] = now[AHEAD]
+        now[LED] = NOTHING
+        trick[:] = NOTHING
+
+
+@njit(cache=True)
+def tell(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
+    """Write what who plays next knows (K,) of one table."""
+    who = now[POSITION]
+    facts[WHO], facts[TRUMPS], facts[GOAL] = who, now[STRAIN], now[NEEDED]
+    facts[HAVE], facts[GONE], facts[LACKS] = now[WON], now[COUNT], now[VOID]
+    facts[OWN] = hand[who]
+    facts[SHOWN] = hand[2 if who % 2 else 2 - who] if now[COUNT] else 0
+    for position in range(4):
+        facts[TRICK + position] = trick[position]
+        facts[PLAYED + position] = played[position]
+
+
+@njit(cache=True)
+def opened(hands, strain, needed):  # type: ignore[no-untyped-def]
+    """Tables before the opening lead: played, trick (G, 4) and now (G, 8)."""
+    games = len(hands)
+    now = np.zeros((games, NOW), np.int64)
+    now[:, LED] = NOTHING
+    now[:, POSITION] = 1
+    now[:, STRAIN], now[:, NEEDED] = strain, needed
+    return np.zeros((games, 4), np.int64), np.full((games, 4), NOTHING), now
+
+
+@njit(cache=True)
+def turns(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """What who plays next at some tables knows (R, K), and may play (R, 52)."""
+    seen = np.empty((len(games), FACTS), np.int64)
+    legal = np.zeros((len(games), CARDS), np.bool_)
+    for row in range(len(games)):
+        game = games[row]
+        tell(hand[game], played[game], trick[game], now[game], seen[row])
+        may = lawful(seen[row, OWN], now[game, LED])
         for card in range(CARDS):
-            legal[row, card] = cards >> card & 1
-    return legal
+            legal[row, card] = may >> card & 1
+    return seen, legal
 
 
 @njit(cache=True)
-def unlawful(games, cards, hand, led, position):  # type: ignore[no-untyped-def]
-    """The first row whose card may not be played in its game, or NOTHING."""
+def advance(games, cards, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Play one card at each of some tables, in place; at none if one of them may not be played:
+    then the first such row is returned, else NOTHING."""
     for row in range(len(games)):
         game, card = games[row], cards[row]
         if card < 0 or card >= CARDS:
             return row
-        if not lawful(hand[game, position[game]], led[game]) >> card & 1:
+        if not lawful(hand[game, now[game, POSITION]], now[game, LED]) >> card & 1:
             return row
+    for row in range(len(games)):
+        game = games[row]
+        put(cards[row], hand[game], played[game], trick[game], now[game])
     return NOTHING
 
 
 @njit(cache=True)
-def advance(  # type: ignore[no-untyped-def]
-    games, cards, hand, played, trick, void, led, position, count, won, strain
-):
-    """Play one lawful card in each of some games, in place."""
-    for row in range(len(games)):
-        game, card = games[row], cards[row]
-        who = position[game]
-        hand[game, who] ^= np.int64(1) << card
-        played[game, who] |= np.int64(1) << card
-        if led[game] == NOTHING:
-            led[game] = card
-        elif card // TRICKS != led[game] // TRICKS:
-            void[game] |= 1 << (4 * who + led[game] // TRICKS)
-        trick[game, who] = card
-        count[game] += 1
-        if count[game] % 4:
-            position[game] = (who + 1) % 4
-            continue
-        winner = (who + 1) % 4  # who led
-        for k in range(2, 5):
-            other = (who + k) % 4
-            if beats(trick[game, other], trick[game, winner], strain[game]):
-                winner = other
-        won[game] += winner % 2 == 0
-        position[game] = winner
-        led[game] = NOTHING
-        trick[game] = NOTHING
+def resume(seen, deals, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Write the tables that rows (R, K) stand at if the cards lie as in deals (R, 54)."""
+    for row in range(len(seen)):
+        facts = seen[row]
+        who, place = facts[WHO], facts[GONE] % 4
+        leader = (who - place) % 4
+        for position in range(4):
+            played[row, position] = facts[PLAYED + position]
+            trick[row, position] = facts[TRICK + position]
+            hand[row, position] = 0
+        for card in range(CARDS):
+            hand[row, deals[row, card]] |= np.int64(1) << card
+        hand[row] &= ~played[row]
+        now[row, LED] = facts[TRICK + leader] if place else NOTHING
+        now[row, AHEAD] = ahead(facts)
+        now[row, POSITION], now[row, COUNT] = who, facts[GONE]
+        now[row, WON], now[row, VOID] = facts[HAVE], facts[LACKS]
+        now[row, STRAIN], now[row, NEEDED] = facts[TRUMPS], facts[GOAL]
+
+
+@njit(cache=True)
+def ahead(facts):  # type: ignore[no-untyped-def]
+    """Whose card takes the trick so far; of no meaning if none was led."""
+    who, place = facts[WHO], facts[GONE] % 4
+    best = (who - place) % 4
+    for k in range(place - 1, 0, -1):
+        other = (who - k) % 4
+        if beats(facts[TRICK + other], facts[TRICK + best], facts[TRUMPS]):
+            best = other
+    return best
 
 
 @njit(cache=True)
@@ -78,7 +149,7 @@ def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
     room = np.empty(4, np.int64)
     for row in range(len(seen)):
         unknown = _place_known(seen[row], deals[row], hidden, room)
-        free = _place_forced(seen[row, 15], deals[row], hidden[:unknown], room)
+        free = _place_forced(seen[row, LACKS], deals[row], hidden[:unknown], room)
         for last in range(free - 1, -1, -1):
             place = int(rng.random() * (last + 1))
             card, hidden[place] = hidden[place], hidden[last]
@@ -93,17 +164,17 @@ def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
 def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
     """Write who holds the cards that a row knows of; how many it does not, which are then in
     hidden, and in room how many of them each position has."""
-    who, unknown = facts[0], 0
+    who, unknown = facts[WHO], 0
     other = 2 if who % 2 else 2 - who
     room[:] = TRICKS
     for card in range(CARDS):
         holder = NOTHING
         for position in range(4):
-            if facts[11 + position] >> card & 1:
+            if facts[PLAYED + position] >> card & 1:
                 holder = position
-        if facts[5] >> card & 1:
+        if facts[OWN] >> card & 1:
             holder = who
-        elif facts[6] >> card & 1:
+        elif facts[SHOWN] >> card & 1:
             holder = other
         if holder == NOTHING:
             hidden[unknown] = card
@@ -139,20 +210,20 @@ def features(seen):  # type: ignore[no-untyped-def]
     """(R, WIDTH) float32, as MiniBridge.features says."""
     out = np.zeros((len(seen), WIDTH), np.float32)
     for row in range(len(seen)):
-        out[row, seen[row, 0]] = 1
-        out[row, 4 + seen[row, 1]] = 1
-        out[row, 9] = seen[row, 2] / TRICKS
-        out[row, 10] = seen[row, 3] / TRICKS
-        out[row, 11] = seen[row, 4] / CARDS
+        out[row, seen[row, WHO]] = 1
+        out[row, 4 + seen[row, TRUMPS]] = 1
+        out[row, 9] = seen[row, GOAL] / TRICKS
+        out[row, 10] = seen[row, HAVE] / TRICKS
+        out[row, 11] = seen[row, GONE] / CARDS
         start = 12
         for column in SETS:
             for card in range(CARDS):
                 out[row, start + card] = seen[row, column] >> card & 1
             start += CARDS
-        for column in TRICK:
+        for column in range(TRICK, TRICK + 4):
             if seen[row, column] != NOTHING:
                 out[row, start + seen[row, column]] = 1
             start += CARDS
         for bit in range(16):
-            out[row, start + bit] = seen[row, 15] >> bit & 1
+            out[row, start + bit] = seen[row, LACKS] >> bit & 1
     return out

@@ -1,0 +1,115 @@
+"""A declarer that searches: nobody learns, each iteration plays some more of the judging deals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick import games
+from overtrick.config import Count, Job, Opponent, Section
+from overtrick.core import Array, Mixed
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.solvers.sampled import Sampling
+from overtrick.trainers import cardplay, strangers
+from overtrick.trainers.cardplay import JUDGED, Folder, Scripted
+from overtrick.trainers.kept import opponent_of
+from overtrick.trainers.report import History, Report
+from overtrick.workers import Crew, Part, generator
+
+SHARD = 50  # deals of one shard, whatever the number of workers
+
+
+class Sampled(Section):
+    """How the declarer searches, and whom it meets."""
+
+    worlds: Count = Field(default=50, description="deals imagined at each decision")
+    guide: Opponent = Field(
+        default="random",
+        description="how it goes on in an imagined deal: random, or the folder of a model",
+    )
+    defenders: Scripted = Field(default="rules", description="who defends")
+    expects: Scripted = Field(default="rules", description="who it believes to defend")
+    double_dummy: bool = Field(
+        default=True, description="solve the deals, once: what perfect play makes of them"
+    )
+    solved: Folder = Field(
+        default="double_dummy", description="the folder where solutions are kept"
+    )
+
+
+class SamplingJob(Job):
+    """Everything a searching declarer needs. An iteration is 500 deals."""
+
+    trainer: Literal["sampling"]
+    sampling: Sampled = Sampled()
+
+
+class SamplingTrainer:
+    """Plays the judging deals in their order."""
+
+    def __init__(self, job: SamplingJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.made = 0  # contracts
+
+    def step(self) -> dict[str, float]:
+        """The next 500 deals."""
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        deals = cardplay.dealt(self.job.game, self.job.seed, self.iteration, JUDGED)
+        shards = [(deals[first : first + SHARD],) for first in range(0, JUDGED, SHARD)]
+        made = self.crew.map(_play, self.job, shards, rng)
+        self.iteration += 1
+        self.made += sum(made)
+        return {
+            "made": sum(made) / JUDGED, "made_so_far": self.made / (self.iteration * JUDGED),
+        }  # fmt: skip
+
+    def report(self, history: History) -> Report:
+        return Report(judge(self.job, self.model(), self.crew, generator(self.job.seed)), {})
+
+    def model(self) -> dict[str, Array]:
+        """What came of it."""
+        return {"made": np.array(self.made), "deals": np.array(self.iteration * JUDGED)}
+
+    def state(self) -> dict[str, Array]:
+        return {"made": np.array(self.made), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.made, self.iteration = int(state["made"]), int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: SamplingJob) -> None:
+    """Raise Refused for another game, or a guide that does not exist."""
+    strangers.check(job.sampling.guide, cardplay.card_game(job.game), None)
+
+
+def judge(
+    job: SamplingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """What came of all deals that were played."""
+    plan, deals = job.sampling, int(weights["deals"])
+    mark = None
+    if plan.double_dummy:
+        mark = cardplay.mark(job.game, plan.solved, deals, job.seed, crew)
+    return [cardplay.row(plan.defenders, int(weights["made"]), deals, mark, None)]
+
+
+def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:
+    """Contracts made."""
+    choice, plan = job.game, job.sampling
+    # by tricks a search tells good actions from better ones where all make the contract, or none
+    by_tricks = games.make(choice.name, **{**choice.options, "scoring": "tricks"})
+    guide: Mixed = Uniform() if plan.guide == "random" else opponent_of(choice, plan.guide)
+    declarer = Sampling(by_tricks, opponent_of(choice, plan.expects), guide, plan.worlds)
+    pair = (declarer, opponent_of(choice, plan.defenders))
+    payoff = play(by_tricks, pair, deals, rng, watch=()).payoff
+    return int((payoff[:, 0] > 0).sum())

@@ -1,0 +1,137 @@
+"""Tables of values: what they learn, and what merging them does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick.core import Batch
+from overtrick.games import make
+from overtrick.learners.tabular import FIRST, Plan, QTable, merged
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.solvers import value
+from overtrick.solvers.tree import build
+
+
+def by_infoset(turn):
+    """Every information set is a state of its own; 0 is no state."""
+    return (turn.infoset + 1).astype(np.uint64)[:, None]
+
+
+def by_action(turn):
+    """The same, as a number for each action that may be taken."""
+    states = (turn.infoset[:, None] * turn.legal.shape[1] + np.arange(turn.legal.shape[1])) + 1
+    return np.where(turn.legal, states, 0).astype(np.uint64)
+
+
+def path(states, actions, rewards, game=None):
+    """One game of single decisions in which two actions may be taken."""
+    count = len(states)
+    game = np.zeros(count, np.int64) if game is None else np.array(game)
+    last = np.append(game[1:] != game[:-1], True)
+    return Batch(
+        int(game[-1]) + 1, game, np.zeros(count, np.int64), np.zeros((count, 0), np.int64),
+        np.ones((count, 2), bool), np.array(states), np.array(actions), np.zeros(count),
+        np.array(rewards, float), last,
+    )  # fmt: skip
+
+
+def values_of(table, states):
+    """What a table knows of both actions of some states."""
+    turn = path(states, [0] * len(states), [0.0] * len(states)).turn()
+    return table.policy(False).values(turn).tolist()
+
+
+@pytest.mark.parametrize("states", [by_infoset, by_action])
+@pytest.mark.parametrize(("rule", "epsilon"), [("q", 1.0), ("sarsa", 0.05)])
+def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
+    game = make("kuhn")
+    tree = build(game)
+    opponent = value.sigma_of(tree, [Uniform()] * 2)
+    table = QTable(states, Plan(rule, None, 1.0))
+    rng = np.random.default_rng(0)
+    for round in range(20):
+        mine = table.policy(True, 1.0 if round == 0 else epsilon)
+        table.learn(play(game, (mine, Uniform()), 1000, rng, watch=[0]).batch)
+    both = value.sigma_of(tree, [table.policy(False)] * 2)
+    reply = np.where((tree.turn.seat == 0)[:, None], both, opponent)
+    best, _ = value.best_response(tree, opponent, 0)
+    assert value.expected(tree, reply)[0] == pytest.approx(best, abs=0.01)
+
+
+def test_q_learning_takes_the_best_of_what_follows_and_sarsa_what_was_done():
+    # in state 2 action 1 has earned 1, and action 0 nothing; then a game goes 1 -> 2 by action 0
+    seen = path([2, 2, 1, 2], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 2])
+    for rule, follows in (("q", 0.5 * 0.5), ("sarsa", 0.0)):
+        table = QTable(by_infoset, Plan(rule, 0.5, 0.5))
+        table.learn(seen)
+        assert values_of(table, [1])[0] == [0.5 * follows, -np.inf]
+
+
+def test_alpha_moves_a_value_by_its_share_and_none_makes_the_mean():
+    rewards = [1.0, 0.0, 0.0, 3.0]
+    seen = path([7] * 4, [0] * 4, rewards, [0, 1, 2, 3])
+    moved = 0.0
+    for reward in rewards:
+        moved += 0.3 * (reward - moved)
+    for alpha, known in ((0.3, moved), (None, 1.0)):
+        table = QTable(by_infoset, Plan("q", alpha, 0.9))
+        table.learn(seen)
+        assert values_of(table, [7])[0][0] == pytest.approx(known)
+
+
+def test_like_actions_learn_the_same_with_less_reward():
+    like = np.array([[1], [-1]]), np.array([[2], [1]])
+    table = QTable(by_infoset, Plan("q", 1.0, 0.0, 0.8), like)
+    table.learn(path([3, 4], [0, 1], [1.0, 1.0], [0, 1]))
+    assert values_of(table, [3, 4]) == [[1.0, pytest.approx(0.64)], [-np.inf, 1.0]]
+
+
+def test_merged_tables_weigh_by_how_often_each_saw_it():
+    plan = Plan("q", None, 0.0)
+    one, other = QTable(by_infoset, plan), QTable(by_infoset, plan)
+    one.learn(path([5, 5, 5, 6], [0] * 4, [1.0, 1.0, 1.0, 2.0], [0, 1, 2, 3]))
+    other.learn(path([5, 9], [0, 1], [5.0, 4.0], [0, 1]))
+    both = merged([one, other])
+    assert values_of(both, [5, 6, 9]) == [[2.0, -np.inf], [2.0, -np.inf], [-np.inf, 4.0]]
+
+
+def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
+    rng = np.random.default_rng(1)
+    plan = Plan("q", None, 0.0)
+    parts = [
+        path(
+            rng.integers(1, 3000, 5000),
+            rng.integers(2, size=5000),
+            rng.normal(size=5000),
+            range(5000),
+        )
+        for _ in range(5)
+    ]
+    whole, apart = QTable(by_infoset, plan), [QTable(by_infoset, plan) for _ in parts]
+    for table, part in zip(apart, parts, strict=True):
+        table.learn(part)
+        whole.learn(part)
+    states = list(range(1, 3000))
+    assert np.allclose(values_of(merged(apart), states), values_of(whole, states), atol=1e-5)
+
+
+def test_a_table_grows_and_forgets_nothing():
+    table = QTable(by_infoset, Plan("q", 1.0, 0.0))
+    states = np.arange(1, 4 * FIRST)
+    table.learn(path(states, states % 2, states.astype(float), np.arange(len(states))))
+    known = np.array(values_of(table, states))
+    assert (known[np.arange(len(states)), states % 2] == states).all()
+    assert np.isneginf(known[np.arange(len(states)), 1 - states % 2]).all()
+    again = QTable(by_infoset, table.plan)
+    again.load(table.state())
+    assert (np.array(values_of(again, states)) == known).all()
+    assert (again.choices, again.known) == (table.choices, table.known)
+
+
+def test_what_is_unknown_is_played_at_random():
+    table = QTable(by_infoset, Plan("q", 1.0, 0.0))
+    table.learn(path([1], [1], [-1.0]))
+    turn = path([1, 2], [0, 0], [0.0, 0.0]).turn()
+    assert table.policy(False).probs(turn).tolist() == [[0.0, 1.0], [0.5, 0.5]]
