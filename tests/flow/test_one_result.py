@@ -36,6 +36,8 @@ DRON: dict[str, Any] = {
     "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 2, "every": 1},
 }
 
+FEW_DEALS = {"evaluate": {"deals": 600, "final": 700}}
+
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 
@@ -101,6 +103,31 @@ def test_ray_workers_give_the_same_numbers_as_this_process(
         {
             "trainer": "tournament",
             "tournament": {"players": ["random", "call", "cfr"], "boards": 20},
+        },
+        {"trainer": "tabular", "game": "minibridge", "tabular": {"games": 1500}, **FEW_DEALS},
+        {
+            "trainer": "tabular",
+            "game": {"name": "minibridge", "strain": "trump"},
+            "tabular": {
+                "games": 300,
+                "explore": 0.5,
+                "lost": True,
+                "learners": ["left", "declarer"],
+            },
+            **FEW_DEALS,
+        },
+        {
+            "trainer": "tabular",
+            "game": "minibridge",
+            "tabular": {"games": 2500, "shards": 3, "representation": "known_hands"},
+            **FEW_DEALS,
+        },
+        {
+            "trainer": "dqn",
+            "game": "minibridge",
+            "dqn": {"games": 300, "hidden": [8]},
+            "values": {"steps": 3, "rows": 16, "room": 500, "whole": True},
+            **FEW_DEALS,
         },
         {
             "trainer": "meta",

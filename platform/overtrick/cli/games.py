@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -77,27 +77,49 @@ def best_response(
 
 @app.command()
 def generate(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction or minibridge.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(help="key=value, such as seed=1.")
     ] = None,
-    buckets: Annotated[int, typer.Option(min=1, help="Buckets of like hands a round.")] = 6,
-    out: Annotated[Path | None, typer.Option(help="The file to write.")] = None,
+    buckets: Annotated[int | None, typer.Option(min=1, help="Of hands a round: 6.")] = None,
     samples_scale: Annotated[
-        float, typer.Option(help="Every sample count times this; 1 is the paper's.")
-    ] = 1.0,
+        float | None, typer.Option(help="Every sample count times this; 1 is the paper's.")
+    ] = None,
+    games: Annotated[int | None, typer.Option(min=1, help="Games kept: 100000.")] = None,
+    defenders: Annotated[str | None, typer.Option(help="rules or random.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file, or folder, to write.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Work out once what jobs need: the card abstraction of limit hold'em. Stopped, it goes on."""
-    from overtrick import progress
+    """Make once what jobs need; stopped, it goes on. abstraction: the card abstraction of limit
+    hold'em (--buckets, --samples-scale). minibridge: games that a random declarer won (--games,
+    --defenders, strain=trump, lost=true)."""
+    from overtrick import progress, run
+    from overtrick.trainers import boards
     from overtrick.trainers import generate as page
 
-    asked = [f"buckets={buckets}", *(overrides or [])]
-    path = out or Path(f"abstractions/holdem-{page.plan_of(asked).buckets}.parquet")
+    own: dict[str, dict[str, Any]] = {
+        "abstraction": {"buckets": buckets, "samples_scale": samples_scale},
+        "minibridge": {"games": games, "defenders": defenders},
+    }
+    if kind not in own:
+        raise Refused(f"cannot generate '{kind}': did you mean '{nearest(kind, own)}'?")
+    for other in own.keys() - {kind}:
+        for name, value in own[other].items():
+            if value is not None:
+                raise Refused(f"--{name.replace('_', '-')} is of {other}, not of {kind}")
+    asked = list(overrides or [])
     with progress.stages(people) as told:
-        done = page.generate(kind, path, asked, samples_scale, workers, told)
-    people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.0f} s", soft_wrap=True)
+        if kind == "abstraction":
+            asked = [f"buckets={buckets or 6}", *asked]
+            path = out or Path(f"abstractions/holdem-{page.plan_of(asked).buckets}.parquet")
+            done = page.generate(kind, path, asked, samples_scale or 1.0, workers, told)
+        else:
+            plan = boards.plan_of([f"{k}={v}" for k, v in own[kind].items() if v] + asked)
+            path = out or Path(f"boards/minibridge-{plan.defenders}-{plan.strain}-{plan.seed}")
+            with run.crew_of(workers) as crew:
+                done = boards.generate(plan, path, crew, told)
+    people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s", soft_wrap=True)
     result(as_json, **done)
 
 

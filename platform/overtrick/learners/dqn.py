@@ -15,6 +15,7 @@ from torch.nn.functional import huber_loss, mse_loss
 from overtrick.core import Array, Batch, Turn
 from overtrick.learners.networks import Adam, Params, arrays, prefixed, unprefixed
 from overtrick.learners.replay import Ring, Rows, facts, turn_of
+from overtrick.learners.returns import discounted
 from overtrick.policies import Memoryless, Weights, forward, tensors
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
@@ -39,6 +40,7 @@ class Plan:
     refresh: int  # gradient steps after which the target network is renewed
     gamma: float  # discount, a decision
     loss: Literal["huber", "squared"]  # huber: linear from one point on
+    whole: bool  # learn from what the rest of the game brought, not from the next decision's value
     double: bool  # the network chooses what the target network values (van Hasselt et al. 2016)
 
 
@@ -46,7 +48,8 @@ class Dqn:
     """Learns what each action is worth if the best ones follow.
 
     The target of a decision is its reward until the seat's next decision, plus gamma times the
-    target network's value of the best legal action there; nothing follows the last one. notes:
+    target network's value of the best legal action there; nothing follows the last one. With
+    plan.whole it is the discounted sum of all rewards to come (Monte Carlo control). notes:
     the notes of a batch that `values` wants to see; a decision and its successor share them.
     """
 
@@ -73,13 +76,16 @@ class Dqn:
 
     def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
         """Remember the decisions of whole games, then learn from what is remembered."""
+        reward, last = batch.reward, batch.last
+        if self.plan.whole:
+            reward, last = discounted(batch, self.plan.gamma), np.ones_like(last)
         self.memory.add(
             {
                 **facts(batch),
                 **{name: batch.note[name] for name in self.notes},
                 "action": batch.action.astype(np.int64),
-                "reward": batch.reward.astype(np.float32),
-                "last": batch.last,
+                "reward": reward.astype(np.float32),
+                "last": last,
             },
             rng,
         )

@@ -11,6 +11,7 @@ from overtrick.core import Trainer
 from overtrick.trainers import (
     cardplay,
     coevolve,
+    dqn,
     dron,
     eom,
     evolve,
@@ -52,6 +53,7 @@ TRAINERS = {
     "coevolve": Page(
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),
+    "dqn": Page(dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made),
     "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
     "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff),
     "evolve": Page(evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff),

@@ -31,6 +31,7 @@ Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]
 
 Who = Literal["declarer", "left", "right"]
 Scripted = Literal["rules", "random"]
+Strain = Literal["notrump", "trump"]
 JUDGED = 500  # deals of one shard of judging
 SOLVED = 100  # deals of one shard of double-dummy play
 BLOCK = 2000  # deals that are played at once where only some of the games are kept

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -26,6 +26,7 @@ from overtrick.games.poker.abstraction import ROUNDS, Abstraction, Buckets, Para
 from overtrick.games.poker.holdings import holdings
 from overtrick.workers import Crew, Part, Shard, Work, generator, hire, start_ray
 
+PlanT = TypeVar("PlanT", bound=Section)
 Progress = Callable[[str, int, int], None]
 """(stage, parts done, parts in all), called before the first part and after each."""
 
@@ -97,20 +98,31 @@ def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionPla
     """
     if not 0 < scale <= MOST_SCALE:
         raise Refused(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
-    values: dict[str, Any] = {}
+    values = asked(AbstractionPlan, overrides, "the abstraction")
+    plan = validated(AbstractionPlan, values)
+    counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
+    scaled = {n: max(int(np.ceil(c * scale)), plan.buckets // 2) for n, c in counts.items()}
+    return validated(AbstractionPlan, {**values, **scaled})
+
+
+def asked(kind: type[Section], overrides: Sequence[str], what: str) -> dict[str, str]:
+    """key=value overrides of a plan's fields by key. Raises Refused."""
+    values = {}
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
-            raise Refused(f"override '{override}' must be key=value, such as river=5")
-        if key not in AbstractionPlan.model_fields:
-            near = nearest(key, AbstractionPlan.model_fields)
-            raise Refused(f"unknown key '{key}' of the abstraction: did you mean '{near}'?")
+            raise Refused(f"override '{override}' must be key=value, such as seed=1")
+        if key not in kind.model_fields:
+            near = nearest(key, kind.model_fields)
+            raise Refused(f"unknown key '{key}' of {what}: did you mean '{near}'?")
         values[key] = value
+    return values
+
+
+def validated(kind: type[PlanT], values: Mapping[str, Any]) -> PlanT:
+    """A plan of these values. Raises Refused."""
     try:
-        plan = AbstractionPlan.model_validate(values)
-        counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
-        scaled = {n: max(int(np.ceil(c * scale)), plan.buckets // 2) for n, c in counts.items()}
-        return AbstractionPlan.model_validate({**values, **scaled})
+        return kind.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")

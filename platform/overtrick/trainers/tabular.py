@@ -11,14 +11,14 @@ from pydantic import Field, model_validator
 
 from overtrick import curves
 from overtrick.config import Count, Job, Section, Share
-from overtrick.core import Array, Mixed, Turn
+from overtrick.core import Array, Mixed, Refused, Turn
 from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
 from overtrick.games.bridge.stored import decisions
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.tabular import GreedyTable, Plan, QTable, merged
 from overtrick.policies import Uniform
-from overtrick.trainers import cardplay
-from overtrick.trainers.cardplay import POSITIONS, Judging, Kept, Scripted, Who
+from overtrick.trainers import boards, cardplay
+from overtrick.trainers.cardplay import POSITIONS, Folder, Judging, Kept, Scripted, Who
 from overtrick.trainers.kept import opponent_of
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -56,6 +56,11 @@ class Tabular(Section):
         description="share of random cards of the one who learns; below 1 all the others of "
         "learners play their best",
     )
+    data: Folder | None = Field(
+        default=None,
+        description="a folder of `overtrick generate minibridge` whose games are learnt from, each "
+        "once, in place of new ones",
+    )
     shards: Count = Field(
         default=1, description="tables learnt apart on their shares of an iteration, then merged"
     )
@@ -77,6 +82,8 @@ class TabularJob(Job):
             raise ValueError("tabular.explore 1 is for a declarer alone: set it below 1")
         if self.tabular.explore < 1 and not self.tabular.lost:
             raise ValueError("tabular.explore below 1 keeps every game: set tabular.lost")
+        if self.tabular.data is not None and (self.tabular.explore < 1 or self.tabular.lost):
+            raise ValueError("tabular.data says which games there are: leave explore and lost out")
         if "learned" in self.evaluate.defenders and learners == ("declarer",):
             raise ValueError("evaluate.defenders: no defender is among tabular.learners")
         return self
@@ -152,8 +159,16 @@ class TabularTrainer:
 
 
 def check(job: TabularJob) -> None:
-    """Raise Refused for another game."""
+    """Raise Refused for another game, or stored games that are too few or cannot be read."""
     cardplay.card_game(job.game)
+    plan = job.tabular
+    if plan.data is not None:
+        have, wanted = len(boards.kept(plan.data).deals), plan.games * job.stop.iterations
+        if have < wanted:
+            raise Refused(
+                f"tabular.data: {plan.data} holds {have} games, but stop.iterations "
+                f"{job.stop.iterations} of tabular.games {plan.games} are {wanted}"
+            )
 
 
 def judge(
@@ -213,6 +228,9 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
     job, iteration, who, known = common
     plan: Tabular = job.tabular
     game = cardplay.card_game(job.game)
+    if plan.data is not None:
+        first = (iteration - 1) * plan.games + unit * UNIT
+        return Kept(*(column[first : first + count] for column in boards.kept(plan.data)))
     luck = generator(job.seed, Part.TRAIN, iteration, unit)
     if not known:
         return cardplay.random_games(game, count, plan.opponents, plan.lost, luck)

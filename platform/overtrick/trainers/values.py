@@ -26,6 +26,11 @@ class Values(Section):
         description="huber is steadier, but leans to the median of what may follow, not its mean",
     )
     double: bool = Field(default=True, description="double Q-learning")
+    whole: bool = Field(
+        default=False,
+        description="learn from what the rest of the game brought (Monte Carlo control) instead of "
+        "the value of the next decision; double has then nothing to do",
+    )
     epsilon: Share = Field(default=0.1, description="share of random actions at first")
     epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")
 
@@ -33,7 +38,7 @@ class Values(Section):
         """The same for the learner."""
         return dqn.Plan(
             self.rate, self.steps, self.rows, self.room, self.refresh, self.discount, self.loss,
-            self.double,
+            self.whole, self.double,
         )  # fmt: skip
 
     def exploring(self, gone: float) -> float:

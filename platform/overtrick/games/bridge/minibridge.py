@@ -137,9 +137,12 @@ class MiniBridge:
         return above + made if self.scoring == "tricks" else np.where(made, 1, -1)
 
     def features(self, turn: Turn) -> Array:
-        """(R, F) float32, all but counts 0 or 1: position, strain; tricks needed and won, cards
-        played, as shares of all; then a number a card for own cards, those shown, this trick's
-        and the played ones by position; and a number a position and suit that it is void in."""
+        """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those
+        over, those still needed, and how many of those left may be lost, negative; 14-29 by
+        position and suit, who is void; 30-33 place in the trick; 34 own side has it so far; 35-46
+        by suit, in 13ths, cards own, shown and unseen; then a number a card for: own, shown, played
+        by each position (6), in this trick by position (4), unseen, held or shown and beaten by
+        none unseen, takes the trick so far."""
         return tricks.features(turn.seen)
 
     def states(self, representation: str) -> Callable[[Turn], Array]:

@@ -24,7 +24,7 @@ WHO, TRUMPS, GOAL, HAVE, GONE, OWN, SHOWN, TRICK, PLAYED, LACKS = 0, 1, 2, 3, 4,
 """Where the facts of a row begin, named as in MiniBridge; TRICK and PLAYED have one a position."""
 
 SETS = (OWN, SHOWN, *range(PLAYED, PLAYED + 4))  # facts that are sets of cards
-WIDTH = 4 + 5 + 3 + CARDS * (len(SETS) + 4) + 16
+WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(SETS) + 4 + 3)
 
 
 @njit(cache=True)
@@ -210,20 +210,51 @@ def features(seen):  # type: ignore[no-untyped-def]
     """(R, WIDTH) float32, as MiniBridge.features says."""
     out = np.zeros((len(seen), WIDTH), np.float32)
     for row in range(len(seen)):
-        out[row, seen[row, WHO]] = 1
-        out[row, 4 + seen[row, TRUMPS]] = 1
-        out[row, 9] = seen[row, GOAL] / TRICKS
-        out[row, 10] = seen[row, HAVE] / TRICKS
-        out[row, 11] = seen[row, GONE] / CARDS
-        start = 12
+        facts, numbers = seen[row], out[row]
+        place, goal = facts[GONE] % 4, facts[GOAL] - facts[HAVE]
+        numbers[facts[WHO]] = 1
+        numbers[4 + facts[TRUMPS]] = 1
+        numbers[9], numbers[10], numbers[11] = facts[GOAL], facts[HAVE], facts[GONE] / 4
+        numbers[12], numbers[13] = goal, goal - (TRICKS - facts[GONE] // 4)
+        numbers[9:14] /= TRICKS
+        for bit in range(16):
+            numbers[14 + bit] = facts[LACKS] >> bit & 1
+        numbers[30 + place] = 1
+        taker = ahead(facts)
+        numbers[34] = place > 0 and taker % 2 == facts[WHO] % 2
+        start = 47
         for column in SETS:
             for card in range(CARDS):
-                out[row, start + card] = seen[row, column] >> card & 1
+                numbers[start + card] = facts[column] >> card & 1
             start += CARDS
         for column in range(TRICK, TRICK + 4):
-            if seen[row, column] != NOTHING:
-                out[row, start + seen[row, column]] = 1
+            if facts[column] != NOTHING:
+                numbers[start + facts[column]] = 1
             start += CARDS
-        for bit in range(16):
-            out[row, start + bit] = seen[row, LACKS] >> bit & 1
+        best = facts[TRICK + taker] if place else NOTHING
+        _stand_out(facts, best, numbers[35:47], numbers[start:])
     return out
+
+
+@njit(cache=True)
+def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
+    """Write how many cards of each suit are own, shown and unseen, as shares of 13 (12,); and by
+    card (156,) those that are unseen, those held or shown that no unseen one beats, and those that
+    would take the trick from the best so far."""
+    known = facts[OWN] | facts[SHOWN]
+    for position in range(4):
+        known |= facts[PLAYED + position]
+    for suit in range(4):
+        beaten = False
+        for rank in range(TRICKS - 1, -1, -1):
+            card = TRICKS * suit + rank
+            own, shown = facts[OWN] >> card & 1, facts[SHOWN] >> card & 1
+            unseen = not known >> card & 1
+            counts[3 * suit] += own / TRICKS
+            counts[3 * suit + 1] += shown / TRICKS
+            counts[3 * suit + 2] += unseen / TRICKS
+            beaten = beaten or unseen
+            cards[card] = unseen
+            cards[CARDS + card] = (own or shown) and not beaten
+            takes = own and best != NOTHING and beats(card, best, facts[TRUMPS])
+            cards[2 * CARDS + card] = takes

@@ -1,0 +1,140 @@
+"""Games of Mini-Bridge made once and kept: Parquet, in a folder for each contract and seed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick import store
+from overtrick.config import Count, GameChoice, Section
+from overtrick.core import Refused
+from overtrick.games.bridge.cards import CARDS, STRAINS
+from overtrick.trainers.cardplay import Kept, Scripted, Strain, card_game, random_games
+from overtrick.trainers.generate import asked, validated
+from overtrick.workers import Crew, Part, generator
+
+KIND = store.Kind("minibridge games", 1, "generate them again, in another folder")
+PART = 5000  # games of one shard, whatever the number of workers
+FILE = "games.parquet"
+
+
+class Plan(Section):
+    """Which games (Hadjur 2018, Algorithm 1)."""
+
+    games: Count = Field(default=100_000, description="games that are kept")
+    defenders: Scripted = Field(default="rules", description="whom the random declarer meets")
+    strain: Strain = Field(default="notrump", description="as the game's option")
+    lost: bool = Field(default=False, description="keep the games that the declarer lost, too")
+    seed: int = Field(default=0, ge=0, description="same seed, same games")
+
+    @property
+    def game(self) -> GameChoice:
+        return GameChoice(name="minibridge", options={"strain": self.strain})
+
+
+def plan_of(overrides: Sequence[str]) -> Plan:
+    """The plan of key=value overrides. Raises Refused."""
+    return validated(Plan, asked(Plan, overrides, "minibridge games"))
+
+
+def generate(
+    plan: Plan, out: Path, crew: Crew, progress: Callable[[str, int, int], None]
+) -> dict[str, Any]:
+    """Make the games, or those that are still missing: the folder, rows, and the seconds taken.
+
+    Games of this plan that are there already stay as they are. Raises Refused where anything else
+    lies, or nothing can be written.
+    """
+    began = time.monotonic()
+    if out.exists():
+        rows = len(load(out, plan).deals)  # refuses what else may lie there
+    else:
+        rows = plan.games
+        _make(plan, out, crew, progress)
+    return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
+
+
+def load(folder: Path, plan: Plan | None = None) -> Kept:
+    """All games of a folder, in the order in which they were made; with a plan, made by it.
+
+    Raises Refused if there are none, or if a file is missing, cut off, of another kind or version.
+    """
+    files = sorted(folder.glob(f"contract=*/seed=*/{FILE}"))
+    if not files:
+        raise Refused(f"no games in {folder}: overtrick generate minibridge --out {folder}")
+    wanted = None if plan is None else plan.model_dump()
+    parts = [store.load(file, KIND, wanted) for file in files]
+    asked = parts[0].parameters
+    for file, part in zip(files, parts, strict=True):
+        if part.parameters != asked:
+            raise Refused(f"{file} was made with other parameters than {files[0]}: {KIND.remedy}")
+    columns = {n: np.concatenate([p.columns[n] for p in parts]) for n in parts[0].columns}
+    order = columns["number"].argsort()
+    if len(order) != asked["games"]:
+        raise Refused(f"{folder} holds {len(order)} of {asked['games']} games: {KIND.remedy}")
+    return Kept(*(columns[name][order] for name in Kept._fields))
+
+
+@lru_cache(maxsize=1)
+def kept(folder: str) -> Kept:
+    """The same, read once by each process."""
+    return load(Path(folder))
+
+
+def _make(plan: Plan, out: Path, crew: Crew, progress: Callable[[str, int, int], None]) -> None:
+    parts, new = (out.with_name(f".{out.name}.{end}") for end in ("parts", "new"))
+    made_with = plan.model_dump()
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot write to {out.parent}: {error.strerror}") from None
+    sizes = [min(PART, plan.games - first) for first in range(0, plan.games, PART)]
+    files = [parts / f"{k}.parquet" for k in range(len(sizes))]
+    missing = [k for k, file in enumerate(files) if not _is_part(file, made_with)]
+    left = len(missing)
+
+    def keep(shard: int, games: Kept) -> None:
+        nonlocal left
+        number = PART * missing[shard] + np.arange(len(games.deals))
+        store.save(files[missing[shard]], KIND, made_with, {**games._asdict(), "number": number})
+        left -= 1
+        progress("games", len(sizes) - left, len(sizes))
+
+    progress("games", len(sizes) - left, len(sizes))
+    shards = [(k, sizes[k]) for k in missing]
+    crew.map(_part, plan, shards, generator(plan.seed), keep)
+    stored = [store.load(file, KIND, made_with).columns for file in files]
+    columns = {name: np.concatenate([each[name] for each in stored]) for name in stored[0]}
+    contract = columns["deals"][:, CARDS:]
+    shutil.rmtree(new, ignore_errors=True)
+    for strain, needed in np.unique(contract, axis=0):
+        rows = (contract == (strain, needed)).all(axis=1)
+        place = new / f"contract={needed - 6}{STRAINS[strain]}" / f"seed={plan.seed}"
+        place.mkdir(parents=True)
+        store.save(place / FILE, KIND, made_with, {n: c[rows] for n, c in columns.items()})
+    os.replace(new, out)
+    shutil.rmtree(parts)
+
+
+def _is_part(file: Path, made_with: dict[str, Any]) -> bool:
+    """Is a part whole, and of these games? If not it is made again."""
+    try:
+        store.load(file, KIND, made_with)
+    except Refused:
+        return False
+    return True
+
+
+def _part(rng: Generator, plan: Plan, part: int, count: int) -> Kept:
+    luck = generator(plan.seed, Part.INITIAL, part)
+    game = card_game(plan.game)
+    return random_games(game, count, plan.defenders, plan.lost, luck)

@@ -1,0 +1,191 @@
+"""Jobs that learn the play of bridge, from made games to their table."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+import overtrick
+from overtrick import config, model, store, trainers
+from overtrick.core import Refused
+from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge.cards import CARDS
+from overtrick.play import play
+from overtrick.trainers import boards, cardplay
+from overtrick.trainers.boards import KIND, Plan
+from overtrick.trainers.strangers import stranger
+from overtrick.workers import LocalCrew, generator
+
+FILES = "contract=*/seed=*/games.parquet"
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def made(folder, **changes) -> boards.Kept:
+    plan = Plan(**{"games": 7000, **changes})
+    boards.generate(plan, folder, LocalCrew(), silent)
+    return boards.load(folder, plan)
+
+
+def trained(tmp_path, **sections):
+    """A trainer after its last iteration."""
+    how = {"deals": 500, "final": 500, "solved": str(tmp_path / "solved"), "double_dummy": False}
+    job = {"trainer": "tabular", "game": "minibridge", "stop": {"iterations": 2}}
+    if sections.get("trainer") != "sampling":
+        job["evaluate"] = how | sections.pop("evaluate", {})
+    job |= sections
+    job = config.parse(job, trainers.JOBS, "this test")
+    trainers.TRAINERS[job.trainer].check(job)
+    trainer = trainers.TRAINERS[job.trainer].trainer(job, LocalCrew())
+    history = [(k, trainer.step()) for k in range(1, job.stop.iterations + 1)]
+    return trainer, history
+
+
+def test_kept_games_were_won_and_are_the_same_however_often_they_are_made(tmp_path):
+    kept = made(tmp_path / "a")
+    assert len(kept.deals) == 7000
+    assert (kept.above >= 0).all()
+    assert (kept.worth(True) == kept.above + 1).all()
+    again = made(tmp_path / "b")
+    for one, other in zip(kept, again, strict=True):
+        assert np.array_equal(one, other)
+    assert not list(tmp_path.glob(".*"))
+    lost = made(tmp_path / "c", lost=True)
+    assert 0.25 < (lost.above >= 0).mean() < 0.35
+    assert (lost.worth(True)[lost.above < 0] == lost.above[lost.above < 0]).all()
+    assert (lost.worth(False) == -lost.worth(True)).all()
+
+
+def test_generation_that_was_stopped_goes_on(tmp_path):
+    def stop(stage, done, total):
+        if done == 1:
+            raise KeyboardInterrupt
+
+    plan = Plan(games=7000)
+    with pytest.raises(KeyboardInterrupt):
+        boards.generate(plan, tmp_path / "games", LocalCrew(), stop)
+    assert not (tmp_path / "games").exists()
+    told = []
+    boards.generate(plan, tmp_path / "games", LocalCrew(), lambda *progress: told.append(progress))
+    assert told[0] == ("games", 1, 2)
+    whole = made(tmp_path / "whole")
+    assert np.array_equal(boards.load(tmp_path / "games").cards, whole.cards)
+
+
+def test_games_are_filed_by_contract(tmp_path):
+    made(tmp_path / "g", strain="trump", seed=3)
+    files = sorted((tmp_path / "g").glob(FILES))
+    assert len(files) > 10
+    for file in files:
+        contract, seed = file.parts[-3:-1]
+        assert seed == "seed=3"
+        columns = store.load(file, KIND).columns
+        level, strain = int(contract[9]), contract[10:]
+        assert set(columns["deals"][:, CARDS + 1]) == {level + 6}
+        assert set(columns["deals"][:, CARDS]) == {["C", "D", "H", "S", "NT"].index(strain)}
+
+
+def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
+    made(tmp_path / "g")
+    files = sorted((tmp_path / "g").glob(FILES))
+    with pytest.raises(Refused, match="was made with games 7000, not with games 8000"):
+        boards.load(tmp_path / "g", Plan(games=8000))
+    whole = files[0].read_bytes()
+    files[0].write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(Refused, match=f"{files[0]} is damaged"):
+        boards.load(tmp_path / "g")
+    files[0].unlink()
+    with pytest.raises(Refused, match="of 7000 games: generate them again"):
+        boards.load(tmp_path / "g")
+    columns = store.load(files[1], KIND)
+    store.save(files[1], store.Kind(KIND.name, 2, ""), columns.parameters, columns.columns)
+    with pytest.raises(Refused, match="has version 2, and we read 1"):
+        boards.load(tmp_path / "g")
+    with pytest.raises(Refused, match="overtrick generate minibridge --out"):
+        boards.load(tmp_path / "nothing")
+
+
+def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
+    made(tmp_path / "g")
+    data = str(tmp_path / "g")
+    plan = {"data": data, "games": 3500, "representation": "known_hands", "rule": "q"}
+    assert trained(tmp_path, tabular=plan)[0].tables["declarer"].choices > 10_000
+    with pytest.raises(Refused, match="holds 7000 games, but stop"):
+        trained(tmp_path, tabular=plan | {"games": 4000})
+
+
+def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
+    plan = {"lost": True, "alpha": None, "gamma": 0.0, "games": 10_000, "spread": 0.0}
+    trainer, history = trained(tmp_path, tabular=plan, evaluate={"double_dummy": True})
+    (row,) = trainer.report(history).rows
+    assert row["made"] > 0.6  # 0.29 at random
+    assert row["interval"][0] < row["made"] < row["interval"][1]
+    assert row["recognised"] > 0.99
+    deals = cardplay.dealt(trainer.job.game, trainer.job.seed, 0, 500)
+    assert row["double_dummy"] == (double_dummy.tricks(deals) >= deals[:, CARDS + 1]).mean()
+    assert list((tmp_path / "solved").glob("minibridge-notrump-0-500.parquet"))
+    # kept as a model it is a player like others
+    folder = tmp_path / "model"
+    model.save(model.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
+    game = overtrick.make("minibridge")
+    table, rules = stranger(str(folder), game, None), stranger("rules", game, None)
+    payoff = play(game, (table, rules), 500, generator(1), watch=()).payoff[:, 0]
+    assert (payoff > 0).mean() > 0.6
+    # and guides a search
+    sampling = {"worlds": 4, "guide": str(folder), "double_dummy": False}
+    _, history = trained(tmp_path, trainer="sampling", sampling=sampling, stop={"iterations": 1})
+    assert history[0][1]["made"] > 0.75
+
+
+def plain(job: BaseModel) -> dict:
+    return json.loads(job.model_dump_json())
+
+
+def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
+    plan = {"lost": True, "alpha": None, "gamma": 0.0, "games": 8000, "spread": 0.0}
+    one, _ = trained(tmp_path, tabular=plan, stop={"iterations": 1})
+    eight, _ = trained(tmp_path, tabular=plan | {"shards": 8}, stop={"iterations": 1})
+    single, merged = one.tables["declarer"], eight.tables["declarer"]
+    assert single.choices == merged.choices
+    assert single.columns["count"].sum() == merged.columns["count"].sum()
+
+
+def test_each_defender_learns_to_beat_a_declarer(tmp_path):
+    plan = {
+        "learners": ["left", "right"], "lost": True, "explore": 0.5, "alpha": None, "gamma": 0.0,
+        "spread": 0.0, "games": 4000, "opponents": "random",
+    }  # fmt: skip
+    defenders = {"defenders": ["random", "learned"]}
+    trainer, history = trained(tmp_path, tabular=plan, evaluate=defenders)
+    made = {row["defenders"]: row["made"] for row in trainer.report(history).rows}
+    assert made["learned"] < made["random"] - 0.05
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"learners": ["declarer", "declarer"]}, "one of them stands twice"),
+        ({"learners": ["left"]}, "explore 1 is for a declarer alone"),
+        ({"explore": 0.5}, "set tabular.lost"),
+        ({"data": "x", "lost": True}, "leave explore and lost out"),
+        ({"representation": "prospect"}, "representation"),
+        ({"alpha": 0}, "alpha"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):
+    with pytest.raises(Refused, match=said):
+        trained(tmp_path, tabular=section)
+
+
+def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
+    with pytest.raises(Refused, match="plays minibridge with 2 seats"):
+        trained(tmp_path, game="kuhn")
+    with pytest.raises(Refused, match="no defender is among"):
+        trained(tmp_path, evaluate={"defenders": ["learned"]})
+    with pytest.raises(Refused, match="'learned' is nobody"):
+        trained(tmp_path, trainer="dqn", evaluate={"defenders": ["learned"]})

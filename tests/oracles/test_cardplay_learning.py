@@ -1,0 +1,166 @@
+"""What card play is learnt from: whole games, what a decision is known by, what perfect play is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from endplay import dds
+from endplay.types import Deal, Denom, Player
+
+import overtrick
+from overtrick.core import Refused, take_turn
+from overtrick.games.bridge import double_dummy, stored
+from overtrick.games.bridge.cardplay import replayed
+from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
+from overtrick.games.bridge.playout import played_out
+from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
+from overtrick.games.bridge.tricks import GONE, OWN, PLAYED, SHOWN
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.solvers.sampled import Sampling
+from overtrick.trainers.strangers import stranger
+
+
+@pytest.fixture
+def game():
+    return overtrick.make("minibridge", strain="trump")
+
+
+def cards_of(batch):
+    """(G, 52) the cards of games of which every decision was kept, in the order played."""
+    cards = np.empty((batch.games, CARDS), np.int64)
+    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    return cards
+
+
+def tricks_of(deals, cards):
+    """(G,) tricks of the declaring side, and the first unlawful card."""
+    strain = deals[:, CARDS].astype(np.int64)
+    leader = np.ones(len(deals), np.int64)
+    return replayed(hands(deals[:, :CARDS]), strain, leader, cards.astype(np.int64))
+
+
+@pytest.mark.parametrize("declarer", ["random", "rules"])
+@pytest.mark.parametrize("defenders", ["random", "rules"])
+def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rng):
+    deals = game.deal(3000, rng)
+    cards, won = played_out(deals, declarer, defenders, rng)
+    counted, wrong = tricks_of(deals, cards)
+    assert (counted == won).all()
+    assert (wrong == -1).all()
+    policies = [stranger(name, game, None) for name in (declarer, defenders)]
+    payoff = play(game, policies, deals, rng, watch=()).payoff[:, 0]
+    error = np.sqrt(0.5 / len(deals))
+    made = (won >= deals[:, CARDS + 1]).mean()
+    assert made == pytest.approx((payoff > 0).mean(), abs=4 * error)
+
+
+@pytest.mark.parametrize(("seat", "positions"), [(0, (0, 2)), (1, (1, 3))])
+def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rng):
+    deals = game.deal(50, rng)
+    batch = play(game, (Uniform(), Uniform()), deals, rng).batch
+    rows = np.flatnonzero(batch.seat == seat)
+    turn = take_turn(batch.turn(), rows)
+    again = stored.decisions(deals, cards_of(batch), positions, np.arange(50.0))
+    assert np.array_equal(again.seen, turn.seen)
+    assert np.array_equal(again.legal, turn.legal)
+    assert np.array_equal(again.action, batch.action[rows])
+    assert np.array_equal(again.last, batch.last[rows])
+    assert np.array_equal(again.reward, np.repeat(np.arange(50.0), 26))
+
+
+def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
+    deals = game.deal(20, rng)
+    played = play(game, (Uniform(), Uniform()), deals, rng)
+    batch, cards = played.batch, cards_of(played.batch)
+    rows = rng.choice(len(batch), 200)
+    turn = take_turn(batch.turn(), rows)
+    state = game.resume(turn, deals[turn.game])
+    total = np.zeros((len(rows), 2))
+    now = game.turn(state)
+    assert np.array_equal(now.seen, turn.seen)
+    while len(now := game.turn(state)):
+        total += game.step(state, now, cards[turn.game[now.game], now.seen[:, GONE]])
+    assert np.array_equal(total, played.payoff[turn.game])
+
+
+def some_rows(game, rng):
+    """Decisions of the declaring side in games of random players."""
+    batch = play(game, (Uniform(), Uniform()), 200, rng, watch=[0]).batch
+    return batch.turn()
+
+
+def honours(cards, ranks):
+    """Which cards of some ranks are in sets of cards (R,)."""
+    wanted = sum(1 << NAMES.index(suit + rank) for suit in "CDHS" for rank in ranks)
+    return cards & wanted
+
+
+def test_published_representations_know_what_the_report_lists(game, rng):
+    turn = some_rows(game, rng)
+    trick = turn.seen[:, 7:11]
+    on_table = np.where(trick >= 0, np.int64(1) << np.maximum(trick, 0), 0).sum(axis=1)
+    gone = np.bitwise_or.reduce(turn.seen[:, PLAYED : PLAYED + 4], axis=1) & ~on_table
+    known = {
+        "unknown_hands": (*trick.T, honours(gone, "QKA")),
+        "known_hands": (
+            *trick.T, honours(gone, "QKA"), honours(turn.seen[:, OWN] | turn.seen[:, SHOWN], "KA"),
+        ),
+        "full": tuple(turn.seen.T),
+    }  # fmt: skip
+    for name, facts in known.items():
+        states = REPRESENTATIONS[name](turn)
+        assert states.shape == (len(turn), 1)
+        _, by_facts = np.unique(np.column_stack(facts), axis=0, return_inverse=True)
+        pairs = {(a, b) for a, b in zip(by_facts.tolist(), states[:, 0].tolist(), strict=True)}
+        assert len(pairs) == len(np.unique(by_facts)) == len(np.unique(states))
+
+
+def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_suit(rng):
+    game = overtrick.make("minibridge")
+    turn = some_rows(game, rng)
+    states = REPRESENTATIONS["prospects"](turn)
+    assert np.array_equal(states != 0, turn.legal)
+    # without trumps the suits are alike: turn clubs into diamonds, and so on
+    around = (np.arange(CARDS) + 13) % CARDS
+    seen = turn.seen.copy()
+    for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
+        bits = seen[:, column, None] >> np.arange(CARDS) & 1
+        seen[:, column] = (bits << around).sum(axis=1)
+    trick = seen[:, 7:11]
+    seen[:, 7:11] = np.where(trick >= 0, around[trick], -1)
+    legal = np.empty_like(turn.legal)
+    legal[:, around] = turn.legal
+    turned = type(turn)(turn.game, turn.seat, seen, legal, None)
+    assert np.array_equal(REPRESENTATIONS["prospects"](turned)[:, around], states)
+
+
+def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
+    cards, far = like_cards()
+    king = NAMES.index("SK")
+    near = {NAMES[c]: d for c, d in zip(cards[king], far[king], strict=True) if c >= 0}
+    assert near == {"SA": 1, "SQ": 1, "SJ": 2}  # the report's own example
+    for card, row in enumerate(cards):
+        assert {abs(c - card) for c in row if c >= 0} <= {1, 2}
+        assert all(c // 13 == card // 13 for c in row if c >= 0)
+
+
+def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
+    deals = game.deal(30, rng)
+    strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
+    for deal, tricks in zip(deals, double_dummy.tricks(deals), strict=True):
+        table = dds.calc_dd_table(Deal(written(deal[:CARDS])))
+        assert table[strains[deal[CARDS]], Player.north] == tricks
+
+
+def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
+    game = overtrick.make("minibridge", scoring="tricks")
+    rules = stranger("rules", game, None)
+    sampling = Sampling(game, rules, Uniform(), worlds=6)
+    payoff = play(game, (sampling, rules), 40, rng, watch=()).payoff
+    assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
+
+
+def test_a_representation_that_does_not_exist_is_refused(game):
+    with pytest.raises(Refused, match="unknown representation 'prospect': did you mean"):
+        game.states("prospect")
