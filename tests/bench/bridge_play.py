@@ -1,0 +1,47 @@
+"""Random play of bridge's 52 cards beside pyspiel's bridge, played by its own Python loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyspiel
+from tests.bench.measure import Result, in_turns
+
+from overtrick import make
+from overtrick.play import play
+from overtrick.policies import Uniform
+
+GAMES, PEER_GAMES, ROUNDS = 10_000, 20, 9
+AUCTION = (55 + 5 * 2 + 4, 52, 52, 52)  # 3 NT and three passes, as pyspiel numbers calls
+
+
+def run() -> Result:
+    """Games a second: ours dealt and played by `play`, theirs dealt, bid 3 NT and played."""
+    game, rng = make("minibridge"), np.random.default_rng(0)
+    theirs = pyspiel.load_game("bridge(use_double_dummy_result=false)")
+
+    def ours() -> None:
+        play(game, (Uniform(), Uniform()), GAMES, rng, watch=())
+
+    def peer() -> None:
+        for _ in range(PEER_GAMES):
+            state = theirs.new_initial_state()
+            while state.is_chance_node():
+                actions, _ = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(int(rng.choice(actions)))
+            for call in AUCTION:
+                state.apply_action(call)
+            while not state.is_terminal():
+                state.apply_action(int(rng.choice(state.legal_actions())))
+
+    our_seconds, peer_seconds = in_turns(ours, peer, ROUNDS)
+    our_rate, peer_rate = GAMES / our_seconds, PEER_GAMES / peer_seconds
+    return Result(
+        name="bridge_play",
+        work=f"52 cards dealt and played at random, one process; {GAMES:,} games a call of play()",
+        ours=our_rate,
+        peer=peer_rate,
+        peer_name="pyspiel bridge, its Python loop (3 NT)",
+        unit="games/s",
+        ratio=our_rate / peer_rate,
+        goal=20,
+    )

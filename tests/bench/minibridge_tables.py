@@ -1,0 +1,93 @@
+"""Hadjur's study at its own size: every representation by Q-learning and SARSA, on won games of a
+random declarer, judged on unseen deals and on those that were learnt from; and what closes the
+distance that remains."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+from tests.bench.measure import Result
+
+from overtrick import make
+from overtrick.core import Array
+from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
+from overtrick.games.bridge.stored import decisions
+from overtrick.learners.tabular import GreedyTable, Plan, QTable
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.trainers.cardplay import Kept, random_games
+from overtrick.trainers.strangers import stranger
+
+GAMES, DEALS, BLOCK = (15_000, 100_000), 10_000, 5000
+PAPER = {"alpha": 0.3, "gamma": 0.9, "spread": 0.8}
+MEANS = {"alpha": None, "gamma": 0.0, "spread": 0.0}
+
+
+def run() -> Result:
+    """Prints a row a table; ours is the best of them, peer the random declarer."""
+    game = make("minibridge")
+    won, every = (
+        random_games(game, max(GAMES), "rules", lost, np.random.default_rng(seed))
+        for seed, lost in enumerate((False, True))
+    )
+    unseen = game.deal(DEALS, np.random.default_rng(2))
+    random, _ = _made(Uniform(), unseen)
+    print("| games | representation | rule | unseen deals (95 %) | known | learnt deals | known |")
+    print("|---|---|---|---|---|---|---|")
+    print(f"| 0 | random card | | {_interval(random)} | | | |")
+    best = 0.0
+    for count, name, rule in itertools.product(GAMES, REPRESENTATIONS, ("q", "sarsa")):
+        best = max(best, _row(won, count, name, rule, PAPER, "won", unseen))
+    for count, name in itertools.product(GAMES, REPRESENTATIONS):
+        best = max(best, _row(every, count, name, "sarsa", MEANS, "all, means", unseen))
+    return Result(
+        name="minibridge_tables",
+        work=f"contracts made against the rules, notrump, {DEALS:,} unseen deals, in per cent",
+        ours=100 * best,
+        peer=100 * random,
+        peer_name="a random declarer",
+        unit="% made",
+        ratio=best / random,
+        goal=1.7,
+    )
+
+
+def _row(
+    games: Kept, count: int, name: str, rule: Any, how: dict[str, Any], which: str, unseen: Array
+) -> float:
+    part = Kept(*(column[:count] for column in games))
+    table = QTable(REPRESENTATIONS[name], Plan(rule, **how), like_cards())
+    for first in range(0, count, BLOCK):
+        block = Kept(*(column[first : first + BLOCK] for column in part))
+        table.learn(decisions(block.deals, block.cards, (0, 2), block.worth(True)))
+    policy = table.policy(False)
+    made, known = _made(policy, unseen)
+    trained, known_there = _made(policy, part.deals[:DEALS])
+    print(
+        f"| {count:,} {which} | {name} | {rule} | {_interval(made)} | {known:.1%} | "
+        f"{trained:.1%} | {known_there:.1%} |",
+        flush=True,
+    )
+    return made
+
+
+def _made(policy: Any, deals: Array) -> tuple[float, float]:
+    """The share of contracts made, and of decisions that the table knew."""
+    game = make("minibridge")
+    rules = stranger("rules", game, None)
+    made, known = 0, []
+    for luck, first in enumerate(range(0, len(deals), 1000)):
+        part = deals[first : first + 1000]
+        played = play(game, (policy, rules), part, np.random.default_rng(luck), watch=[0])
+        made += int((played.payoff[:, 0] > 0).sum())
+        if isinstance(policy, GreedyTable):
+            known.append(np.isfinite(policy.values(played.batch.turn())).any(axis=1).mean())
+    return made / len(deals), float(np.mean(known)) if known else 0.0
+
+
+def _interval(made: float) -> str:
+    found = binomtest(round(made * DEALS), DEALS).proportion_ci(method="wilson")
+    return f"{made:.1%} ({found.low:.1%} to {found.high:.1%})"
