@@ -80,6 +80,12 @@ def by_value(payoffs: Mapping[str, Mapping[float, Sequence[float]]], key: str, u
     return figure
 
 
+def of_card_play(groups: Mapping[str, Sequence[History]]) -> bool:
+    """Are there shares of contracts in the histories?"""
+    entries = (m for histories in groups.values() for each in histories for _, m in each)
+    return any(name.startswith(MADE) for metrics in entries for name in metrics)
+
+
 def recognition(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
     """Contracts made against each defence, and decisions recognised, by games seen, a line a group
     of seeds (Hadjur 2018, Figs 5.1 and 5.2). The band of one seed is that of so many deals."""

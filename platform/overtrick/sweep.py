@@ -99,10 +99,9 @@ def _keep(job: Job, rows: list[dict[str, Any]], whole: parts.Whole) -> None:
 
 def _bands(job: Job, scored: list[dict[str, Any]], whole: parts.Whole) -> dict[str, Figure]:
     """Learning curves, mean and band over seeds, for each combination of the other keys; with one
-    other key that is a number, also what its value does in the end."""
+    other key that is a number, also what its value does in the end. Of card play the shares of
+    contracts and of decisions recognised, for one seed too."""
     others = [key for key in job.search if key != "seed"]
-    if "seed" not in job.search:
-        return {}
     unit = games.scored(games.make(job.game.name, **job.game.options)).unit
     histories: dict[str, list[curves.History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
@@ -115,6 +114,10 @@ def _bands(job: Job, scored: list[dict[str, Any]], whole: parts.Whole) -> dict[s
                 by = payoffs.setdefault(label_of(met["stranger"]), {})
                 by.setdefault(row[others[0]], []).append(met["steps"][-1])
     drawn = {}
+    if curves.of_card_play(histories):
+        drawn["recognition"] = curves.recognition(histories, job.evaluate.deals)  # type: ignore[attr-defined]
+    if "seed" not in job.search:
+        return drawn
     if curves.curves_of(histories, unit):
         drawn["bands"] = curves.learning(histories, unit)
     if payoffs:

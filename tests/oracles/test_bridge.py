@@ -241,7 +241,10 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
     ("options", "said"),
     [
         ({"strain": "hearts"}, "strain must be notrump or trump, not 'hearts'"),
-        ({"scoring": "rubber"}, "scoring must be made or tricks, not 'rubber'"),
+        (
+            {"scoring": "rubber"},
+            "made, tricks, report or duplicate, not 'rubber'",
+        ),
         ({"seats": 3}, "seats must be 2 or 4, not 3"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
-from overtrick.games.bridge import contract, tricks
+from overtrick.games.bridge import contract, score, tricks
 from overtrick.games.bridge.cardplay import NOTHING
 from overtrick.games.bridge.cards import (
     CARDS,
@@ -31,9 +31,10 @@ from overtrick.games.bridge.states import REPRESENTATIONS
 
 POSITIONS = ("declarer", "left", "dummy", "right")
 STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
-SCORINGS = {"made": "contract", "tricks": "trick"}
+SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
 """What a game is worth to the declaring side, and its unit. made: 1 for a contract made, -1 for
-one that is not. tricks: those above the contract, one more if it is made."""
+one that is not. tricks: those above the contract, one more if it is made. report and duplicate: as
+score.py has them, nobody doubled or vulnerable."""
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class MiniBridge:
             ("seats", seats, (2, 4)),
         ):
             if value not in known:
-                said = " or ".join(str(each) for each in known)
+                said = " or ".join(", ".join(map(str, known)).rsplit(", ", 1))
                 raise Refused(f"{key} must be {said}, not {value!r}")
         self.trumps = strain == "trump"
         self.scoring = scoring
@@ -127,12 +128,19 @@ class MiniBridge:
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
         over = turn.game[state.now[turn.game, tricks.COUNT] == CARDS]
-        worth = self.worth(state.now[over, tricks.WON] - state.now[over, tricks.NEEDED])
+        now = state.now[over]
+        worth = self.worth(*(now[:, each] for each in (tricks.STRAIN, tricks.NEEDED, tricks.WON)))
         points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
-    def worth(self, above: Array) -> Array:
-        """Points of the declaring side for so many tricks (G,) above those needed."""
+    def worth(self, strain: Array, needed: Array, won: Array) -> Array:
+        """(G,) points of the declaring side."""
+        above = won - needed
+        if self.scoring == "report":
+            return score.report(needed - 6, strain, won)
+        if self.scoring == "duplicate":
+            nobody = np.zeros_like(won)
+            return score.duplicate(needed - 6, strain, nobody, nobody, won)
         made = above >= 0
         return above + made if self.scoring == "tricks" else np.where(made, 1, -1)
 

@@ -1,0 +1,57 @@
+"""What a contract is worth, in points for the declaring side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overtrick.core import Array
+from overtrick.games.bridge.cards import NOTRUMP
+
+A_TRICK = np.array([20, 20, 30, 30, 30])  # by strain; the first one in notrump brings 10 more
+GAME = 100  # points bid and made from which a contract is a game
+
+PART_SCORE_BONUS = 50
+GAME_BONUS, SMALL_SLAM_BONUS, GRAND_SLAM_BONUS = (300, 500), (500, 750), (1000, 1500)
+OVERTRICK_DOUBLED = (100, 200)
+"""By vulnerability: none, vulnerable. Laws of Duplicate Bridge 2017, law 77."""
+
+DOWN_DOUBLED = (
+    (100, 300, 500, *range(800, 3501, 300)),
+    (200, 500, 800, *range(1100, 3801, 300)),
+)
+"""Points lost doubled, by vulnerability and undertricks from 1 to 13."""
+
+
+def of_contract(level: Array, strain: Array) -> Array:
+    """(G,) what the tricks of an undoubled contract (level 1 to 7) are worth."""
+    return level * A_TRICK[strain] + 10 * (strain == NOTRUMP)
+
+
+def report(level: Array, strain: Array, tricks: Array) -> Array:
+    """(G,) points as Hadjur 2018 counts them, Table 3.1: what was bid, if it was made, and 50 to
+    the defenders for each trick that is missing."""
+    above = tricks - level - 6
+    return np.where(above >= 0, of_contract(level, strain), 50 * above)
+
+
+def duplicate(
+    level: Array, strain: Array, doubled: Array, vulnerable: Array, tricks: Array
+) -> Array:
+    """(G,) points by the laws of duplicate bridge.
+
+    level 1 to 7; doubled 0, 1 or 2 for redoubled; vulnerable 0 or 1: the declaring side.
+    """
+    above = tricks - level - 6
+    times = np.array([1, 2, 4])[doubled]
+    bid = of_contract(level, strain) * times
+    at = np.asarray(vulnerable)
+    bonus = np.where(bid >= GAME, np.array(GAME_BONUS)[at], PART_SCORE_BONUS)
+    bonus = bonus + np.where(level == 6, np.array(SMALL_SLAM_BONUS)[at], 0)
+    bonus = bonus + np.where(level == 7, np.array(GRAND_SLAM_BONUS)[at], 0)
+    insult = 50 * np.asarray(doubled)
+    each = np.where(doubled > 0, np.array(OVERTRICK_DOUBLED)[at] * times / 2, A_TRICK[strain])
+    made = bid + bonus + insult + above * each
+    down = np.maximum(-above, 1) - 1
+    doubled_loss = np.array(DOWN_DOUBLED)[at, down] * times / 2
+    lost = np.where(doubled > 0, doubled_loss, 50 * (1 + at) * (down + 1))
+    return np.where(above >= 0, made, -lost).astype(np.int64)

@@ -1,0 +1,189 @@
+"""Bridge's files and scores beside endplay's, and real boards through both kinds of file."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from endplay.types import Contract, Denom, Penalty, Player, Vul
+
+import overtrick
+from overtrick.core import Refused
+from overtrick.games.bridge import records, score
+from overtrick.games.bridge.cards import NAMES, read, shuffled
+from overtrick.games.bridge.records import Board
+from overtrick.play import play
+from overtrick.policies import Uniform
+
+DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+BOARDS = DATA / "bridge" / "boards.parquet"
+
+DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
+LIN = (
+    "pn|Ann,Bob,Cy,Di|md|1SA752HT8DKQJ4CAQ3,S43HQJ753D862CKJ8,SKT8HA96DA95C7542,"
+    "SQJ96HK42DT73CT96|sv|o|mb|1D|mb|P|mb|1N|mb|P|mb|3N|mb|P|mb|P|mb|P|pg||"
+)
+
+
+@pytest.mark.parametrize("vulnerable", [0, 1])
+@pytest.mark.parametrize("doubled", [0, 1, 2])
+def test_duplicate_scores_are_those_of_endplay(doubled, vulnerable):
+    penalty = (Penalty.passed, Penalty.doubled, Penalty.redoubled)[doubled]
+    strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
+    vul = (Vul.none, Vul.both)[vulnerable]
+    for level, strain, tricks in itertools.product(range(1, 8), range(5), range(14)):
+        contract = Contract(
+            level=level, denom=strains[strain], declarer=Player.north, penalty=penalty,
+            result=tricks - level - 6,
+        )  # fmt: skip
+        given = (np.array([n]) for n in (level, strain, doubled, vulnerable, tricks))
+        assert score.duplicate(*given) == contract.score(vul), (level, strain, tricks)
+
+
+def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
+    # Hadjur 2018, Table 3.1: clubs, diamonds, hearts, spades, notrump by level
+    table = [[20, 20, 30, 30, 40], [40, 40, 60, 60, 70], [60, 60, 90, 90, 100]]
+    for level, row in enumerate(table, 1):
+        for strain, worth in enumerate(row):
+            given = np.full(3, level), np.full(3, strain), level + 6 + np.array([0, 3, -2])
+            assert score.report(*given).tolist() == [worth, worth, -100]
+
+
+@pytest.mark.parametrize("scoring", ["report", "duplicate"])
+def test_games_can_be_worth_points(scoring, rng):
+    game, made = (overtrick.make("minibridge", scoring=each) for each in (scoring, "made"))
+    deals = game.deal(200, rng)
+    points, won = (
+        play(each, [Uniform()] * 2, deals, np.random.default_rng(3)).payoff for each in (game, made)
+    )
+    assert game.unit == "point"
+    assert (np.sign(points) == won).all()
+    assert set(points[won[:, 0] < 0, 0] % 50) == {0}
+
+
+def real_boards(count):
+    """Recorded boards whose play and tricks agree."""
+    rows = pq.read_table(BOARDS).to_pylist()
+    boards = []
+    for row in (rows[k] for k in np.random.default_rng(0).permutation(len(rows))):
+        contract = "P" if row["contract"] == "Pass" else row["contract"]
+        cards = tuple(NAMES.index(card) for card in (row["play"] or "").split())
+        board = Board(
+            read(row["deal"]), row["dealer"], row["vulnerability"], tuple(row["auction"].split()),
+            contract, row["declarer"], cards, row["result_tricks"], len(boards) + 1,
+        )  # fmt: skip
+        with suppress(Refused):  # some 80 of all contradict themselves
+            boards.append(records.checked(board))
+        if len(boards) == count:
+            return boards
+    raise AssertionError("too few boards")
+
+
+@pytest.mark.parametrize("ending", ["pbn", "lin"])
+def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
+    if not BOARDS.exists():
+        pytest.skip(f"no real boards at {BOARDS}")
+    boards = real_boards(1000)
+    path = tmp_path / f"boards.{ending}"
+    records.save(path, boards)
+    back = records.load(path)
+    assert back.problems == []
+    for board, again in zip(boards, back.boards, strict=True):
+        for each in dataclasses.fields(Board):
+            one, other = getattr(board, each.name), getattr(again, each.name)
+            assert np.array_equal(one, other), (each.name, one, other)
+
+
+@pytest.mark.parametrize("ending", ["pbn", "lin"])
+def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
+    deals = shuffled(4, rng)
+    boards = [
+        Board(deals[0], "N", "None", ("P",) * 4, "P", number=1),
+        Board(deals[1], "E", "All", number=2),
+        Board(deals[2], "S", "EW", ("1C", "X", "XX", "P", "P", "P"), "1CXX", "S", (), 9, 7),
+        Board(deals[3], "W", "NS", ("P", "7N", "P", "P", "P"), "7N", "N", number=8),
+    ]
+    path = tmp_path / f"boards.{ending}"
+    records.save(path, boards)
+    for board, again in zip(boards, records.load(path).boards, strict=True):
+        for each in dataclasses.fields(Board):
+            assert np.array_equal(getattr(board, each.name), getattr(again, each.name)), each.name
+
+
+def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
+    game = overtrick.make("minibridge", seats=4)
+    deals = game.deal(1, rng)
+    played = play(game, [Uniform()] * 4, deals, rng)
+    cards = np.empty(52, int)
+    cards[played.batch.seen[:, 4]] = played.batch.action
+    board = records.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
+    path = tmp_path / "one.lin"
+    records.save(path, [Board(**{**vars_of(board), "auction": ("3N", "P", "P", "P")})])
+    (again,) = records.load(path).boards
+    assert "mc|" not in path.read_text()
+    assert again.tricks == board.tricks
+    assert 0 <= board.tricks <= 13
+
+
+def vars_of(board):
+    return {each.name: getattr(board, each.name) for each in dataclasses.fields(Board)}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LIN.replace("SA752", "SA75"), r"cannot be read|13 cards"),
+        (LIN + "pc|HA|", "card 1 of its play, HA, is not held or does not follow"),
+        (LIN + "pc|SQ|pc|S2|pc|D2|", "card 3 of its play, D2, is not held or does not follow"),
+        (LIN + "pc|SQ|pc|S2|pc|S3|pc|SK|mc|0|", "0 tricks are recorded, but its play has 1"),
+    ],
+)
+def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
+    path = tmp_path / "boards.lin"
+    path.write_text(f"{LIN}\n{text}\n{LIN}pc|SQ|pc|S2|\n")
+    found = records.load(path)
+    assert len(found.boards) == 2
+    assert len(found.problems) == 1
+    assert re.match(rf"{path}: board 2, line 2: .*({said})", found.problems[0]), found.problems
+    assert found.boards[1].play == (NAMES.index("SQ"), NAMES.index("S2"))
+    assert found.boards[1].tricks is None  # endplay fails on an unfinished trick
+    path.write_text(text)
+    with pytest.raises(Refused, match="no board of the file is sound"):
+        records.load(path)
+
+
+def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
+    path = tmp_path / "boards.pbn"
+    for deal, said in (
+        (DEAL.replace("KT8.A96", "KT.A96"), "N 12"),
+        (DEAL.replace("QJ96.K42", "KJ96.K42"), "SK is dealt twice"),
+    ):
+        path.write_text(f'[Board "1"]\n[Dealer "N"]\n[Vulnerable "None"]\n[Deal "{deal}"]\n')
+        with pytest.raises(Refused, match=f"{path}: board 1, line 1: .*{said}"):
+            records.load(path)
+
+
+def test_a_hash_in_pbn_is_the_value_before(tmp_path):
+    path = tmp_path / "boards.pbn"
+    one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n'
+    path.write_text(f'% PBN 2.1\n{one}\n[Board "2"]\n[Dealer "#"]\n[Vulnerable "#"]\n[Deal "#"]\n')
+    first, second = records.load(path).boards
+    assert (second.dealer, second.vulnerable, second.number) == ("E", "All", 2)
+    assert np.array_equal(first.holder, second.holder)
+
+
+def test_files_of_another_kind_and_empty_ones_are_refused(tmp_path):
+    with pytest.raises(Refused, match=r"boards are read from \.pbn and \.lin files"):
+        records.load(tmp_path / "boards.txt")
+    with pytest.raises(Refused, match=r"cannot read .*No such file"):
+        records.load(tmp_path / "none.pbn")
+    (tmp_path / "empty.lin").write_text("\n")
+    with pytest.raises(Refused, match="holds no boards"):
+        records.load(tmp_path / "empty.lin")
