@@ -22,6 +22,7 @@ GAMES, MADE, RECOGNISED = "games", "made/", "recognised"
 """Metrics of card play: games seen; by defence, the share of contracts made; the share of decisions
 in which a table knew something."""
 WIDEST = 4  # panels side by side
+CROWDED = 4  # lines in a panel beyond which the legend stands below
 
 
 def band(values: Array) -> tuple[Array, Array]:
@@ -121,8 +122,12 @@ def _panels(
             axis.plot(x, mean, color=colour, marker=marker, ms=4, label=label)
             axis.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
         axis.set(title=stranger, xlabel=xlabel)
-        if len(lines) > 1:
+        axis.locator_params(axis="x", nbins=5)
+        if 1 < len(lines) <= CROWDED:
             axis.legend(fontsize=7)
+    if len(next(iter(drawn.values()))) > CROWDED:
+        lines_of = axes[0].get_legend_handles_labels()
+        figure.legend(*lines_of, loc="outside lower center", ncols=2, fontsize=7)
     for axis in axes[len(drawn) :]:
         axis.axis("off")
     for first in axes[::across]:

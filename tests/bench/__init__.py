@@ -21,6 +21,7 @@ NAMES = (
     "bridge_play",
     "minibridge_learning",
     "minibridge_tables",
+    "twelve_cards",
     "coevolve_brps",
     "ray_overhead",
     "demo_memory",

@@ -9,12 +9,13 @@ from endplay.types import Deal, Denom, Player
 
 import overtrick
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import double_dummy, stored
+from overtrick.games.bridge import double_dummy, enumerated, stored
 from overtrick.games.bridge.cardplay import replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
 from overtrick.games.bridge.playout import played_out
-from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
+from overtrick.games.bridge.states import REPRESENTATIONS, full, like_cards
 from overtrick.games.bridge.tricks import GONE, OWN, PLAYED, SHOWN
+from overtrick.learners.tabular import Plan, QTable
 from overtrick.play import play
 from overtrick.policies import Uniform
 from overtrick.solvers.sampled import Sampling
@@ -159,6 +160,35 @@ def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
     sampling = Sampling(game, rules, Uniform(), worlds=6)
     payoff = play(game, (sampling, rules), 40, rng, watch=()).payoff
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
+
+
+def test_twelve_cards_are_played_as_all_are(rng):
+    deals = enumerated.twelve_cards(500, rng)
+    assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
+    assert {NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
+    game = overtrick.make("minibridge")
+    payoff = play(game, (Uniform(), Uniform()), deals, rng).payoff[:, 0]
+    cards, won = played_out(deals, "random", "random", rng)
+    assert cards.shape == (500, 12)
+    error = np.sqrt(0.5 / 500)
+    assert (won >= 2).mean() == pytest.approx((payoff > 0).mean(), abs=4 * error)
+
+
+def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
+    game = overtrick.make("minibridge")
+    for deal in enumerated.twelve_cards(3, rng):
+        best, line = enumerated.chances(deal)
+        assert sorted(line) == sorted(NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
+        table = QTable(full, Plan("q", 0.3, 0.9))
+        deals = np.repeat(deal[None], 4000, axis=0)
+        cards, won = played_out(deals, "random", "random", rng)
+        table.learn(stored.decisions(deals, cards, (0, 2), won >= deal[CARDS + 1]))
+        policy = table.policy(False)
+        reached, _ = enumerated.chances(deal, policy)
+        assert reached <= best
+        assert reached == pytest.approx(best, abs=0.05)
+        payoff = play(game, (policy, Uniform()), deals, rng).payoff[:, 0]
+        assert (payoff > 0).mean() == pytest.approx(reached, abs=4 * np.sqrt(0.25 / 4000))
 
 
 def test_a_representation_that_does_not_exist_is_refused(game):

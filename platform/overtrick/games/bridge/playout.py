@@ -28,12 +28,13 @@ PLAYERS = ("random", "rules")
 def played_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
     """Games played from the opening lead to the last card.
 
-    deals (G, 54) as MiniBridge has them; each side one of PLAYERS. Returns the cards (G, 52) int8
-    in the order played, and (G,) the tricks of the declaring side.
+    deals (G, 54) as MiniBridge has them, or all with the same fewer cards, -1 where nobody holds
+    one; each side one of PLAYERS. Returns the cards (G, 52), or fewer, int8 in the order played,
+    and (G,) the tricks of the declaring side.
     """
     held = hands(deals[:, :CARDS])
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
-    cards = np.empty((len(deals), CARDS), np.int8)
+    cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
     won = np.empty(len(deals), np.int64)
     strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
     _play_out(held, strain, needed, by_rule, cards, won, rng)
@@ -56,7 +57,7 @@ def _play_out(held, strain, needed, by_rule, cards, won, rng):  # type: ignore[n
     played, trick, now = opened(held, strain, needed)
     for game in range(len(held)):
         table = now[game]
-        for k in range(CARDS):
+        for k in range(cards.shape[1]):
             tell(held[game], played[game], trick[game], table, facts)
             card = choose(facts, table[LED], by_rule[table[POSITION] % 2], rng)
             cards[game, k] = card

@@ -6,18 +6,18 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, Batch, Deals
-from overtrick.games.bridge.cardplay import NOTHING, lawful
-from overtrick.games.bridge.cards import CARDS, TRICKS, hands
+from overtrick.games.bridge.cardplay import lawful
+from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.tricks import FACTS, LED, OWN, POSITION, opened, put, tell
 
 
 def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Batch:
     """What some positions decided in whole games, as one seat, each with the same reward.
 
-    deals (G, 54); cards (G, 52) in the order played, all lawful; worth (G,) the reward of every
-    decision of a game.
+    deals (G, 54); cards (G, 52) in the order played, all lawful, or fewer in all games; worth (G,)
+    the reward of every decision of a game.
     """
-    games, each = len(deals), TRICKS * len(positions)
+    games, each = len(deals), cards.shape[1] // 4 * len(positions)
     held = hands(deals[:, :CARDS])
     tables = opened(held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64))
     watched = np.isin(np.arange(4), positions)
@@ -34,22 +34,13 @@ def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Arr
     )
 
 
-def lawful_throughout(deals: Deals, cards: Array) -> Array:
-    """(G,) the first card of each game that could not be played, NOTHING if all could."""
-    held = hands(deals[:, :CARDS])
-    tables = opened(held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64))
-    wrong = np.full(len(deals), NOTHING)
-    _check(held, *tables, cards, wrong)
-    return wrong
-
-
 @njit(cache=True)
 def _decisions(  # type: ignore[no-untyped-def]
     held, played, trick, now, cards, watched, seen, legal, action
 ):
     row = 0
     for game in range(len(held)):
-        for k in range(CARDS):
+        for k in range(cards.shape[1]):
             chosen = np.int64(cards[game, k])
             if watched[now[game, POSITION]]:
                 tell(held[game], played[game], trick[game], now[game], seen[row])
@@ -59,15 +50,3 @@ def _decisions(  # type: ignore[no-untyped-def]
                 action[row] = chosen
                 row += 1
             put(chosen, held[game], played[game], trick[game], now[game])
-
-
-@njit(cache=True)
-def _check(held, played, trick, now, cards, wrong):  # type: ignore[no-untyped-def]
-    for game in range(len(held)):
-        for k in range(CARDS):
-            card = np.int64(cards[game, k])
-            hand = held[game, now[game, POSITION]]
-            if card < 0 or card >= CARDS or not lawful(hand, now[game, LED]) >> card & 1:
-                wrong[game] = k
-                break
-            put(card, held[game], played[game], trick[game], now[game])

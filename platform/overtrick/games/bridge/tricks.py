@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.games.bridge.cardplay import NOTHING, beats, lawful
-from overtrick.games.bridge.cards import CARDS, TRICKS
+from overtrick.games.bridge.cards import CARDS, TRICKS, count
 
 LED, AHEAD, POSITION, COUNT, WON, VOID, STRAIN, NEEDED = range(8)
 """Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
@@ -57,7 +57,8 @@ def tell(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
     facts[WHO], facts[TRUMPS], facts[GOAL] = who, now[STRAIN], now[NEEDED]
     facts[HAVE], facts[GONE], facts[LACKS] = now[WON], now[COUNT], now[VOID]
     facts[OWN] = hand[who]
-    facts[SHOWN] = hand[2 if who % 2 else 2 - who] if now[COUNT] else 0
+    opened = played[0] | played[1] | played[2] | played[3]
+    facts[SHOWN] = hand[2 if who % 2 else 2 - who] if opened else 0
     for position in range(4):
         facts[TRICK + position] = trick[position]
         facts[PLAYED + position] = played[position]
@@ -65,9 +66,14 @@ def tell(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def opened(hands, strain, needed):  # type: ignore[no-untyped-def]
-    """Tables before the opening lead: played, trick (G, 4) and now (G, 8)."""
+    """Tables before the opening lead: played, trick (G, 4) and now (G, 8). With fewer than all
+    cards it is as if the first tricks had been played, and none of them won."""
     games = len(hands)
     now = np.zeros((games, NOW), np.int64)
+    for game in range(games):
+        now[game, COUNT] = CARDS
+        for position in range(4):
+            now[game, COUNT] -= count(hands[game, position])
     now[:, LED] = NOTHING
     now[:, POSITION] = 1
     now[:, STRAIN], now[:, NEEDED] = strain, needed

@@ -1,0 +1,60 @@
+"""The report's preliminary study: queens, kings and aces alone, two tricks of three, random
+defenders. How many games Q-learning and SARSA need until their line is as good as the best."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+from tests.bench.measure import Result
+
+from overtrick.games.bridge import enumerated
+from overtrick.games.bridge.cards import CARDS
+from overtrick.games.bridge.playout import played_out
+from overtrick.games.bridge.states import full
+from overtrick.games.bridge.stored import decisions
+from overtrick.learners.tabular import Plan, QTable
+
+DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the first look, and so on
+
+
+def run() -> Result:
+    """Median games until the greedy line wins as often as the best one, over deals."""
+    needed: dict[str, list[int]] = {"q": [], "sarsa": []}
+    for number, deal in enumerate(enumerated.twelve_cards(DEALS, np.random.default_rng(0))):
+        best, line = enumerated.chances(deal)
+        for rule, counts in needed.items():
+            counts.append(_games_until(deal, best, rule, number))
+        print(
+            f"deal {number}: made {best:.4f} of games by {' '.join(line)}; "
+            f"Q-learning after {needed['q'][-1]}, SARSA after {needed['sarsa'][-1]} games"
+        )
+    ours, peer = median(needed["q"]), median(needed["sarsa"])
+    return Result(
+        name="twelve_cards",
+        work=f"games until the line of a 12-card deal is the best, {DEALS} deals; the report: "
+        "SARSA is ten times as slow",
+        ours=ours,
+        peer=peer,
+        peer_name="SARSA",
+        unit="games",
+        ratio=peer / ours,
+        goal=None,
+    )
+
+
+def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
+    """Games until the greedy line is as good as the best, MOST if it never was."""
+    rng, games = np.random.default_rng(seed), 0
+    table = QTable(full, Plan(rule, 0.3, 0.9))  # type: ignore[arg-type]
+    while games < MOST:
+        more = max(FIRST, int(games * (MORE - 1)))
+        deals = np.repeat(deal[None], more, axis=0)
+        cards, won = played_out(deals, "random", "random", rng)
+        batch = decisions(deals, cards, (0, 2), won >= deal[CARDS + 1])
+        batch.reward[~batch.last] = 0  # as in the report: known at the end only
+        table.learn(batch)
+        games += more
+        if enumerated.chances(deal, table.policy(False))[0] > best - 1e-9:
+            return games
+    return MOST
