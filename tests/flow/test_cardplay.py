@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
 
 import overtrick
-from overtrick import config, model, store, trainers
+from overtrick import cli, config, model, store, trainers
 from overtrick.core import Refused
-from overtrick.games.bridge import double_dummy
-from overtrick.games.bridge.cards import CARDS
+from overtrick.games.bridge import diagram, double_dummy, records
+from overtrick.games.bridge.cards import CARDS, NAMES, read
+from overtrick.games.bridge.records import Board
 from overtrick.play import play
 from overtrick.trainers import boards, cardplay
 from overtrick.trainers.boards import KIND, Plan
@@ -20,6 +22,22 @@ from overtrick.trainers.strangers import stranger
 from overtrick.workers import LocalCrew, generator
 
 FILES = "contract=*/seed=*/games.parquet"
+
+
+@pytest.fixture
+def answered(monkeypatch, capsys):
+    """Run a command: the object that it prints, and its exit code."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["overtrick", *arguments, "--json"])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        return json.loads(capsys.readouterr().out.splitlines()[-1]), code
+
+    return run
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -189,3 +207,70 @@ def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
         trained(tmp_path, evaluate={"defenders": ["learned"]})
     with pytest.raises(Refused, match="'learned' is nobody"):
         trained(tmp_path, trainer="dqn", evaluate={"defenders": ["learned"]})
+
+
+HAND = """\
+                  S KT8
+                  H A96
+                  D A95
+                  C 7542
+S QJ96                              S 43
+H K42                               H QJ753
+D T73                               D 862
+C T96                               C KJ8
+                  S A752
+                  H T8
+                  D KQJ4
+                  C AQ3
+3NT by South"""
+
+
+def test_a_deal_is_drawn_as_players_write_it():
+    holder = read("S:A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96 KT8.A96.A95.7542 43.QJ753.862.KJ8")
+    deal = np.append((holder + 2) % 4, (4, 9))
+    assert diagram.diagram(deal, signs=False) == HAND
+    cards = [NAMES.index(card) for card in ["SQ", "S8", "S3", "SA", "DK", "D3", "D5", "D2"]]
+    assert diagram.play(deal, np.array(cards), signs=False).splitlines() == [
+        " 1.  W SQ   N S8   E S3   S SA*", " 2.  S DK*  W D3   N D5   E D2 ", "2 tricks: 7 down",
+    ]  # fmt: skip
+
+
+def test_a_player_by_rules_keeps_to_them_and_another_less(answered):
+    style = {}
+    for name in ("rules", "random"):
+        answer, _ = answered("hands", name, "--boards", "1", "--deals", "40")
+        assert len(answer["hands"]) == 1
+        style[name] = {row["rule"]: row["followed"] for row in answer["style"]}
+    assert style["rules"]["last hand takes the trick"] == 1
+    assert all(style["random"][rule] < style["rules"][rule] for rule in style["rules"])
+
+
+def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
+    deal = "N:KT8.A96.A95.7542 43.QJ753.862.KJ8 A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96"
+    good = Board(read(deal), "N", "None")
+    records.save(tmp_path / "a.pbn", [good, good])
+    with (tmp_path / "a.pbn").open("a") as file:
+        file.write('[Board "3"]\n[Dealer "N"]\n[Deal "N:AK.. ... ... ..."]\n')
+    answer, _ = answered("boards", str(tmp_path / "a.pbn"), "--to", str(tmp_path / "b.lin"))
+    assert answer["rows"] == 2
+    assert len(answer["problems"]) == 1
+    assert "board 3, line" in answer["problems"][0]
+    assert len(records.load(tmp_path / "b.lin").boards) == 2
+    answer, code = answered("boards", str(tmp_path / "c.pbn"))
+    assert "No such file" in answer["error"]
+    assert code == 2
+
+
+def test_games_are_generated_from_the_command_line(answered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer, _ = answered("generate", "minibridge", "--games", "300", "strain=trump")
+    assert answer["rows"] == 300
+    assert len(boards.load(tmp_path / answer["path"]).deals) == 300
+    for wrong, said in (
+        (["--defenders", "good"], "'rules' or 'random'"),
+        (["--buckets", "5"], "--buckets is of abstraction, not of minibridge"),
+        (["strains=trump"], "unknown key 'strains' of minibridge games: did you mean 'strain'?"),
+    ):
+        answer, code = answered("generate", "minibridge", *wrong)
+        assert said in answer["error"]
+        assert code == 2

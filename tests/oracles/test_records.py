@@ -106,7 +106,7 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
     deals = shuffled(4, rng)
     boards = [
         Board(deals[0], "N", "None", ("P",) * 4, "P", number=1),
-        Board(deals[1], "E", "All", number=2),
+        Board(deals[1], "E", "All"),
         Board(deals[2], "S", "EW", ("1C", "X", "XX", "P", "P", "P"), "1CXX", "S", (), 9, 7),
         Board(deals[3], "W", "NS", ("P", "7N", "P", "P", "P"), "7N", "N", number=8),
     ]

@@ -154,6 +154,56 @@ def match(
     )  # fmt: skip
 
 
+@app.command()
+def hands(
+    declarer: Annotated[str, typer.Argument(help="A stranger, a run, or the folder of a model.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Of minibridge, such as strain=trump.")
+    ] = None,
+    against: Annotated[str, typer.Option(help="Who defends.")] = "rules",
+    boards: Annotated[int, typer.Option(min=0, help="Deals that are shown.")] = 1,
+    deals: Annotated[int, typer.Option(min=1, help="Deals that tell the style.")] = 200,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    letters: Annotated[bool, typer.Option(help="Suits as letters, not signs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Deals of Mini-Bridge with a declarer's line of play, and how often it keeps to rules of
+    thumb; a star marks who takes a trick."""
+    from overtrick import games, run
+    from overtrick.config import GameChoice, overridden
+    from overtrick.trainers.shown import shown
+
+    choice = GameChoice(name="minibridge", options=overridden({}, options or []))
+    known = games.scripted_players(games.make(choice.name, **choice.options))
+    names = [
+        who if who in ("random", *known) else str(run.model_of(who)) for who in (declarer, against)
+    ]
+    found = shown(choice, names[0], names[1], boards, deals, seed, not letters)
+    for hand in found.hands:
+        people.print(hand + "\n", highlight=False)
+    people.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))
+    result(as_json, hands=found.hands, style=found.style)
+
+
+@app.command()
+def boards(
+    file: Annotated[Path, typer.Argument(help="A .pbn or .lin file.")],
+    to: Annotated[Path | None, typer.Option(help="Write the sound ones to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read bridge boards, say which are not sound and why, and write the others as PBN or LIN."""
+    from overtrick.games.bridge import records
+
+    found = records.load(file)
+    if to is not None:
+        records.save(to, found.boards)
+    for problem in found.problems:
+        people.print(problem, highlight=False, soft_wrap=True)
+    left_out = f", {len(found.problems)} left out" if found.problems else ""
+    people.print(f"{file}: {len(found.boards)} boards{left_out}", soft_wrap=True)
+    result(as_json, path=str(to or file), rows=len(found.boards), problems=found.problems)
+
+
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""

@@ -161,13 +161,34 @@ BY_RULES = in_order(RULES)
 @njit(cache=True)
 def by_rules(facts):  # type: ignore[no-untyped-def]
     """What RULES say to one row of facts (K,) as MiniBridge has them: a card, or NOTHING."""
+    return BY_RULES(*_situation(facts))
+
+
+@njit(cache=True)
+def _situation(facts):  # type: ignore[no-untyped-def]
+    """One row of facts (K,) as what a rule is given."""
     who, place = facts[WHO], facts[GONE] % 4
     leader = (who - place) % 4
     led = facts[TRICK + leader] if place else NOTHING
     best = facts[TRICK + ahead(facts)] if place else NOTHING
     dummy = facts[SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
     may = lawful(facts[OWN], led)
-    return BY_RULES(facts[OWN], may, place, led, best, dummy, facts[TRUMPS])
+    return facts[OWN], may, place, led, best, dummy, facts[TRUMPS]
+
+
+def style(turn: Turn, action: Array) -> dict[str, tuple[int, int]]:
+    """How often each rule had an opinion where there was a choice, and how often its card was
+    played: by anybody, as if they defended."""
+    found = {rule.__name__: [0, 0] for rule in RULES}
+    assert turn.legal is not None
+    for row in np.flatnonzero(turn.legal.sum(axis=1) > 1):
+        situation = _situation(turn.seen[row])
+        for rule in RULES:
+            card = rule(*situation)
+            if card != NOTHING:
+                found[rule.__name__][0] += 1
+                found[rule.__name__][1] += card == action[row]
+    return {name: (asked, followed) for name, (asked, followed) in found.items()}
 
 
 @njit(cache=True)

@@ -228,6 +228,8 @@ def _theirs(board: Board) -> Theirs:
 def _to_pbn(board: Board) -> str:
     said = pbn.dumps([_theirs(board)])
     lines = [line for line in said.splitlines() if not line.startswith("%") and line.strip()]
+    if board.number is None:
+        lines = [line for line in lines if not line.startswith("[Board ")]
     if board.tricks is None and board.contract != PASSED_OUT:
         lines = ['[Result "?"]' if line.startswith("[Result") else line for line in lines]
     return "\n".join(lines) + "\n\n"

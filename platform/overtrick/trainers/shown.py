@@ -1,0 +1,54 @@
+"""What a player of the cards does: deals with its line of play, and how often it keeps to rules."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overtrick.config import GameChoice
+from overtrick.core import Deals, Policy, take_turn
+from overtrick.games.bridge import defenders, diagram
+from overtrick.games.bridge.cards import CARDS
+from overtrick.games.bridge.tricks import GONE
+from overtrick.play import play
+from overtrick.trainers import strangers
+from overtrick.trainers.cardplay import card_game
+from overtrick.trainers.kept import opponent_of
+from overtrick.workers import Part, generator
+
+
+class Shown(NamedTuple):
+    """Deals as text, and the style of the declarer."""
+
+    hands: list[str]
+    style: list[dict[str, Any]]  # rule, asked, followed (share)
+
+
+def shown(
+    choice: GameChoice, declarer: str, against: str, boards: int, deals: int, seed: int, signs: bool
+) -> Shown:
+    """So many deals with a declarer's play, and its style over so many more; both sides by name,
+    or as the folder of a model. Raises Refused."""
+    game = card_game(choice)
+    for name in (declarer, against):
+        strangers.check(name, game, None)
+    pair: tuple[Policy, Policy] = opponent_of(choice, declarer), opponent_of(choice, against)
+    deal_rng, play_rng = generator(seed, Part.JUDGE).spawn(2)
+    dealt: Deals = game.deal(max(boards, deals), deal_rng)
+    batch = play(game, pair, dealt, play_rng).batch
+    cards = np.empty((len(dealt), CARDS), np.int64)
+    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    hands = [
+        f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
+        for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
+    ]
+    own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
+    asked = defenders.style(take_turn(batch.turn(), own), batch.action[own])
+    return Shown(
+        hands,
+        [
+            {"rule": name.replace("_", " "), "asked": asks, "followed": kept / max(asks, 1)}
+            for name, (asks, kept) in asked.items()
+        ],
+    )
