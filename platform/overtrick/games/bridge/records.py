@@ -161,19 +161,20 @@ def _board(chunk: str, suffix: str) -> Board:
         theirs = pbn.loads(chunk)[0]
         result = re.search(r'\[Result "(\d+)"\]', chunk)
         tricks, play = int(result[1]) if result else None, list(theirs.play)
+        if dealer := re.search(r'\[Dealer "([NESW])"\]', chunk):
+            theirs.dealer = Player.find(dealer[1])  # endplay drops it where there is no contract
     else:
         claim = re.search(r"\|mc\|(\d+)\|", chunk)
         tricks = int(claim[1]) if claim else None
         play = [Card(each) for each in re.findall(r"\|pc\|(\w\w)(?=\|)", chunk)]
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
     contract, declarer = _contract(theirs)
-    dealer = theirs.dealer
-    if dealer is None:
+    if theirs.dealer is None:
         raise Refused("nobody deals")
     return checked(
         Board(
             read(theirs.deal.to_pbn()),
-            SEATS[int(dealer)],
+            SEATS[int(theirs.dealer)],
             next(said for said, vul in VULNERABLE.items() if vul == (theirs.vul or Vul.none)),
             tuple(_call(bid) for bid in theirs.auction),
             contract,
