@@ -15,11 +15,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from overtrick.core import Array, Game, Mixed, Refused
+from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import unprefixed
 from overtrick.learners.tabular import GreedyTable
 from overtrick.policies import LOG_STD, Tabular, Uniform, inputs, of_network, outputs
 
 FORMAT = 1
+GREEDY = "greedy"  # the network of one who takes the action of the highest value
 TABLE = ".choice"  # what a table of values has, after the name of its player
 WEIGHTS, CARD = "weights.safetensors", "model.json"
 
@@ -93,7 +95,8 @@ def load(folder: Path, game: str | None = None) -> Model:
 def plays(weights: Mapping[str, Array]) -> bool:
     """Is there a policy in it, that plays without anything more?"""
     tables = any(name.endswith(TABLE) for name in weights)
-    return "sigma" in weights or tables or bool(unprefixed("policy", weights))
+    networks = unprefixed("policy", weights) or unprefixed(GREEDY, weights)
+    return "sigma" in weights or tables or bool(networks)
 
 
 def policy(folder: Path, game: Any) -> Any:
@@ -107,6 +110,10 @@ def policy(folder: Path, game: Any) -> Any:
         return _tabular(weights["sigma"], folder, game)
     if players := [n.removesuffix(TABLE) for n in weights if n.endswith(TABLE)]:
         return _tables({who: unprefixed(who, weights) for who in players}, stored, folder, game)
+    if greedy := unprefixed(GREEDY, weights):
+        _network(greedy, folder, game)  # refuses another shape
+        policy: Mixed = Greedy(game.features, greedy)
+        return game.renaming(policy) if hasattr(game, "renaming") else policy
     return _network(unprefixed("policy", weights), folder, game)
 
 

@@ -160,6 +160,23 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     assert history[0][1]["made"] > 0.75
 
 
+def test_a_network_of_values_learns_and_is_a_player(tmp_path):
+    plan = {"games": 1000, "hidden": [64]}
+    values = {"steps": 150, "rows": 256, "room": 60_000, "epsilon": 0.3, "whole": True}
+    trainer, history = trained(
+        tmp_path, trainer="dqn", game={"name": "minibridge", "scoring": "tricks"}, dqn=plan,
+        values=values, stop={"iterations": 4},
+    )  # fmt: skip
+    assert history[-1][1]["made/rules"] > 0.36  # 0.29 at random
+    folder = tmp_path / "model"
+    model.save(model.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
+    game = overtrick.make("minibridge")
+    network, rules = stranger(str(folder), game, None), stranger("rules", game, None)
+    payoff = play(game, (network, rules), 500, generator(1), watch=()).payoff[:, 0]
+    assert (payoff > 0).mean() > 0.33
+    assert np.array_equal(trainer.report(history).rows[0]["made"], history[-1][1]["made/rules"])
+
+
 def plain(job: BaseModel) -> dict:
     return json.loads(job.model_dump_json())
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config, model, trainers
+from overtrick import config, make, model, trainers
 from overtrick.learners.dqn import Dqn, Plan, epsilon_greedy
 from overtrick.learners.networks import initial
 from overtrick.learners.replay import Reservoir, Ring
+from overtrick.learners.returns import discounted
 from overtrick.play import play, random_seating
-from overtrick.policies import inputs
+from overtrick.policies import Uniform, inputs
 from overtrick.solvers import value
 from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
 from overtrick.trainers.kept import opponent_of, two_seats
@@ -176,3 +177,18 @@ def test_only_best_replies_are_averaged():
         trainer.step()
     assert len(trainer.learner.memory) == 0
     assert len(trainer.learner.best.memory) == 1000
+
+
+def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
+    game = make("leduc")
+    batch = play(game, (Uniform(), Uniform()), 200, np.random.default_rng(0), watch=[0]).batch
+    whole = Dqn(
+        game.features,
+        initial((inputs(game), 8, 3), np.random.default_rng(1)),
+        replace(PLAN, whole=True, gamma=0.5),
+    )
+    whole.learn(batch, np.random.default_rng(2))
+    rows = whole.memory.at(np.arange(len(batch)))
+    assert rows["last"].all()
+    assert np.allclose(rows["reward"], discounted(batch, 0.5))
+    assert not np.allclose(rows["reward"], batch.reward)

@@ -9,7 +9,7 @@ from endplay.types import Deal, Denom, Player
 
 import overtrick
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import double_dummy, enumerated, stored
+from overtrick.games.bridge import double_dummy, enumerated, stored, suits
 from overtrick.games.bridge.cardplay import replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
 from overtrick.games.bridge.playout import played_out
@@ -134,6 +134,34 @@ def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_sui
     legal[:, around] = turn.legal
     turned = type(turn)(turn.game, turn.seat, seen, legal, None)
     assert np.array_equal(REPRESENTATIONS["prospects"](turned)[:, around], states)
+
+
+def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
+    batch = play(game, (Uniform(), Uniform()), 30, rng).batch
+    turn = batch.turn()
+    other, own = suits.renamed(turn)
+    assert (np.sort(own, axis=1) == np.arange(CARDS)).all()
+    assert ((own.reshape(-1, 4, 13) % 13) == np.arange(13)).all()  # ranks stay
+    rows = np.arange(len(turn))
+    for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
+        before = turn.seen[:, column, None] >> own & 1
+        assert np.array_equal(before, other.seen[:, column, None] >> np.arange(CARDS) & 1)
+    assert np.array_equal(turn.legal[rows[:, None], own], other.legal)
+    for column in range(7, 11):
+        card = other.seen[:, column]
+        assert np.array_equal(np.where(card < 0, -1, own[rows, card]), turn.seen[:, column])
+    follows = other.seen[:, GONE] % 4 > 0
+    led = other.seen[rows, 7 + (other.seen[:, 0] - other.seen[:, GONE]) % 4]
+    assert (led[follows] < 13).all()
+    held = other.seen[~follows][:, [OWN, SHOWN]]
+    counts = np.bitwise_count(held[:, :, None] >> (13 * np.arange(4)) & 8191).sum(axis=1, dtype=int)
+    assert (np.diff(counts, axis=1) <= 0).all()
+    again = suits.renamed_batch(batch)
+    assert np.array_equal(own[rows, again.action], batch.action)
+    probs = suits.Renaming(Uniform()).probs(turn)
+    assert np.allclose(probs, Uniform().probs(turn))
+    twice, _ = suits.renamed(other)  # names that are new already stay
+    assert np.array_equal(twice.seen[follows], other.seen[follows])
 
 
 def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():

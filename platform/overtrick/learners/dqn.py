@@ -40,8 +40,8 @@ class Plan:
     refresh: int  # gradient steps after which the target network is renewed
     gamma: float  # discount, a decision
     loss: Literal["huber", "squared"]  # huber: linear from one point on
-    whole: bool  # learn from what the rest of the game brought, not from the next decision's value
     double: bool  # the network chooses what the target network values (van Hasselt et al. 2016)
+    whole: bool = False  # learn from what the rest of the game brought, not from the next value
 
 
 class Dqn:

@@ -12,8 +12,10 @@ from pydantic import Field, model_validator
 from overtrick import curves
 from overtrick.config import Count, Job, Section
 from overtrick.core import Array, Batch, Mixed, join
+from overtrick.games.bridge.suits import renamed_batch
 from overtrick.learners import dqn
 from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.model import GREEDY
 from overtrick.play import play
 from overtrick.policies import inputs
 from overtrick.trainers import cardplay
@@ -90,7 +92,7 @@ class DqnTrainer:
 
     def model(self) -> dict[str, Array]:
         """The network of values; the policy takes the best of them."""
-        return prefixed("values", self.learner.weights())
+        return prefixed(GREEDY, self.learner.weights())
 
     def state(self) -> dict[str, Array]:
         return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
@@ -119,7 +121,7 @@ def _judged(
     job: DqnJob, weights: Mapping[str, Array], crew: Crew, deals: int
 ) -> list[dict[str, Any]]:
     game, how = cardplay.card_game(job.game), job.evaluate
-    declarer = dqn.Greedy(game.features, unprefixed("values", weights))
+    declarer = game.renaming(dqn.Greedy(game.features, unprefixed(GREEDY, weights)))
     defence: dict[str, Mixed] = {name: opponent_of(job.game, name) for name in how.defenders}
     return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, crew)
 
@@ -128,5 +130,6 @@ def _play(rng: Generator, common: Any, games: int) -> Batch:
     """The declaring side's decisions in so many games."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
-    pair = (dqn.Greedy(game.features, weights, epsilon), opponent_of(job.game, job.dqn.defenders))
-    return play(game, pair, games, rng, watch=[0]).batch
+    declarer = game.renaming(dqn.Greedy(game.features, weights, epsilon))
+    pair = (declarer, opponent_of(job.game, job.dqn.defenders))
+    return renamed_batch(play(game, pair, games, rng, watch=[0]).batch)

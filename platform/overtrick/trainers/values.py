@@ -38,7 +38,7 @@ class Values(Section):
         """The same for the learner."""
         return dqn.Plan(
             self.rate, self.steps, self.rows, self.room, self.refresh, self.discount, self.loss,
-            self.whole, self.double,
+            self.double, self.whole,
         )  # fmt: skip
 
     def exploring(self, gone: float) -> float:

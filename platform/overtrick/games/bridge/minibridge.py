@@ -28,6 +28,7 @@ from overtrick.games.bridge.cards import (
 )
 from overtrick.games.bridge.defenders import Partners
 from overtrick.games.bridge.states import REPRESENTATIONS
+from overtrick.games.bridge.suits import Renaming
 
 POSITIONS = ("declarer", "left", "dummy", "right")
 STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
@@ -165,6 +166,10 @@ class MiniBridge:
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return Partners(dict(enumerate(by)))
+
+    def renaming(self, policy: Mixed) -> Mixed:
+        """One who plays as a policy that has learnt with renamed suits (suits.py)."""
+        return Renaming(policy)
 
     def hand(self, turn: Turn) -> Array:
         """(R,) the cards held, spades first."""
