@@ -184,7 +184,7 @@ def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
     batch = play(game, (Uniform(), Uniform()), 200, np.random.default_rng(0), watch=[0]).batch
     whole = Dqn(
         game.features,
-        initial((inputs(game), 8, 3), np.random.default_rng(1)),
+        initial((inputs(game), 8, game.actions), np.random.default_rng(1)),
         replace(PLAN, whole=True, gamma=0.5),
     )
     whole.learn(batch, np.random.default_rng(2))
