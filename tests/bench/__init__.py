@@ -19,6 +19,7 @@ NAMES = (
     "holdem_play",
     "holdem_categories",
     "bridge_play",
+    "minibridge_dqn",
     "minibridge_learning",
     "minibridge_tables",
     "twelve_cards",

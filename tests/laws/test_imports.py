@@ -38,6 +38,7 @@ ALLOWED = {
         "workers", "store", "model", "figures", "curves", "config",
     ),
     "trial": ("core", "config", "trainers", "workers"),
+    "rllib": ("core", "policies", "games", "trainers"),
     "films": (
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
         "trial", "track",
@@ -75,7 +76,7 @@ DOORS = {
     "mlflow": {"track.py", "served.py"},
     "pyarrow": {"store.py"},
     "pettingzoo": {"doors/parallel.py"},
-    "gymnasium": {"doors/parallel.py"},
+    "gymnasium": {"doors/parallel.py", "rllib.py"},
     "pyspiel": {"games/openspiel.py"},
     "open_spiel": {"games/openspiel.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/records.py"},
