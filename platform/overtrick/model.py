@@ -105,7 +105,10 @@ def policy(folder: Path, game: Any) -> Any:
     stored = load(folder, game.name)
     weights = stored.weights
     if not plays(weights):
-        raise Refused(f"the model in {folder} plays only after it has watched its opponent")
+        raise Refused(
+            f"the model in {folder} is no player by itself: it has to search, or to watch its "
+            "opponent first"
+        )
     if "sigma" in weights:
         return _tabular(weights["sigma"], folder, game)
     if players := [n.removesuffix(TABLE) for n in weights if n.endswith(TABLE)]:

@@ -52,6 +52,7 @@ def _observation(game: Game, turn: Turn) -> Told:
 
 class OneSeat(gym.Env):
     """One seat of a game of turns, a game an episode; a stranger inside plays all others.
+    Games in which the seat never has to act are not shown.
 
     config: game, options, seat, others (a stranger's name), and the seed of the first deals.
     """
@@ -66,10 +67,12 @@ class OneSeat(gym.Env):
 
     def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
         super().reset(seed=seed)
-        self._state = self.game.start(self.game.deal(1, self.np_random))
-        self._player: Player = self.others.sit(1, self.np_random)
-        self._advance()
-        return self._seen, {}
+        while True:
+            self._state = self.game.start(self.game.deal(1, self.np_random))
+            self._player: Player = self.others.sit(1, self.np_random)
+            self._advance()
+            if len(self._turn):
+                return self._seen, {}
 
     def step(self, action: int) -> tuple[Told, float, bool, bool, Told]:
         """The next observation (the last one again, once it is over), and points gained."""
@@ -181,17 +184,22 @@ def dqn(
     game: str, options: Told, seats: Sequence[int], others: str, decisions: int, seed: int,
     whole: bool = False, room: int = 100_000, **training: Any,
 ) -> tuple[OfModule, int]:  # fmt: skip
-    """RLlib's DQN for some seats of a game against a stranger in the others, for so many decisions
-    of its own; the policy and the games that it took.
+    """RLlib's DQN for some seats of a game against a stranger in the others; the policy and the
+    games that it took.
 
-    whole: the view in which every seat is an agent; else one seat, and the rest inside. room:
+    whole: the view in which every seat is an agent; else one seat, and the rest inside. decisions:
+    of all agents, so in the whole view of all seats. room:
     decisions remembered. training: what else `DQNConfig.training` takes.
     """
     made = games.make(game, **options)
     about = {"game": game, "options": options, "seed": seed}
     network = RLModuleSpec(
         module_class=MaskedDqn,
-        model_config={"fcnet_hiddens": [256, 256], "head_fcnet_hiddens": []},
+        model_config={
+            "fcnet_hiddens": [256, 256],
+            "fcnet_activation": "relu",
+            "head_fcnet_hiddens": [],
+        },
     )
     memory = "MultiAgentEpisodeReplayBuffer" if whole else "EpisodeReplayBuffer"
     config = (

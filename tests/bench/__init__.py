@@ -21,6 +21,7 @@ NAMES = (
     "bridge_play",
     "minibridge_dqn",
     "minibridge_learning",
+    "minibridge_search",
     "minibridge_tables",
     "twelve_cards",
     "coevolve_brps",

@@ -12,9 +12,13 @@ from pydantic import BaseModel
 import overtrick
 from overtrick import cli, config, model, store, trainers
 from overtrick.core import Refused
-from overtrick.games.bridge import diagram, double_dummy, records
+from overtrick.games.bridge import diagram, double_dummy, records, stored
 from overtrick.games.bridge.cards import CARDS, NAMES, read
+from overtrick.games.bridge.playout import played_out
 from overtrick.games.bridge.records import Board
+from overtrick.games.bridge.states import known_hands, like_cards
+from overtrick.learners.tabular import Plan as Rule
+from overtrick.learners.tabular import QTable
 from overtrick.play import play
 from overtrick.trainers import boards, cardplay
 from overtrick.trainers.boards import KIND, Plan
@@ -132,7 +136,18 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     made(tmp_path / "g")
     data = str(tmp_path / "g")
     plan = {"data": data, "games": 3500, "representation": "known_hands", "rule": "q"}
-    assert trained(tmp_path, tabular=plan)[0].tables["declarer"].choices > 10_000
+    trainer, _ = trained(tmp_path, tabular=plan)
+    alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), like_cards())
+    kept = boards.load(tmp_path / "g")
+    alone.learn(stored.decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+    tables = [alone.columns, trainer.tables["declarer"].columns]
+    for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
+        one, other = (table[name][table[key].argsort()] for table in tables)
+        assert np.array_equal(one[one > 0], other[other > 0]), name
+    with pytest.raises(Refused, match="made with strain notrump, not with trump"):
+        trained(tmp_path, tabular=plan, game={"name": "minibridge", "strain": "trump"})
+    with pytest.raises(Refused, match="made with defenders rules, not with random"):
+        trained(tmp_path, tabular=plan | {"opponents": "random"})
     with pytest.raises(Refused, match="holds 7000 games, but stop"):
         trained(tmp_path, tabular=plan | {"games": 4000})
 
@@ -187,7 +202,22 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     eight, _ = trained(tmp_path, tabular=plan | {"shards": 8}, stop={"iterations": 1})
     single, merged = one.tables["declarer"], eight.tables["declarer"]
     assert single.choices == merged.choices
-    assert single.columns["count"].sum() == merged.columns["count"].sum()
+    deals = overtrick.make("minibridge").deal(300, generator(4))
+    cards, _ = played_out(deals, "random", "rules", generator(5))
+    turn = stored.decisions(deals, cards, (0, 2), np.zeros(300)).turn()
+    one_says, eight_say = (table.policy(False).values(turn) for table in (single, merged))
+    known = np.isfinite(one_says)
+    assert np.array_equal(known, np.isfinite(eight_say))
+    assert np.allclose(one_says[known], eight_say[known], atol=1e-3)
+    with pytest.raises(Refused, match="8000 games are made 1000 at a time, too few for 9 tables"):
+        trained(tmp_path, tabular=plan | {"shards": 9})
+
+
+def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatch):
+    choices = [config.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})]
+    mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalCrew())
+    monkeypatch.setattr(double_dummy, "tricks", None)  # nobody may be asked again
+    assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalCrew()) == mark
 
 
 def test_each_defender_learns_to_beat_a_declarer(tmp_path):
@@ -218,6 +248,8 @@ def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):
 
 
 def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
+    with pytest.raises(Refused, match=r"game\.scoring: this trainer learns from tricks"):
+        trained(tmp_path, game={"name": "minibridge", "scoring": "report"})
     with pytest.raises(Refused, match="plays minibridge with 2 seats"):
         trained(tmp_path, game="kuhn")
     with pytest.raises(Refused, match="no defender is among"):

@@ -146,6 +146,11 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(alone: Outcome, p
             **FEW_DEALS,
         },
         {
+            "trainer": "sampling",
+            "game": "minibridge",
+            "sampling": {"worlds": 1, "double_dummy": False},
+        },
+        {
             "trainer": "dqn",
             "game": "minibridge",
             "dqn": {"games": 300, "hidden": [8]},

@@ -66,8 +66,17 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     assert abs(total["0"]) == 1
 
 
+def test_games_in_which_a_seat_never_acts_are_passed_over():
+    about = {"game": "leduc", "options": {}, "seat": 1, "others": "random", "seed": 3}
+    env = rllib.OneSeat(about)
+    for _ in range(50):
+        seen, _ = env.reset()
+        assert seen[rllib.LEGAL].any()
+        assert env.observation_space.contains(seen)
+
+
 @pytest.mark.parametrize("whole", [False, True])
-def test_rllib_learns_and_never_does_what_is_illegal(whole, local_ray):
+def test_rllib_s_dqn_is_a_policy_of_ours_that_keeps_to_the_rules(whole, local_ray):
     options = {"scoring": "tricks", "seats": 4 if whole else 2}
     seats, decisions = ([0, 2], 500) if whole else ([0], 300)
     policy, games = rllib.dqn(
@@ -75,5 +84,10 @@ def test_rllib_learns_and_never_does_what_is_illegal(whole, local_ray):
     )
     assert games >= decisions // 52
     game = make("minibridge")
-    batch = play(game, (policy, stranger("rules", game, None)), 20, np.random.default_rng(0)).batch
-    assert batch.legal[np.arange(len(batch)), batch.action].all()
+    turn = play(
+        game, (Uniform(), stranger("rules", game, None)), 20, np.random.default_rng(0)
+    ).batch.turn()
+    probs = policy.probs(turn)
+    assert (probs.sum(axis=1) == 1).all()
+    assert not (probs > 0)[~turn.legal].any()
+    assert len(np.unique(probs.argmax(axis=1))) > 20  # it has an opinion

@@ -172,7 +172,7 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     (row,), game, _ = run.judge(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
-    with pytest.raises(Refused, match="plays only after it has watched its opponent"):
+    with pytest.raises(Refused, match="it has to search, or to watch its opponent"):
         model.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
     with pytest.raises(Refused, match="the model has other layers than its job says"):

@@ -16,7 +16,7 @@ from endplay.types import Contract, Denom, Penalty, Player, Vul
 
 import overtrick
 from overtrick.core import Refused
-from overtrick.games.bridge import records, score
+from overtrick.games.bridge import records, score, stored
 from overtrick.games.bridge.cards import NAMES, read, shuffled
 from overtrick.games.bridge.records import Board
 from overtrick.play import play
@@ -120,20 +120,14 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
 def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    played = play(game, [Uniform()] * 4, deals, rng)
-    cards = np.empty(52, int)
-    cards[played.batch.seen[:, 4]] = played.batch.action
+    cards = stored.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
     board = records.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
     path = tmp_path / "one.lin"
-    records.save(path, [Board(**{**vars_of(board), "auction": ("3N", "P", "P", "P")})])
+    records.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
     (again,) = records.load(path).boards
     assert "mc|" not in path.read_text()
     assert again.tricks == board.tricks
     assert 0 <= board.tricks <= 13
-
-
-def vars_of(board):
-    return {each.name: getattr(board, each.name) for each in dataclasses.fields(Board)}
 
 
 @pytest.mark.parametrize(
@@ -143,6 +137,9 @@ def vars_of(board):
         (LIN + "pc|HA|", "card 1 of its play, HA, is not held or does not follow"),
         (LIN + "pc|SQ|pc|S2|pc|D2|", "card 3 of its play, D2, is not held or does not follow"),
         (LIN + "pc|SQ|pc|S2|pc|S3|pc|SK|mc|0|", "0 tricks are recorded, but its play has 1"),
+        (LIN.replace("mb|3N", "mb|8N"), "'8N' is no contract and no call|cannot be read"),
+        (LIN + "mc|15|", "15 tricks are recorded, but there are 13"),
+        (LIN.split("sv|", maxsplit=1)[0] + "pc|SQ|", "it was played, but in no contract"),
     ],
 )
 def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
@@ -168,6 +165,37 @@ def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
         path.write_text(f'[Board "1"]\n[Dealer "N"]\n[Vulnerable "None"]\n[Deal "{deal}"]\n')
         with pytest.raises(Refused, match=f"{path}: board 1, line 1: .*{said}"):
             records.load(path)
+
+
+def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
+    path = tmp_path / "boards.lin"
+    lines = LIN.replace("pg||", "pg||\n") + "pc|SQ|pc|S2|\npc|S3|pc|SK|pg||\n"
+    path.write_text(f"{lines}{LIN}\npn|Ann,Bob,Cy,Di|sv|o|mb|P|\n")
+    found = records.load(path)
+    assert [len(board.play) for board in found.boards] == [4, 0]
+    assert found.problems == [f"{path}: board 3, line 5: no deal (md) in it"]
+
+
+def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
+    game = overtrick.make("minibridge", seats=4)
+    deals = game.deal(1, rng)
+    cards = stored.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
+    whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))
+    assert records.checked(whole).tricks is not None
+    assert records.checked(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
+
+
+def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_path):
+    path = tmp_path / "boards.pbn"
+    one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Contract "3NT"]\n'
+    path.write_text(one)
+    with pytest.raises(Refused, match="nobody declares 3N"):
+        records.load(path)
+    path.write_text(one + '[Declarer "S"]\n')
+    (board,) = records.load(path).boards
+    assert (board.contract, board.declarer) == ("3N", "S")
+    with pytest.raises(Refused, match="has a contract but no auction"):
+        records.save(tmp_path / "boards.lin", [board])
 
 
 def test_a_hash_in_pbn_is_the_value_before(tmp_path):

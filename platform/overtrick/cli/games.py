@@ -176,7 +176,8 @@ def hands(
     choice = GameChoice(name="minibridge", options=overridden({}, options or []))
     known = games.scripted_players(games.make(choice.name, **choice.options))
     names = [
-        who if who in ("random", *known) else str(run.model_of(who)) for who in (declarer, against)
+        who if who in ("random", *known) else str(run.model_of(who).absolute())
+        for who in (declarer, against)
     ]
     found = shown(choice, names[0], names[1], boards, deals, seed, not letters)
     for hand in found.hands:

@@ -97,7 +97,7 @@ class Dqn:
         # games are whole, so what follows a decision that is not the last lies right behind it;
         # behind the last one may lie nothing yet, and no game knows what to make of that
         behind = np.where(now["last"].numpy(), places, (places + 1) % plan.room)
-        ahead = self._inputs(self.memory.at(behind))
+        ahead = {} if self.plan.whole else self._inputs(self.memory.at(behind))
         for k in range(0, len(places), plan.rows):
             if self.learnt % plan.refresh == 0:
                 self.target = {n: v.detach().clone() for n, v in self.adam.params.items()}
@@ -113,6 +113,8 @@ class Dqn:
 
     def _goal(self, here: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> Tensor:
         """(R,) what each decision has turned out to be worth."""
+        if self.plan.whole:
+            return here["reward"]
         with torch.no_grad():
             worth = self._values(self.target, after)
             judge = self._values(self.adam.params, after) if self.plan.double else worth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ def generate(
     """
     began = time.monotonic()
     if out.exists():
+        if not any(out.glob(f"contract=*/seed=*/{FILE}")):
+            raise Refused(f"{out} is there and holds no games: name another place with --out")
         rows = len(load(out, plan).deals)  # refuses what else may lie there
     else:
         rows = plan.games
@@ -82,6 +84,17 @@ def load(folder: Path, plan: Plan | None = None) -> Kept:
     if len(order) != asked["games"]:
         raise Refused(f"{folder} holds {len(order)} of {asked['games']} games: {KIND.remedy}")
     return Kept(*(columns[name][order] for name in Kept._fields))
+
+
+def check(folder: str, wanted: Mapping[str, Any]) -> None:
+    """Raise Refused unless the games of a folder were made with these values of the plan."""
+    file = next(iter(sorted(Path(folder).glob(f"contract=*/seed=*/{FILE}"))), None)
+    if file is None:
+        raise Refused(f"no games in {folder}: overtrick generate minibridge --out {folder}")
+    made_with = store.load(file, KIND).parameters
+    for name, value in wanted.items():
+        if made_with[name] != value:
+            raise Refused(f"{folder} was made with {name} {made_with[name]}, not with {value}")
 
 
 @lru_cache(maxsize=1)

@@ -14,12 +14,11 @@ from scipy.stats import binomtest
 from overtrick import curves, games, store
 from overtrick.config import Count, GameChoice, Section
 from overtrick.core import Array, Deals, Mixed, Refused, Turn
-from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge import double_dummy, stored
 from overtrick.games.bridge.cardplay import replayed
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.minibridge import MiniBridge
 from overtrick.games.bridge.playout import played_out
-from overtrick.games.bridge.tricks import GONE
 from overtrick.play import play
 from overtrick.workers import Crew, Part, generator
 
@@ -88,6 +87,14 @@ def card_game(choice: GameChoice) -> MiniBridge:
     return game
 
 
+def check_scoring(choice: GameChoice) -> None:
+    """Raise Refused for a game whose scoring nobody would look at."""
+    if card_game(choice).scoring != "made":
+        raise Refused(
+            "game.scoring: this trainer learns from tricks and counts contracts: leave it out"
+        )
+
+
 def random_games(game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator) -> Kept:
     """Games of a random declarer (Hadjur 2018, Algorithm 1); only those that it won, or any."""
     parts, have = [], 0
@@ -107,9 +114,7 @@ def games_between(
     """Games of any two sides."""
     deal_rng, play_rng = rng.spawn(2)
     deals = game.deal(count, deal_rng)
-    batch = play(game, (declarer, defenders), deals, play_rng).batch
-    cards = np.empty((count, CARDS), np.int8)
-    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    cards = stored.cards_of(play(game, (declarer, defenders), deals, play_rng).batch)
     won, _ = replayed(
         hands(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
         cards.astype(np.int64),
@@ -135,7 +140,8 @@ def judged(
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)
-        made, recognised = np.sum(crew.map(_judge, common, sizes, generator(seed)), axis=0)
+        luck = generator(seed, Part.JUDGE, 0)  # its children are nobody's deals
+        made, recognised = np.sum(crew.map(_judge, common, sizes, luck), axis=0)
         share = None if known is None else recognised / (deals * CARDS / 2)
         rows.append(row(name, int(made), deals, marks, share))
     return rows
@@ -172,8 +178,8 @@ def mark(choice: GameChoice, folder: str, count: int, seed: int, crew: Crew) -> 
     """The share of so many judging deals that perfect play makes against perfect defence; solved
     once and kept in the folder."""
     deals = np.concatenate([dealt(choice, seed, *each) for each in _sizes(count, JUDGED)])
-    made_with = {"game": choice.model_dump(mode="json"), "seed": seed, "deals": count}
-    strain = choice.options.get("strain", "notrump")
+    strain = choice.options.get("strain", "notrump")  # no other option changes a deal
+    made_with = {"strain": strain, "seed": seed, "deals": count}
     path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
     if not path.exists():
         parts = [(deals[first : first + SOLVED],) for first in range(0, count, SOLVED)]

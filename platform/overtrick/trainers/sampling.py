@@ -11,9 +11,8 @@ from pydantic import Field
 
 from overtrick import games
 from overtrick.config import Count, Job, Opponent, Section
-from overtrick.core import Array, Mixed
+from overtrick.core import Array
 from overtrick.play import play
-from overtrick.policies import Uniform
 from overtrick.solvers.sampled import Sampling
 from overtrick.trainers import cardplay, strangers
 from overtrick.trainers.cardplay import JUDGED, Folder, Scripted
@@ -89,6 +88,7 @@ class SamplingTrainer:
 
 def check(job: SamplingJob) -> None:
     """Raise Refused for another game, or a guide that does not exist."""
+    cardplay.check_scoring(job.game)
     strangers.check(job.sampling.guide, cardplay.card_game(job.game), None)
 
 
@@ -108,8 +108,8 @@ def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:
     choice, plan = job.game, job.sampling
     # by tricks a search tells good actions from better ones where all make the contract, or none
     by_tricks = games.make(choice.name, **{**choice.options, "scoring": "tricks"})
-    guide: Mixed = Uniform() if plan.guide == "random" else opponent_of(choice, plan.guide)
-    declarer = Sampling(by_tricks, opponent_of(choice, plan.expects), guide, plan.worlds)
+    guide, defenders = (opponent_of(choice, who) for who in (plan.guide, plan.expects))
+    declarer = Sampling(by_tricks, defenders, guide, plan.worlds)
     pair = (declarer, opponent_of(choice, plan.defenders))
     payoff = play(by_tricks, pair, deals, rng, watch=()).payoff
     return int((payoff[:, 0] > 0).sum())

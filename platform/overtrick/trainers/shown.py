@@ -8,9 +8,7 @@ import numpy as np
 
 from overtrick.config import GameChoice
 from overtrick.core import Deals, Policy, take_turn
-from overtrick.games.bridge import defenders, diagram
-from overtrick.games.bridge.cards import CARDS
-from overtrick.games.bridge.tricks import GONE
+from overtrick.games.bridge import defenders, diagram, stored
 from overtrick.play import play
 from overtrick.trainers import strangers
 from overtrick.trainers.cardplay import card_game
@@ -37,8 +35,7 @@ def shown(
     deal_rng, play_rng = generator(seed, Part.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
     batch = play(game, pair, dealt, play_rng).batch
-    cards = np.empty((len(dealt), CARDS), np.int64)
-    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    cards = stored.cards_of(batch)
     hands = [
         f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)

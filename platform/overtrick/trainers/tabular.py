@@ -16,7 +16,6 @@ from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
 from overtrick.games.bridge.stored import decisions
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.tabular import GreedyTable, Plan, QTable, merged
-from overtrick.policies import Uniform
 from overtrick.trainers import boards, cardplay
 from overtrick.trainers.cardplay import POSITIONS, Folder, Judging, Kept, Scripted, Who
 from overtrick.trainers.kept import opponent_of
@@ -159,10 +158,18 @@ class TabularTrainer:
 
 
 def check(job: TabularJob) -> None:
-    """Raise Refused for another game, or stored games that are too few or cannot be read."""
-    cardplay.card_game(job.game)
+    """Raise Refused for another game, too many shards, or stored games that are too few, of another
+    kind or cannot be read."""
+    cardplay.check_scoring(job.game)
     plan = job.tabular
+    if plan.shards > -(-plan.games // UNIT):
+        raise Refused(
+            f"tabular.shards: {plan.games} games are made {UNIT} at a time, too few for "
+            f"{plan.shards} tables"
+        )
     if plan.data is not None:
+        strain = cardplay.card_game(job.game).strain
+        boards.check(plan.data, {"strain": strain, "defenders": plan.opponents})
         have, wanted = len(boards.kept(plan.data).deals), plan.games * job.stop.iterations
         if have < wanted:
             raise Refused(
@@ -183,7 +190,7 @@ def _judged(
 ) -> list[dict[str, Any]]:
     learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
     best: dict[str, Mixed] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
-    declarer = best.get("declarer", Uniform())
+    declarer = best.get("declarer", opponent_of(job.game, job.tabular.opponents))
     table = _side(job, best)
     defence: dict[str, Mixed] = {
         name: table if name == "learned" else opponent_of(job.game, name)
@@ -238,7 +245,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
         each: _greedy(plan, columns, plan.explore if each == who else 0.0)
         for each, columns in known.items()
     }
-    declarer = best.get("declarer", Uniform())
+    declarer = best.get("declarer", opponent_of(job.game, plan.opponents))
     return cardplay.games_between(game, count, declarer, _side(job, best), luck)
 
 

@@ -29,7 +29,7 @@ class Values(Section):
     whole: bool = Field(
         default=False,
         description="learn from what the rest of the game brought (Monte Carlo control) instead of "
-        "the value of the next decision; double has then nothing to do",
+        "the value of the next decision; refresh and double have then nothing to do",
     )
     epsilon: Share = Field(default=0.1, description="share of random actions at first")
     epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")

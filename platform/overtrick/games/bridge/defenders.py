@@ -196,14 +196,11 @@ def _chances(seen, probs):  # type: ignore[no-untyped-def]
     """Write how likely each card (R, 52) is by the rules, from facts (R, K): certain where a rule
     decides, else all lawful cards alike."""
     for row in range(len(seen)):
-        facts = seen[row]
-        chosen = by_rules(facts)
+        situation = _situation(seen[row])
+        chosen, may = BY_RULES(*situation), situation[1]
         if chosen != NOTHING:
             probs[row, chosen] = 1
             continue
-        place = facts[GONE] % 4
-        led = facts[TRICK + (facts[WHO] - place) % 4] if place else NOTHING
-        may = lawful(facts[OWN], led)
         for card in range(CARDS):
             if may >> card & 1:
                 probs[row, card] = 1 / count(may)

@@ -79,6 +79,7 @@ class MiniBridge:
             if value not in known:
                 said = " or ".join(", ".join(map(str, known)).rsplit(", ", 1))
                 raise Refused(f"{key} must be {said}, not {value!r}")
+        self.strain = strain
         self.trumps = strain == "trump"
         self.scoring = scoring
         self.unit = SCORINGS[scoring]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from endplay.types import Board as Theirs
 
 from overtrick.core import Array, Refused
 from overtrick.games.bridge.cardplay import NOTHING, replayed
-from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, hands, read, written
+from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
 
 VULNERABLE = {"None": Vul.none, "NS": Vul.ns, "EW": Vul.ew, "All": Vul.both}
 STRAIN = "CDHSN"
@@ -86,10 +86,16 @@ def load(path: Path) -> Read:
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN or LIN, by the file's ending. Raises Refused for another one."""
+    """Write boards as PBN or LIN, by the file's ending. Raises Refused for another one, and for a
+    board that LIN cannot hold: it tells the contract by the auction alone."""
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
         raise Refused(f"{path}: boards are written to .pbn and .lin files")
+    for number, board in enumerate(boards, 1):
+        if suffix == ".lin" and board.contract is not None and not board.auction:
+            raise Refused(
+                f"{path}: board {number} has a contract but no auction: write a .pbn file"
+            )
     write = _to_pbn if suffix == ".pbn" else _to_lin
     beside = path.with_name(f".{path.name}.new")
     beside.write_text("".join(write(board) for board in boards), encoding="utf-8")
@@ -97,44 +103,58 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def checked(board: Board) -> Board:
-    """The same board, with the tricks of a play to the last card. Raises Refused for a card that
-    could not be played, or tricks that the play contradicts."""
-    if not board.play or board.contract in (None, PASSED_OUT):
+    """The same board, with the tricks of a play to the last card. Raises Refused for calls,
+    contracts or tricks that cannot be, cards that could not be played, or tricks that the play
+    contradicts."""
+    for call in (*board.auction, *([board.contract] if board.contract else [])):
+        if not re.fullmatch("P|X|XX|[1-7][CDHSN]X{0,2}", call):
+            raise Refused(f"'{call}' is no contract and no call")
+    if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
+        raise Refused(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
+    played = board.contract not in (None, PASSED_OUT)
+    if played and board.declarer is None:
+        raise Refused(f"nobody declares {board.contract}")
+    if not played:
+        if board.play or board.tricks is not None:
+            raise Refused("it was played, but in no contract")
         return board
-    if board.declarer is None:
-        raise Refused("it was played, but nobody declares")
+    return _counted(board) if board.play else board
+
+
+def _counted(board: Board) -> Board:
+    """A played board with its tricks. Raises Refused as checked."""
     cards = np.full((1, CARDS), NOTHING)
     cards[0, : len(board.play)] = board.play
-    leader = (SEATS.index(board.declarer) + 1) % 4
+    leader = (SEATS.index(str(board.declarer)) + 1) % 4
     won, wrong = replayed(
         hands(board.holder[None]), np.array([board.strain]), np.array([leader]), cards
     )
     if wrong[0] != NOTHING:
         card = NAMES[board.play[wrong[0]]]
         raise Refused(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
-    left = (CARDS - len(board.play)) // 4
+    left = -(-(CARDS - len(board.play)) // 4)  # tricks that nobody has won yet
     if board.tricks is None:
-        return board if left else _with(board, tricks=int(won[0]))
-    # of an unfinished trick nobody knows who wins it
-    open_trick = len(board.play) % 4 > 0
-    if not won[0] <= board.tricks <= won[0] + left + open_trick:
+        return board if left else replace(board, tricks=int(won[0]))
+    if not won[0] <= board.tricks <= won[0] + left:
         raise Refused(f"{board.tricks} tricks are recorded, but its play has {won[0]}")
     return board
 
 
-def _with(board: Board, **changes: Any) -> Board:
-    return Board(**{**{n: getattr(board, n) for n in board.__dataclass_fields__}, **changes})
-
-
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
     """The first line of each board, from 1, and its text."""
-    if suffix == ".lin":
-        for number, line in enumerate(text.splitlines(), 1):
-            if "md|" in line:
-                yield number, line
-        return
     last: dict[str, str] = {}
     start, lines = 1, list[str]()
+    if suffix == ".lin":
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.match(r"(pn|qx|md)\|", line) and any("md|" in each for each in lines):
+                yield start, "".join(lines)
+                lines = []
+            if line.strip():
+                start = start if lines else number
+                lines.append(line.strip())
+        if lines:
+            yield start, "".join(lines)
+        return
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if line.strip():
             if line.startswith("%"):
@@ -157,18 +177,25 @@ def _as_before(line: str, last: dict[str, str]) -> str:
 
 def _board(chunk: str, suffix: str) -> Board:
     """One board of its text. Raises Refused, or what endplay raises."""
+    unknown = False  # who declares
     if suffix == ".pbn":
         theirs = pbn.loads(chunk)[0]
         result = re.search(r'\[Result "(\d+)"\]', chunk)
         tricks, play = int(result[1]) if result else None, list(theirs.play)
         if dealer := re.search(r'\[Dealer "([NESW])"\]', chunk):
             theirs.dealer = Player.find(dealer[1])  # endplay drops it where there is no contract
+        if not theirs.auction and not re.search(r'\[Declarer "[NESW]"\]', chunk):
+            unknown = True  # endplay takes North
     else:
         claim = re.search(r"\|mc\|(\d+)\|", chunk)
         tricks = int(claim[1]) if claim else None
         play = [Card(each) for each in re.findall(r"\|pc\|(\w\w)(?=\|)", chunk)]
+        if "md|" not in chunk:
+            raise Refused("no deal (md) in it")
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
     contract, declarer = _contract(theirs)
+    if contract is not None and unknown:
+        declarer = None
     if theirs.dealer is None:
         raise Refused("nobody deals")
     return checked(

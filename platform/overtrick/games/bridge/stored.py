@@ -8,7 +8,7 @@ from numba import njit
 from overtrick.core import Array, Batch, Deals
 from overtrick.games.bridge.cardplay import lawful
 from overtrick.games.bridge.cards import CARDS, hands
-from overtrick.games.bridge.tricks import FACTS, LED, OWN, POSITION, opened, put, tell
+from overtrick.games.bridge.tricks import FACTS, GONE, LED, OWN, POSITION, opened, put, tell
 
 
 def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Batch:
@@ -32,6 +32,13 @@ def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Arr
     return Batch(
         games, game, seat, seen, legal, None, action, certain, np.repeat(worth, each), last
     )
+
+
+def cards_of(batch: Batch) -> Array:
+    """(G, 52) int8 the cards in the order played, of games whose every decision was kept."""
+    cards = np.empty((batch.games, CARDS), np.int8)
+    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    return cards
 
 
 @njit(cache=True)

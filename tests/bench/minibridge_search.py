@@ -1,0 +1,56 @@
+"""A declarer who searches: contracts made and decisions a second, by guide and worlds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from tests.bench.measure import Result
+
+from overtrick import make
+from overtrick.core import Policy
+from overtrick.games.bridge.states import prospects
+from overtrick.games.bridge.stored import decisions
+from overtrick.learners.tabular import Plan, QTable
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.solvers.sampled import Sampling
+from overtrick.trainers.cardplay import random_games
+from overtrick.trainers.strangers import stranger
+
+DEALS, TURNS, LEARNT = 200, 26, 200_000
+
+
+def run() -> Result:
+    """One process; the guide is random play, or a table of random games."""
+    game: Any = make("minibridge", scoring="tricks")
+    rules = stranger("rules", game, None)
+    table = QTable(prospects, Plan("sarsa", None, 0.0))
+    for luck in range(LEARNT // 5000):
+        kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))
+        table.learn(decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+    guide, found = table.policy(False), {}
+    players: dict[str, Policy] = {
+        "the table alone": guide,
+        "20 worlds, random": Sampling(game, rules, Uniform(), 20),
+        "20 worlds, table": Sampling(game, rules, guide, 20),
+        "60 worlds, table": Sampling(game, rules, guide, 60),
+    }
+    for name, declarer in players.items():
+        began = time.perf_counter()
+        payoff = play(game, (declarer, rules), DEALS, np.random.default_rng(0), watch=()).payoff
+        rate = DEALS * TURNS / (time.perf_counter() - began)
+        found[name] = float((payoff[:, 0] > 0).mean()), rate
+    said = "; ".join(f"{name}: {made:.1%}, {rate:,.0f} /s" for name, (made, rate) in found.items())
+    _, rate = found["20 worlds, table"]
+    return Result(
+        name="minibridge_search",
+        work=f"decisions a second of a search, 20 worlds and a table; {DEALS} deals: {said}",
+        ours=rate,
+        peer=None,
+        peer_name="",
+        unit="decisions/s",
+        ratio=None,
+        goal=None,
+    )
