@@ -294,6 +294,16 @@ def test_a_player_by_rules_keeps_to_them_and_another_less(answered):
     assert all(style["random"][rule] < style["rules"][rule] for rule in style["rules"])
 
 
+def test_a_search_is_shown_that_makes_more_than_its_guide(answered):
+    made = []
+    for worlds in ("0", "5"):
+        answer, _ = answered(
+            "hands", "random", "--worlds", worlds, "--boards", "30", "--deals", "1"
+        )
+        made.append(sum("made" in hand.splitlines()[-1] for hand in answer["hands"]))
+    assert made[1] > made[0] + 5
+
+
 def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
     deal = "N:KT8.A96.A95.7542 43.QJ753.862.KJ8 A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96"
     good = Board(read(deal), "N", "None")

@@ -161,6 +161,10 @@ def hands(
         list[str] | None, typer.Argument(help="Of minibridge, such as strain=trump.")
     ] = None,
     against: Annotated[str, typer.Option(help="Who defends.")] = "rules",
+    worlds: Annotated[
+        int,
+        typer.Option(min=0, help="It guides a search that imagines so many deals."),
+    ] = 0,
     boards: Annotated[int, typer.Option(min=0, help="Deals that are shown.")] = 1,
     deals: Annotated[int, typer.Option(min=1, help="Deals that tell the style.")] = 200,
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -179,7 +183,7 @@ def hands(
         who if who in ("random", *known) else str(run.model_of(who).absolute())
         for who in (declarer, against)
     ]
-    found = shown(choice, names[0], names[1], boards, deals, seed, not letters)
+    found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
     for hand in found.hands:
         people.print(hand + "\n", highlight=False)
     people.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))

@@ -87,6 +87,12 @@ def card_game(choice: GameChoice) -> MiniBridge:
     return game
 
 
+def by_tricks(choice: GameChoice) -> GameChoice:
+    """The game in which a search tells good cards from better ones where all make the contract, or
+    none does."""
+    return GameChoice(name=choice.name, options={**choice.options, "scoring": "tricks"})
+
+
 def check_scoring(choice: GameChoice) -> None:
     """Raise Refused for a game whose scoring nobody would look at."""
     if card_game(choice).scoring != "made":

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import games
 from overtrick.config import Count, Job, Opponent, Section
 from overtrick.core import Array
 from overtrick.play import play
@@ -106,10 +105,9 @@ def judge(
 def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:
     """Contracts made."""
     choice, plan = job.game, job.sampling
-    # by tricks a search tells good actions from better ones where all make the contract, or none
-    by_tricks = games.make(choice.name, **{**choice.options, "scoring": "tricks"})
+    game = cardplay.card_game(cardplay.by_tricks(choice))
     guide, defenders = (opponent_of(choice, who) for who in (plan.guide, plan.expects))
-    declarer = Sampling(by_tricks, defenders, guide, plan.worlds)
+    declarer = Sampling(game, defenders, guide, plan.worlds)
     pair = (declarer, opponent_of(choice, plan.defenders))
-    payoff = play(by_tricks, pair, deals, rng, watch=()).payoff
+    payoff = play(game, pair, deals, rng, watch=()).payoff
     return int((payoff[:, 0] > 0).sum())

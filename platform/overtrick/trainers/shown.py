@@ -10,8 +10,9 @@ from overtrick.config import GameChoice
 from overtrick.core import Deals, Policy, take_turn
 from overtrick.games.bridge import defenders, diagram, stored
 from overtrick.play import play
+from overtrick.solvers.sampled import Sampling
 from overtrick.trainers import strangers
-from overtrick.trainers.cardplay import card_game
+from overtrick.trainers.cardplay import by_tricks, card_game
 from overtrick.trainers.kept import opponent_of
 from overtrick.workers import Part, generator
 
@@ -24,17 +25,20 @@ class Shown(NamedTuple):
 
 
 def shown(
-    choice: GameChoice, declarer: str, against: str, boards: int, deals: int, seed: int, signs: bool
-) -> Shown:
-    """So many deals with a declarer's play, and its style over so many more; both sides by name,
-    or as the folder of a model. Raises Refused."""
-    game = card_game(choice)
+    choice: GameChoice, declarer: str, against: str, worlds: int, boards: int, deals: int,
+    seed: int, signs: bool,
+) -> Shown:  # fmt: skip
+    """So many deals with a declarer's play, and its style over so many; both sides by name, or as
+    the folder of a model. With worlds the declarer is the guide of a search, who imagines so many
+    deals at each decision. Raises Refused."""
+    game = card_game(by_tricks(choice))
     for name in (declarer, against):
         strangers.check(name, game, None)
-    pair: tuple[Policy, Policy] = opponent_of(choice, declarer), opponent_of(choice, against)
+    guide, defence = opponent_of(choice, declarer), opponent_of(choice, against)
+    player: Policy = Sampling(game, defence, guide, worlds) if worlds else guide
     deal_rng, play_rng = generator(seed, Part.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
-    batch = play(game, pair, dealt, play_rng).batch
+    batch = play(game, (player, defence), dealt, play_rng).batch
     cards = stored.cards_of(batch)
     hands = [
         f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
