@@ -130,10 +130,18 @@ def _tables(
         raise Refused(f"{folder / CARD} is damaged: it names no representation") from None
     for who, columns in players.items():
         pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
-        if any(n not in columns or columns[n].shape != columns[k].shape for k, n in pairs):
+        fits = all(
+            {k, n} <= columns.keys() and columns[n].shape == columns[k].shape for k, n in pairs
+        )
+        # a look-up ends at a free place, and goes round a power of two
+        if not fits or any(not _has_room(columns[key]) for key in ("choice", "state")):
             raise Refused(f"the table of {who} in {folder} is damaged: its columns do not fit")
     greedy = {who: GreedyTable(states, columns) for who, columns in players.items()}
     return game.seated(greedy, Uniform())
+
+
+def _has_room(keys: Array) -> bool:
+    return len(keys) > 0 and len(keys) & (len(keys) - 1) == 0 and bool((keys == 0).any())
 
 
 def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:

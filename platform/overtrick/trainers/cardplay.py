@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from overtrick import curves, games, store
 from overtrick.config import Count, GameChoice, Section
 from overtrick.core import Array, Deals, Mixed, Refused, Turn
-from overtrick.games.bridge import double_dummy, stored
+from overtrick.games.bridge import double_dummy, score, stored
 from overtrick.games.bridge.cardplay import replayed
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.minibridge import MiniBridge
@@ -68,10 +68,8 @@ class Kept(NamedTuple):
     above: Array  # (G,) int8 tricks of the declaring side above those needed
 
     def worth(self, declaring: bool) -> Array:
-        """(G,) the reward of Algorithm 1: tricks above those needed, one more if the contract was
-        made; for a defender the opposite."""
-        above = self.above.astype(float)
-        return (above + (above >= 0)) * (1 if declaring else -1)
+        """(G,) the reward of every decision; for a defender the opposite."""
+        return score.by_tricks(self.above.astype(float)) * (1 if declaring else -1)
 
 
 def joined(parts: list[Kept]) -> Kept:

@@ -12,6 +12,7 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, written
 AT_ONCE = 200  # boards that DDS takes in one call
 
 DENOMINATIONS = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
+"""The strains as endplay has them, in our order."""
 
 
 def tricks(deals: Deals) -> Array:

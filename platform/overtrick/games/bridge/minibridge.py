@@ -143,8 +143,7 @@ class MiniBridge:
         if self.scoring == "duplicate":
             nobody = np.zeros_like(won)
             return score.duplicate(needed - 6, strain, nobody, nobody, won)
-        made = above >= 0
-        return above + made if self.scoring == "tricks" else np.where(made, 1, -1)
+        return score.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
 
     def features(self, turn: Turn) -> Array:
         """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those

@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 from endplay.parsers import lin, pbn
-from endplay.types import Bid, Card, Contract, Deal, Denom, Player, Vul
+from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 from endplay.types import Board as Theirs
 
 from overtrick.core import Array, Refused
 from overtrick.games.bridge.cardplay import NOTHING, replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
+from overtrick.games.bridge.double_dummy import DENOMINATIONS
 
 VULNERABLE = {"None": Vul.none, "NS": Vul.ns, "EW": Vul.ew, "All": Vul.both}
 STRAIN = "CDHSN"
-LETTER = dict(
-    zip((Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt), STRAIN, strict=True)
-)
+LETTER = dict(zip(DENOMINATIONS, STRAIN, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
 PASSED_OUT = "P"
 

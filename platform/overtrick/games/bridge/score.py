@@ -27,6 +27,12 @@ def of_contract(level: Array, strain: Array) -> Array:
     return level * A_TRICK[strain] + 10 * (strain == NOTRUMP)
 
 
+def by_tricks(above: Array) -> Array:
+    """(G,) tricks above those needed, one more if the contract was made: never 0 (the reward of
+    Hadjur 2018, Algorithm 1)."""
+    return above + (above >= 0)
+
+
 def report(level: Array, strain: Array, tricks: Array) -> Array:
     """(G,) points as Hadjur 2018 counts them, Table 3.1: what was bid, if it was made, and 50 to
     the defenders for each trick that is missing."""
