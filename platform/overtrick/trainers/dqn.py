@@ -1,4 +1,4 @@
-"""A network that learns what each card is worth to a declarer (Hadjur 2018, section 6.2)."""
+"""A network that learns what each card is worth to a declarer (Hadjur 2018, section 5.2.2)."""
 
 from __future__ import annotations
 

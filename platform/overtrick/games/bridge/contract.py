@@ -14,7 +14,7 @@ FIT = 8  # cards of a suit that a pair must have between them to make it trumps
 
 IN_NOTRUMP = {21: 7, 23: 8, 25: 9, 27: 10, 29: 11, 33: 12, 37: 13}
 IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
-"""Tricks to be made, from so many honour points of the pair on (Hadjur 2018, section 3)."""
+"""Tricks to be made, from so many honour points of the pair on (Hadjur 2018, Table 4.1)."""
 
 LONG_FIT, WITH_LONG_FIT = 9, 8  # cards with which 21 or 22 points in trumps must make so many
 

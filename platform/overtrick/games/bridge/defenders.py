@@ -1,4 +1,4 @@
-"""Defenders that play by rules of thumb (Hadjur 2018, section 3.3).
+"""Defenders that play by rules of thumb (Hadjur 2018, section 4.1).
 
 `RULES` is the order in which they are asked: the first that has an opinion decides. A rule is
 given what a defender knows of the trick and answers with a card, or NOTHING.

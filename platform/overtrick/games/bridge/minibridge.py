@@ -1,7 +1,7 @@
 """Mini-Bridge: the play of the cards in a contract that the deal itself decides.
 
 Everything is told from the declarer's side of the table: position 0 declares, 1 leads to the first
-trick, 2 is dummy, 3 the other defender (Hadjur 2018, section 3).
+trick, 2 is dummy, 3 the other defender (Hadjur 2018, section 4.3).
 """
 
 from __future__ import annotations
