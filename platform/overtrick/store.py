@@ -2,7 +2,8 @@
 
 A file is one table: every column is an array whose first axis is the rows, and what further axes
 it has lie flat in lists of fixed length. Kind, version and parameters are JSON in the metadata of
-the schema, under `overtrick`. A file appears whole or not at all.
+the schema, under `overtrick`. A file appears whole or not at all. Columns of text, or with gaps
+(None), are arrays of objects.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from overtrick.core import Array, Refused
 
 FORMAT = 1  # of the layout above
 KEY = b"overtrick"
+ROWS = 10_000  # of a batch, where a file is read bit by bit
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Stored:
 def save(
     path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
 ) -> None:
-    """Write columns (R, ...) of numbers or truths beside the path, then rename.
+    """Write columns beside the path, then rename: (R, ...) of numbers or truths, or (R,) objects.
 
     Raises ValueError for columns of different lengths and for parameters that JSON cannot hold.
     """
@@ -57,6 +59,8 @@ def save(
         "parameters": dict(parameters),
         "shapes": {name: array.shape[1:] for name, array in arrays.items()},
     }
+    if objects := [name for name, array in arrays.items() if array.dtype == object]:
+        about["objects"] = objects
     about["digest"] = _digest(about, arrays)
     table = pa.table(
         {name: _column(array) for name, array in arrays.items()}, metadata={KEY: json.dumps(about)}
@@ -94,8 +98,9 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
             raise Refused(f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}")
     try:
         digest = about.pop("digest")
+        objects = about.get("objects", ())
         columns = {
-            name: _array(table.column(name)).reshape(len(table), *shape)
+            name: _array(table.column(name), name in objects).reshape(len(table), *shape)
             for name, shape in about["shapes"].items()
         }
         whole = digest == _digest(about, columns)
@@ -106,6 +111,25 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     if parameters is not None:
         _same(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
     return Stored(about["parameters"], columns)
+
+
+def batches(
+    path: Path, needed: Sequence[str], also: Sequence[str]
+) -> Iterator[dict[str, list[Any]]]:
+    """Columns of any Parquet file as lists, some rows at a time: those needed, and of the others
+    those that it has. Raises Refused for a file that cannot be read or lacks what is needed."""
+    try:
+        with parquet.ParquetFile(path) as file:
+            there = file.schema_arrow.names
+            for name in needed:
+                if name not in there:
+                    raise Refused(f"{path} has no column '{name}', but {', '.join(there)}")
+            names = [name for name in (*needed, *also) if name in there]
+            for batch in file.iter_batches(ROWS, columns=names):
+                yield batch.to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:100]
+        raise Refused(f"cannot read {path}: {why}") from None
 
 
 def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -122,7 +146,8 @@ def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
-        digest.update(column.data)
+        bare = column.dtype == object  # whose bytes are only addresses
+        digest.update(json.dumps(column.tolist()).encode() if bare else column.data)
     return digest.hexdigest()
 
 
@@ -134,8 +159,10 @@ def _column(array: Array) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, int(np.prod(array.shape[1:])))
 
 
-def _array(column: pa.ChunkedArray) -> Array:
-    """All numbers of a column, one after another."""
+def _array(column: pa.ChunkedArray, objects: bool) -> Array:
+    """All numbers of a column, or objects, one after another."""
+    if objects:
+        return np.array(column.to_pylist(), object)
     whole = column.combine_chunks()
     if pa.types.is_fixed_size_list(whole.type):
         whole = whole.flatten()

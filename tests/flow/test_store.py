@@ -135,3 +135,34 @@ def test_another_version_is_refused(kept, monkeypatch):
 )
 def test_other_parameters_are_refused_by_the_first_that_differs(kept, wanted, words):
     assert_refused(kept, BOARDS, wanted, words)
+
+
+def test_text_and_gaps_come_back(tmp_path):
+    path = tmp_path / "boards.parquet"
+    given = {
+        "deal": np.array(["N:AK", "E:ü", ""], object),
+        "tricks": np.array([9, None, 13], object),
+        "score": np.array([1, 2, 3]),
+    }
+    store.save(path, BOARDS, {}, given)
+    back = store.load(path, BOARDS, {}).columns
+    for name, column in given.items():
+        assert back[name].tolist() == column.tolist()
+    table = parquet.read_table(path)
+    assert table.column("tricks").to_pylist() == [9, None, 13]  # for anyone who reads Parquet
+    assert pa.types.is_string(table.schema.field("deal").type)
+    changed = table.set_column(0, "deal", pa.array(["N:AK", "E:u", ""]))
+    parquet.write_table(changed, path)
+    with pytest.raises(Refused, match="its digest is another"):
+        store.load(path, BOARDS, {})
+
+
+def test_any_file_is_read_bit_by_bit(tmp_path, monkeypatch):
+    path = tmp_path / "any.parquet"
+    parquet.write_table(pa.table({"a": list(range(5)), "b": list("uvwxy"), "c": [None] * 5}), path)
+    monkeypatch.setattr(store, "ROWS", 2)
+    parts = list(store.batches(path, ["b"], ["a", "z"]))
+    assert parts[0] == {"b": ["u", "v"], "a": [0, 1]}
+    assert [len(part["a"]) for part in parts] == [2, 2, 1]
+    with pytest.raises(Refused, match=r"any\.parquet has no column 'z', but a, b, c"):
+        list(store.batches(path, ["z"], []))

@@ -82,11 +82,11 @@ def wander(game, deals, rng):
 
 
 @pytest.fixture(scope="module")
-def wandered(game):
+def wandered(game, dealt):
     """Many random games."""
     rng = np.random.default_rng(3)
     count = WANDERED if isinstance(game, Enumerable) else WANDERED_LARGE
-    return wander(game, game.deal(count, rng), rng)
+    return wander(game, dealt(game, count, rng), rng)
 
 
 def games_of(moments):
@@ -148,11 +148,13 @@ def test_a_game_gives_all_that_the_protocol_names(game):
     assert game.unit
 
 
-def test_a_game_that_was_pickled_plays_the_same(game):
+def test_a_game_that_was_pickled_plays_the_same(game, dealt):
     again = pickle.loads(pickle.dumps(game))
     policies = [Uniform()] * game.seats
-    one = play(game, policies, 200, np.random.default_rng(1))
-    two = play(again, policies, 200, np.random.default_rng(1))
+    one, two = (
+        play(each, policies, dealt(each, 200, rng), rng)
+        for each, rng in ((game, np.random.default_rng(1)), (again, np.random.default_rng(1)))
+    )
     assert (again.name, again.facts, again.infosets) == (game.name, game.facts, game.infosets)
     assert np.array_equal(one.payoff, two.payoff)
     for name in ("game", "seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
@@ -222,8 +224,8 @@ def test_a_game_that_is_over_has_no_more_turns(wandered):
         assert not (after & ~before).any()
 
 
-def test_an_illegal_action_is_refused_and_changes_nothing(game, rng):
-    state = game.start(game.deal(50, rng))
+def test_an_illegal_action_is_refused_and_changes_nothing(game, dealt, rng):
+    state = game.start(dealt(game, 50, rng))
     while len(turn := game.turn(state)):
         untouched = copy.deepcopy(state)
         fine = draw(Uniform().probs(turn), rng).action
@@ -346,8 +348,8 @@ def test_a_game_that_breaks_these_laws_has_no_tree(game, reason):
         build(game)
 
 
-def test_taken_games_are_copies(game, rng):
-    state = game.start(game.deal(60, rng))
+def test_taken_games_are_copies(game, dealt, rng):
+    state = game.start(dealt(game, 60, rng))
     while len(turn := game.turn(state)):
         before = copy.deepcopy(state)
         rows = np.concatenate([np.arange(60)[::-1], [5, 5]])  # in any order, and some twice

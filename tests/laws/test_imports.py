@@ -30,12 +30,13 @@ ALLOWED = {
     "model": ("core", "policies", "learners"),
     "figures": ("core",),
     "curves": ("core", "figures"),
+    "counts": ("figures",),
     "progress": ("figures",),
     "track": ("core", "atomic"),
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "store", "model", "figures", "curves", "config",
+        "workers", "store", "model", "figures", "curves", "config", "atomic",
     ),
     "trial": ("core", "config", "trainers", "workers"),
     "rllib": ("core", "policies", "games", "trainers"),
@@ -59,7 +60,7 @@ ALLOWED = {
     "tables": ("figures",),
     "cli": (
         "core", "environment", "progress", "games", "config", "trainers", "run", "match", "parts",
-        "sweep", "comparison", "tables",
+        "sweep", "comparison", "tables", "figures", "counts",
     ),
     "__init__": ("games",),
 }  # fmt: skip

@@ -120,15 +120,15 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     assert (np.nonzero(tree.legal)[1][came_by] == batch.action[:-1][later]).all()
 
 
-def test_last_marks_the_final_decision_of_each_seat_of_each_game(game, rng):
-    batch = play(game, [Uniform()] * game.seats, 300, rng).batch
+def test_last_marks_the_final_decision_of_each_seat_of_each_game(game, dealt, rng):
+    batch = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng).batch
     owner = batch.game * game.seats + batch.seat
     _, finals = np.unique(owner[::-1], return_index=True)
     assert np.array_equal(np.flatnonzero(batch.last), np.sort(len(owner) - 1 - finals))
 
 
-def test_the_rewards_of_a_seat_sum_to_its_payoff(game, rng):
-    played = play(game, [Uniform()] * game.seats, 300, rng)
+def test_the_rewards_of_a_seat_sum_to_its_payoff(game, dealt, rng):
+    played = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng)
     batch = played.batch
     owner = batch.game * game.seats + batch.seat
     total = np.bincount(owner, batch.reward, minlength=played.payoff.size)

@@ -48,7 +48,7 @@ def everyone():
 
 
 @pytest.fixture(scope="module")
-def asked(whole):
+def asked(whole, dealt):
     """asked(name): a game, and every decision that it can ask; of a large game, those of a few."""
 
     @functools.cache
@@ -56,7 +56,8 @@ def asked(whole):
         game = overtrick.make(name)
         if isinstance(game, Enumerable):
             return game, whole(name)[1].turn
-        batch = play(game, [Uniform()] * game.seats, 1_500, np.random.default_rng(13)).batch
+        rng = np.random.default_rng(13)
+        batch = play(game, [Uniform()] * game.seats, dealt(game, 1_500, rng), rng).batch
         return game, batch.turn()
 
     return of

@@ -137,7 +137,12 @@ def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, 
         (LIN + "pc|HA|", "card 1 of its play, HA, is not held or does not follow"),
         (LIN + "pc|SQ|pc|S2|pc|D2|", "card 3 of its play, D2, is not held or does not follow"),
         (LIN + "pc|SQ|pc|S2|pc|S3|pc|SK|mc|0|", "0 tricks are recorded, but its play has 1"),
-        (LIN.replace("mb|3N", "mb|8N"), "'8N' is no contract and no call|cannot be read"),
+        (LIN.replace("mb|3N", "mb|8N"), "'8N' is no call"),
+        (LIN.replace("mb|3N", "mb|1D"), "call 5 of the auction, 1D, is not above 1N"),
+        (LIN.replace("mb|3N", "mb|d"), "call 5 of the auction, X, doubles a bid of its own side"),
+        (LIN.replace("mb|3N", "mb|r"), "call 5 of the auction, XX, redoubles what nobody"),
+        (LIN.replace("|pg", "|mb|P|pg"), "call 9 of the auction, P, comes after its end"),
+        (LIN.replace("mb|P|pg", "pg"), "the auction '1D P 1N P 3N P P' does not end: a pass is"),
         (LIN + "mc|15|", "15 tricks are recorded, but there are 13"),
         (LIN.split("sv|", maxsplit=1)[0] + "pc|SQ|", "it was played, but in no contract"),
     ],
@@ -196,6 +201,25 @@ def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_pat
     assert (board.contract, board.declarer) == ("3N", "S")
     with pytest.raises(Refused, match="has a contract but no auction"):
         records.save(tmp_path / "boards.lin", [board])
+
+
+@pytest.mark.parametrize(
+    ("calls", "contract", "auction"),
+    [
+        ("1NT Pass 2NT AP", "2NT", "1N P 2N P P P"),
+        ("1D X Pass =1= Pass\nPass", "1DX", "1D X P P P"),
+        ("AP", "Pass", "P P P P"),
+    ],
+)
+def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
+    path = tmp_path / "boards.pbn"
+    one = f'[Board "1"]\n[Dealer "S"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Declarer "S"]\n'
+    path.write_text(f'{one}[Contract "{contract}"]\n[Auction "S"]\n{calls}\n')
+    (board,) = records.load(path).boards
+    assert board.auction == tuple(auction.split())
+    path.write_text(f'{one}[Contract "3NT"]\n[Auction "S"]\n{calls}\n')
+    with pytest.raises(Refused, match=r"3N by S is recorded, but its auction has (2N|1DX|P) by"):
+        records.load(path)
 
 
 def test_a_hash_in_pbn_is_the_value_before(tmp_path):

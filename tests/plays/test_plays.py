@@ -6,7 +6,8 @@ hand from the rules. To add a game to the registry, write one.
                                                      it may do, what it does
     won POINTS ...                         what each seat has won; the game is over
 
-Seats that act at once stand in the order of the seats. A line that starts with # is a comment.
+Seats that act at once stand in the order of the seats. A line that starts with # is a comment. Of
+an auction, facts that are -1 are not written.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.games.bridge.cards import STRAINS, read
+from overtrick.games.bridge.auction_game import VULNERABILITIES
+from overtrick.games.bridge.cards import SEATS, STRAINS, read
 from overtrick.games.bridge.minibridge import said
+from overtrick.games.bridge.rows import table_read
 
 HERE = Path(__file__).parent
 RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))
@@ -91,12 +94,24 @@ def word(game, fact, value):
     return f"{fact}={say(game, value) if say else value}"
 
 
+def told(game, seen):
+    """The facts of a row as they are written."""
+    known = zip(game.facts, seen, strict=True)
+    written = [(fact, value) for fact, value in known if game.name != "auction" or value != -1]
+    return [word(game, fact, value) for fact, value in written]
+
+
 def dealt(game, words):
     """The columns of a deal: cards by name; of bridge, the hands from the declarer's on, the
-    strain, and the tricks to be made."""
+    strain, and the tricks to be made; of its auction, the hands from North's on, dealer,
+    vulnerability, and the double-dummy tricks as rows.py writes them."""
     if game.name == "minibridge":
         *hands, called, needed = words
         return [*read("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
+    if game.name == "auction":
+        *hands, dealer, vulnerable, digits = words
+        column = SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
+        return [*read("N:" + " ".join(hands)), *column, *table_read(digits).ravel()]
     if not words:
         return []
     deck = game.rules.ranks * (1 if game.fold else game.rules.suits)
@@ -114,8 +129,7 @@ def replay(game, recorded):
         for row in np.argsort(turn.seat):
             seat, facts, legal, action = next(lines)
             assert int(turn.seat[row]) == seat
-            known = zip(game.facts, turn.seen[row].tolist(), strict=True)
-            assert [word(game, fact, value) for fact, value in known] == facts
+            assert told(game, turn.seen[row].tolist()) == facts
             may = [game.action_names[a] for a in np.flatnonzero(turn.legal[row])]
             assert may == legal
             assert action in legal

@@ -1,6 +1,7 @@
 """The command line: read what is asked for, call one room, print what came of it.
 
-`runs.py` has the commands that train and judge, `games.py` those that ask about games.
+`runs.py` has the commands that train and judge, `games.py` those that ask about games, `bridge.py`
+those about bridge.
 """
 
 from __future__ import annotations
@@ -64,6 +65,6 @@ def result(as_json: bool, **values: Any) -> None:
         print(json.dumps(values), flush=True)
 
 
-from overtrick.cli import runs, games  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, games, bridge  # isort: skip  # each adds its commands to app, in order
 
-__all__ = ["Json", "app", "games", "main", "people", "result", "runs"]
+__all__ = ["Json", "app", "bridge", "games", "main", "people", "result", "runs"]

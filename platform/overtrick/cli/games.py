@@ -77,7 +77,7 @@ def best_response(
 
 @app.command()
 def generate(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction or minibridge.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction, minibridge or deals.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(help="key=value, such as seed=1.")
     ] = None,
@@ -87,45 +87,67 @@ def generate(
     ] = None,
     games: Annotated[int | None, typer.Option(min=1, help="Games kept: 100000.")] = None,
     defenders: Annotated[str | None, typer.Option(help="rules or random.")] = None,
+    boards: Annotated[int | None, typer.Option(min=1, help="Boards dealt: 1000.")] = None,
+    system_ns: Annotated[
+        str | None, typer.Option(help="A bidding system, by name or as a file: natural.")
+    ] = None,
+    system_ew: Annotated[str | None, typer.Option(help="East-West's: natural.")] = None,
+    dealer: Annotated[str | None, typer.Option(help="random or rotating.")] = None,
+    vulnerability: Annotated[str | None, typer.Option(help="random or rotating.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="The file, or folder, to write.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Make once what jobs need; stopped, it goes on. abstraction: the card abstraction of limit
     hold'em (--buckets, --samples-scale). minibridge: games that a random declarer won (--games,
-    --defenders, strain=trump, lost=true)."""
+    --defenders, strain=trump, lost=true). deals: boards bid by two systems, solved double dummy
+    (--boards, --system-ns, --system-ew, --dealer, --vulnerability)."""
     from overtrick import progress, run
-    from overtrick.trainers import boards
+    from overtrick.trainers import boards as minibridge
+    from overtrick.trainers import deals
     from overtrick.trainers import generate as page
 
     own: dict[str, dict[str, Any]] = {
         "abstraction": {"buckets": buckets, "samples_scale": samples_scale},
         "minibridge": {"games": games, "defenders": defenders},
-    }
+        "deals": {
+            "boards": boards, "system_ns": system_ns, "system_ew": system_ew, "dealer": dealer,
+            "vulnerability": vulnerability,
+        },
+    }  # fmt: skip
     if kind not in own:
         raise Refused(f"cannot generate '{kind}': did you mean '{nearest(kind, own)}'?")
     for other in own.keys() - {kind}:
         for name, value in own[other].items():
             if value is not None:
                 raise Refused(f"--{name.replace('_', '-')} is of {other}, not of {kind}")
-    asked = list(overrides or [])
+    asked = [*([] if seed is None else [f"seed={seed}"]), *(overrides or [])]
+    if kind != "abstraction":
+        asked = [f"{k}={v}" for k, v in own[kind].items() if v is not None] + asked
     with progress.stages(people) as told:
         if kind == "abstraction":
             asked = [f"buckets={buckets or 6}", *asked]
             path = out or Path(f"abstractions/holdem-{page.plan_of(asked).buckets}.parquet")
             done = page.generate(kind, path, asked, samples_scale or 1.0, workers, told)
-        else:
-            plan = boards.plan_of([f"{k}={v}" for k, v in own[kind].items() if v] + asked)
+        elif kind == "minibridge":
+            plan = minibridge.plan_of(asked)
             path = out or Path(f"boards/minibridge-{plan.defenders}-{plan.strain}-{plan.seed}")
             with run.crew_of(workers) as crew:
-                done = boards.generate(plan, path, crew, told)
+                done = minibridge.generate(plan, path, crew, told)
+        else:
+            asked_for = deals.plan_of(asked)
+            with run.crew_of(workers) as crew:
+                done = deals.generate(asked_for, out or deals.place_of(asked_for), crew, told)
     people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s", soft_wrap=True)
     result(as_json, **done)
 
 
 @app.command()
 def match(
-    a: Annotated[str, typer.Argument(help="A stranger, a run, or the folder of a model.")],
+    a: Annotated[
+        str, typer.Argument(help="A stranger, a run, the folder of a model, or a bidding system.")
+    ],
     b: Annotated[str, typer.Argument(help="Whom it meets.")],
     options: Annotated[
         list[str] | None, typer.Argument(help="The game's options, such as zoo=FOLDER.")
@@ -134,12 +156,31 @@ def match(
     boards: Annotated[int, typer.Option(min=2, help="Each is played from both seats.")] = 250,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     video: Annotated[Path | None, typer.Option(help="A film of one more game, .mp4.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Of systems: the boards as an .md or .csv file.")
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="Of systems: boards drawn.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Of systems: Ray workers.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Two players on the same boards from both seats: what the first one wins a game."""
+    """Two players on the same boards from both seats: what the first one wins a game. Two bidding
+    systems: IMPs a board at double-dummy tricks."""
+    from overtrick.cli.bridge import match_of_systems
     from overtrick.config import overridden
     from overtrick.match import match as meet
+    from overtrick.trainers import duplicate
 
+    if duplicate.known(a) or duplicate.known(b):
+        for name, given in (("options", options), ("--game", game), ("--video", video)):
+            if given:
+                raise Refused(f"a match of bidding systems takes no {name}")
+        match_of_systems(a, b, boards, seed, out, show, workers, as_json)
+        return
+    for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
+        if asked:
+            raise Refused(
+                f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
+            )
     done = meet(a, b, game, overridden({}, options or []), boards, seed, video)
     met = done.meeting
     people.print(
@@ -152,61 +193,6 @@ def match(
         as_json, a=a, b=b, game=done.game, boards=boards, mean=met.mean,
         standard_error=met.standard_error, unit=done.unit, won=met.won, lost=met.lost,
     )  # fmt: skip
-
-
-@app.command()
-def hands(
-    declarer: Annotated[str, typer.Argument(help="A stranger, a run, or the folder of a model.")],
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Of minibridge, such as strain=trump.")
-    ] = None,
-    against: Annotated[str, typer.Option(help="Who defends.")] = "rules",
-    worlds: Annotated[
-        int,
-        typer.Option(min=0, help="It guides a search that imagines so many deals."),
-    ] = 0,
-    boards: Annotated[int, typer.Option(min=0, help="Deals that are shown.")] = 1,
-    deals: Annotated[int, typer.Option(min=1, help="Deals that tell the style.")] = 200,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    letters: Annotated[bool, typer.Option(help="Suits as letters, not signs.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Deals of Mini-Bridge with a declarer's line of play, and how often it keeps to rules of
-    thumb; a star marks who takes a trick."""
-    from overtrick import games, run
-    from overtrick.config import GameChoice, overridden
-    from overtrick.trainers.shown import shown
-
-    choice = GameChoice(name="minibridge", options=overridden({}, options or []))
-    known = games.scripted_players(games.make(choice.name, **choice.options))
-    names = [
-        who if who in ("random", *known) else str(run.model_of(who).absolute())
-        for who in (declarer, against)
-    ]
-    found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
-    for hand in found.hands:
-        people.print(hand + "\n", highlight=False)
-    people.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))
-    result(as_json, hands=found.hands, style=found.style)
-
-
-@app.command()
-def boards(
-    file: Annotated[Path, typer.Argument(help="A .pbn or .lin file.")],
-    to: Annotated[Path | None, typer.Option(help="Write the sound ones to this file.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Read bridge boards, say which are not sound and why, and write the others as PBN or LIN."""
-    from overtrick.games.bridge import records
-
-    found = records.load(file)
-    if to is not None:
-        records.save(to, found.boards)
-    for problem in found.problems:
-        people.print(problem, highlight=False, soft_wrap=True)
-    left_out = f", {len(found.problems)} left out" if found.problems else ""
-    people.print(f"{file}: {len(found.boards)} boards{left_out}", soft_wrap=True)
-    result(as_json, path=str(to or file), rows=len(found.boards), problems=found.problems)
 
 
 @app.command("list")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Batch, Mixed, Refused, nearest
+from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.defenders import ByRules
 from overtrick.games.bridge.minibridge import MiniBridge
 from overtrick.games.matrix import BIASED_RPS, Matrix
@@ -29,8 +30,10 @@ _GAMES: dict[str, Callable[..., Any]] = {
     **{each.name: partial(SmallPoker, each) for each in rules.SMALL},
     rules.LIMIT_HOLDEM.name: partial(Poker, rules.LIMIT_HOLDEM),
     MiniBridge.name: MiniBridge,
+    Auction.name: Auction,
     "sumo": _sumo,
 }
+_IN_MATCHES: dict[str, dict[str, Any]] = {"sumo": {"reward": "result"}, "auction": {"seats": 2}}
 _JUDGED: dict[str, Callable[..., Any]] = {AbstractHoldem.name: AbstractHoldem}
 
 
@@ -95,8 +98,9 @@ def scored(game: Any) -> Any:
 
 
 def for_match(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options by which matches are played: for results, unless something else is asked for."""
-    return ({"reward": "result"} if name == "sumo" else {}) | dict(options)
+    """The options by which matches are played: for results and by two, unless something else is
+    asked for."""
+    return _IN_MATCHES.get(name, {}) | dict(options)
 
 
 def check_zero_sum(game: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from pydantic import Field
 
 from overtrick import store
 from overtrick.config import Count, GameChoice, Section
-from overtrick.core import Refused
+from overtrick.core import Array, Refused
 from overtrick.games.bridge.cards import CARDS, STRAINS
+from overtrick.trainers import parted
 from overtrick.trainers.cardplay import Kept, Scripted, Strain, card_game, random_games
 from overtrick.trainers.generate import asked, validated
 from overtrick.workers import Crew, Part, generator
@@ -46,9 +47,7 @@ def plan_of(overrides: Sequence[str]) -> Plan:
     return validated(Plan, asked(Plan, overrides, "minibridge games"))
 
 
-def generate(
-    plan: Plan, out: Path, crew: Crew, progress: Callable[[str, int, int], None]
-) -> dict[str, Any]:
+def generate(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> dict[str, Any]:
     """Make the games, or those that are still missing: the folder, rows, and the seconds taken.
 
     Games of this plan that are there already stay as they are. Raises Refused where anything else
@@ -103,30 +102,11 @@ def kept(folder: str) -> Kept:
     return load(Path(folder))
 
 
-def _make(plan: Plan, out: Path, crew: Crew, progress: Callable[[str, int, int], None]) -> None:
-    parts, new = (out.with_name(f".{out.name}.{end}") for end in ("parts", "new"))
-    made_with = plan.model_dump()
-    try:
-        parts.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"cannot write to {out.parent}: {error.strerror}") from None
+def _make(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> None:
+    new, made_with = out.with_name(f".{out.name}.new"), plan.model_dump()
     sizes = [min(PART, plan.games - first) for first in range(0, plan.games, PART)]
-    files = [parts / f"{k}.parquet" for k in range(len(sizes))]
-    missing = [k for k, file in enumerate(files) if not _is_part(file, made_with)]
-    left = len(missing)
-
-    def keep(shard: int, games: Kept) -> None:
-        nonlocal left
-        number = PART * missing[shard] + np.arange(len(games.deals))
-        store.save(files[missing[shard]], KIND, made_with, {**games._asdict(), "number": number})
-        left -= 1
-        progress("games", len(sizes) - left, len(sizes))
-
-    progress("games", len(sizes) - left, len(sizes))
-    shards = [(k, sizes[k]) for k in missing]
-    crew.map(_part, plan, shards, generator(plan.seed), keep)
-    stored = [store.load(file, KIND, made_with).columns for file in files]
-    columns = {name: np.concatenate([each[name] for each in stored]) for name in stored[0]}
+    shards = list(enumerate(sizes))
+    columns = parted.done(out, KIND, made_with, "games", _part, plan, shards, 1, crew, progress)
     contract = columns["deals"][:, CARDS:]
     shutil.rmtree(new, ignore_errors=True)
     for strain, needed in np.unique(contract, axis=0):
@@ -135,19 +115,10 @@ def _make(plan: Plan, out: Path, crew: Crew, progress: Callable[[str, int, int],
         place.mkdir(parents=True)
         store.save(place / FILE, KIND, made_with, {n: c[rows] for n, c in columns.items()})
     os.replace(new, out)
-    shutil.rmtree(parts)
+    shutil.rmtree(parted.parts_of(out))
 
 
-def _is_part(file: Path, made_with: dict[str, Any]) -> bool:
-    """Is a part whole, and of these games? If not it is made again."""
-    try:
-        store.load(file, KIND, made_with)
-    except Refused:
-        return False
-    return True
-
-
-def _part(rng: Generator, plan: Plan, part: int, count: int) -> Kept:
+def _part(rng: Generator, plan: Plan, part: int, count: int) -> dict[str, Array]:
     luck = generator(plan.seed, Part.INITIAL, part)
-    game = card_game(plan.game)
-    return random_games(game, count, plan.defenders, plan.lost, luck)
+    games = random_games(card_game(plan.game), count, plan.defenders, plan.lost, luck)
+    return {**games._asdict(), "number": PART * part + np.arange(len(games.deals))}

@@ -24,11 +24,10 @@ from overtrick.core import Array, Refused, nearest
 from overtrick.games.poker import abstraction
 from overtrick.games.poker.abstraction import ROUNDS, Abstraction, Buckets, Parameters
 from overtrick.games.poker.holdings import holdings
+from overtrick.trainers.parted import Progress, already, open_parts, parts_of
 from overtrick.workers import Crew, Part, Shard, Work, generator, hire, start_ray
 
 PlanT = TypeVar("PlanT", bound=Section)
-Progress = Callable[[str, int, int], None]
-"""(stage, parts done, parts in all), called before the first part and after each."""
 
 ROLLOUTS = 10_000_000  # of a shard, or those of one holding
 DEALS = 1_000_000  # of a shard
@@ -149,17 +148,11 @@ def generate(
         raise Refused(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
     plan = plan_of(overrides, scale)
     began = time.monotonic()
-    if out.is_dir():
-        raise Refused(f"{out} is a folder: name a file in it")
-    if not out.exists():
-        built = _hire_and_build(plan, out, workers, progress)
+    if stored := already(out, ABSTRACTION, plan.model_dump()):
+        rows = len(stored.columns["start"])
     else:
-        try:
-            built = load_abstraction(out, plan)
-        except Refused as error:
-            said = str(error).removesuffix(f": {REMEDY}")
-            raise Refused(f"{said}: remove it, or name another file with --out") from None
-    return {"path": str(out), "rows": len(built.start), "seconds": time.monotonic() - began}
+        rows = len(_hire_and_build(plan, out, workers, progress).start)
+    return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
 
 
 def load_abstraction(path: Path, plan: AbstractionPlan | None = None) -> Abstraction:
@@ -179,10 +172,7 @@ def load_abstraction(path: Path, plan: AbstractionPlan | None = None) -> Abstrac
 def _hire_and_build(
     plan: AbstractionPlan, out: Path, workers: int, progress: Progress
 ) -> Abstraction:
-    try:
-        parts_of(out).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"cannot write to {out.parent}: {error.strerror}") from None
+    open_parts(out)
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     crew = hire(workers)
@@ -190,11 +180,6 @@ def _hire_and_build(
         return build(plan, out, crew, progress)
     finally:
         crew.close()
-
-
-def parts_of(out: Path) -> Path:
-    """The folder of the parts of an unfinished build."""
-    return out.with_name(f".{out.name}.parts")
 
 
 def build(plan: AbstractionPlan, out: Path, crew: Crew, progress: Progress) -> Abstraction:

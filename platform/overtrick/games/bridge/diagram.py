@@ -1,27 +1,53 @@
-"""A deal and its play as bridge players write them: declarer South, West leads."""
+"""A deal, its auction and its play as bridge players write them; in Mini-Bridge South declares."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from overtrick.core import Array
+from overtrick.games.bridge.auction import CALLS
 from overtrick.games.bridge.cardplay import beats
 from overtrick.games.bridge.cards import CARDS, NAMES, STRAINS, SUITS
 
 SEATS = "SWNE"  # by position: declarer, left, dummy, right
 SIGNS = dict(zip(SUITS, "♣♦♥♠", strict=True))
 WIDE = 18  # columns of a hand
+COLUMNS, WEST = ("West", "North", "East", "South"), 3  # of an auction, and the first one's seat
+COLUMN = 7
 
 
 def diagram(deal: Array, signs: bool = True) -> str:
     """The four hands of a deal (54,) as MiniBridge has it; suits as signs or as letters."""
-    hands = [_hand(deal, position, signs) for position in range(4)]
-    south, west, north, east = hands
-    middle = [f"{w:<{WIDE}}{'':<{WIDE}}{e}" for w, e in zip(west, east, strict=True)]
-    lines = [" " * WIDE + line for line in north] + middle + [" " * WIDE + line for line in south]
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]
     said = _signed(strain, signs) if strain in SUITS else strain
-    return "\n".join([*(line.rstrip() for line in lines), f"{level}{said} by South"])
+    return f"{compass(deal[:CARDS], SEATS.index('N'), signs)}\n{level}{said} by South"
+
+
+def compass(holder: Array, north: int = 0, signs: bool = True) -> str:
+    """Four hands with North on top, from the seat that holds each card (52,), of which `north` is
+    North's; the others follow it clockwise."""
+    hands = [_hand(holder, (north + k) % 4, signs) for k in range(4)]
+    top, right, below, left = hands
+    middle = [f"{w:<{WIDE}}{'':<{WIDE}}{e}" for w, e in zip(left, right, strict=True)]
+    lines = [" " * WIDE + line for line in top] + middle + [" " * WIDE + line for line in below]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def auction(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
+    """Calls in four columns, West's first, from the dealer (0 is North) on."""
+    said = [""] * ((dealer - WEST) % 4) + [call(each, signs) for each in calls]
+    rows = [COLUMNS, *(said[first : first + 4] for first in range(0, len(said), 4))]
+    return "\n".join("".join(f"{word:<{COLUMN}}" for word in row).rstrip() for row in rows)
+
+
+def call(made: int, signs: bool = True) -> str:
+    """A call with its suit as a sign, and passes in words."""
+    said = CALLS[made]
+    if said == "P":
+        return "Pass"
+    return said[0] + SIGNS[said[1]] if signs and said[1:] in SIGNS else said
 
 
 def play(deal: Array, cards: Array, signs: bool = True) -> str:
@@ -45,9 +71,9 @@ def play(deal: Array, cards: Array, signs: bool = True) -> str:
     return "\n".join([*lines, f"{won} tricks: {result}"])
 
 
-def _hand(deal: Array, position: int, signs: bool) -> list[str]:
+def _hand(holder: Array, seat: int, signs: bool) -> list[str]:
     """A line a suit, spades first."""
-    held = [NAMES[card] for card in np.flatnonzero(deal[:CARDS] == position)]
+    held = [NAMES[card] for card in np.flatnonzero(holder == seat)]
     return [
         f"{_signed(suit, signs)} "
         + ("".join(card[1] for card in reversed(held) if card[0] == suit) or "-")

@@ -18,13 +18,13 @@ from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 from endplay.types import Board as Theirs
 
 from overtrick.core import Array, Refused
+from overtrick.games.bridge import auction
 from overtrick.games.bridge.cardplay import NOTHING, replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
 from overtrick.games.bridge.double_dummy import DENOMINATIONS
 
 VULNERABLE = {"None": Vul.none, "NS": Vul.ns, "EW": Vul.ew, "All": Vul.both}
-STRAIN = "CDHSN"
-LETTER = dict(zip(DENOMINATIONS, STRAIN, strict=True))
+LETTER = dict(zip(DENOMINATIONS, auction.STRAIN, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
 PASSED_OUT = "P"
 
@@ -47,7 +47,7 @@ class Board:
     def strain(self) -> int:
         """The number of the contract's strain."""
         assert self.contract is not None
-        return STRAIN.index(self.contract[1])
+        return auction.STRAIN.index(self.contract[1])
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,13 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def checked(board: Board) -> Board:
-    """The same board, with the tricks of a play to the last card. Raises Refused for calls,
-    contracts or tricks that cannot be, cards that could not be played, or tricks that the play
-    contradicts."""
-    for call in (*board.auction, *([board.contract] if board.contract else [])):
-        if not re.fullmatch("P|X|XX|[1-7][CDHSN]X{0,2}", call):
-            raise Refused(f"'{call}' is no contract and no call")
+    """The same board, with the tricks of a play to the last card. Raises Refused for auctions,
+    contracts or tricks that cannot be, a contract that the auction does not reach, cards that
+    could not be played, or tricks that the play contradicts."""
+    if board.auction:
+        _check_auction(board)
+    if board.contract and not re.fullmatch("P|[1-7][CDHSN]X{0,2}", board.contract):
+        raise Refused(f"'{board.contract}' is no contract")
     if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
         raise Refused(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
     played = board.contract not in (None, PASSED_OUT)
@@ -118,6 +119,20 @@ def checked(board: Board) -> Board:
             raise Refused("it was played, but in no contract")
         return board
     return _counted(board) if board.play else board
+
+
+def _check_auction(board: Board) -> None:
+    """Raise Refused for an auction that is not lawful, or not that of the board's contract."""
+    calls = auction.read(" ".join(board.auction))
+    auction.check(calls, done=board.contract is not None)
+    if board.contract is None:
+        return
+    contract, declarer = auction.contract_in_words(calls, board.dealer)
+    if (contract, declarer) != (board.contract, board.declarer):
+        said = f"{contract} by {declarer or 'nobody'}"
+        raise Refused(
+            f"{board.contract} by {board.declarer} is recorded, but its auction has {said}"
+        )
 
 
 def _counted(board: Board) -> Board:
@@ -192,6 +207,9 @@ def _board(chunk: str, suffix: str) -> Board:
         if "md|" not in chunk:
             raise Refused("no deal (md) in it")
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
+    calls = tuple(_call(bid) for bid in theirs.auction)
+    if calls == ("P",) * 3 and re.search(r"^AP\b", chunk, re.MULTILINE):
+        calls += ("P",)  # endplay takes "all pass" for three of them, also where nobody has bid
     contract, declarer = _contract(theirs)
     if contract is not None and unknown:
         declarer = None
@@ -202,7 +220,7 @@ def _board(chunk: str, suffix: str) -> Board:
             read(theirs.deal.to_pbn()),
             SEATS[int(theirs.dealer)],
             next(said for said, vul in VULNERABLE.items() if vul == (theirs.vul or Vul.none)),
-            tuple(_call(bid) for bid in theirs.auction),
+            calls,
             contract,
             declarer,
             tuple(NAMES.index(LETTER[card.suit] + card.rank.abbr) for card in play),

@@ -21,6 +21,13 @@ DOWN_DOUBLED = (
 )
 """Points lost doubled, by vulnerability and undertricks from 1 to 13."""
 
+IMP_FLOORS = np.array([
+    20, 50, 90, 130, 170, 220, 270, 320, 370, 430, 500, 600, 750, 900, 1100, 1300, 1500, 1750,
+    2000, 2250, 2500, 3000, 3500, 4000,
+])  # fmt: skip
+"""Points from which a difference is worth 1, 2, ... 24 international match points. Laws of
+Duplicate Bridge 2017, law 78B."""
+
 
 def of_contract(level: Array, strain: Array) -> Array:
     """(G,) what the tricks of an undoubled contract (level 1 to 7) are worth."""
@@ -61,3 +68,8 @@ def duplicate(
     doubled_loss = np.array(DOWN_DOUBLED)[at, down] * times / 2
     lost = np.where(doubled > 0, doubled_loss, 50 * (1 + at) * (down + 1))
     return np.where(above >= 0, made, -lost).astype(np.int64)
+
+
+def imps(points: Array) -> Array:
+    """(G,) a difference in points as international match points, of the same sign."""
+    return np.sign(points) * np.searchsorted(IMP_FLOORS, np.abs(points), side="right")

@@ -1,0 +1,185 @@
+"""Commands about bridge: hands played, boards in files, and matches of bidding systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from overtrick import tables
+from overtrick.cli import Json, app, people, result
+from overtrick.core import Refused
+
+
+@app.command()
+def hands(
+    declarer: Annotated[str, typer.Argument(help="A stranger, a run, or the folder of a model.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Of minibridge, such as strain=trump.")
+    ] = None,
+    against: Annotated[str, typer.Option(help="Who defends.")] = "rules",
+    worlds: Annotated[
+        int,
+        typer.Option(min=0, help="It guides a search that imagines so many deals."),
+    ] = 0,
+    boards: Annotated[int, typer.Option(min=0, help="Deals that are shown.")] = 1,
+    deals: Annotated[int, typer.Option(min=1, help="Deals that tell the style.")] = 200,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    letters: Annotated[bool, typer.Option(help="Suits as letters, not signs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Deals of Mini-Bridge with a declarer's line of play, and how often it keeps to rules of
+    thumb; a star marks who takes a trick."""
+    from overtrick import games, run
+    from overtrick.config import GameChoice, overridden
+    from overtrick.trainers.shown import shown
+
+    choice = GameChoice(name="minibridge", options=overridden({}, options or []))
+    known = games.scripted_players(games.make(choice.name, **choice.options))
+    names = [
+        who if who in ("random", *known) else str(run.model_of(who).absolute())
+        for who in (declarer, against)
+    ]
+    found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
+    for hand in found.hands:
+        people.print(hand + "\n", highlight=False)
+    people.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))
+    result(as_json, hands=found.hands, style=found.style)
+
+
+@app.command()
+def boards(
+    file: Annotated[Path, typer.Argument(help="A .parquet, .pbn, .lin or .tsv file.")],
+    to: Annotated[
+        Path | None, typer.Option(help="Write the sound ones to this .pbn, .lin or .tsv file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw what the boards are like, as .png.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read bridge boards, say which are not sound and why, and what the others are like: dealers,
+    openers, vulnerability, auctions. With --to, write those as PBN, LIN or rows."""
+    from overtrick import counts, figures
+    from overtrick.trainers import recorded
+
+    if figure is not None and (figure.suffix != ".png" or not figure.absolute().parent.is_dir()):
+        raise Refused(f"cannot draw {figure}: name a .png file in a folder that exists")
+    with people.status(f"reading {file}"):
+        found = recorded.load(file)
+        told = recorded.statistics(found.boards)
+    if to is not None:
+        recorded.save(to, found.boards)
+    for problem in found.problems:
+        people.print(problem, highlight=False, soft_wrap=True)
+    left_out = f", {len(found.problems)} left out" if found.problems else ""
+    people.print(f"{file}: {len(found.boards)} boards{left_out}", soft_wrap=True)
+    panels = recorded.panels(told)
+    for title, entries in panels.items():
+        total = max(sum(entries.values()), 1)
+        said = "  ".join(f"{name} {n / total:.1%}" for name, n in entries.items())
+        people.print(f"{title}: {said or 'none'}", highlight=False, soft_wrap=True)
+    if told["mean_length"] is not None:
+        people.print(
+            f"mean length {told['mean_length']:.2f} ± {told['length_deviation']:.2f} calls"
+        )
+    if figure is not None:
+        figures.save({figure.stem: counts.shares(panels)}, figure.absolute().parent)
+    result(
+        as_json, path=str(to or file), rows=len(found.boards), problems=found.problems,
+        statistics=told,
+    )  # fmt: skip
+
+
+def match_of_systems(
+    a: str, b: str, boards: int, seed: int, out: Path | None, show: int, workers: int,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """`overtrick match` of two bidding systems."""
+    from overtrick import run
+    from overtrick.games.bridge import system
+    from overtrick.progress import counting
+    from overtrick.trainers import duplicate
+
+    if out is not None:
+        duplicate.check_report(out)
+    for name in (a, b):
+        system.load(name)  # before Ray starts
+    with run.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
+        played = duplicate.match(a, b, boards, seed, crew, progress)
+    if out is not None:
+        duplicate.report(played, out, show)
+    for board in range(min(show, boards)):
+        people.print(
+            duplicate.shown(played, board) + "\n", highlight=False, markup=False, soft_wrap=True
+        )
+    imps = played.boards.imps
+    people.print(
+        f"{a} against {b}: {played.mean:+.3f} ± {played.standard_error:.3f} IMPs a board; of "
+        f"{boards} boards {(imps > 0).sum()} won, {(imps < 0).sum()} lost, "
+        f"{(imps == 0).sum()} flat",
+        soft_wrap=True,
+    )
+    result(
+        as_json, a=a, b=b, boards=boards, mean=played.mean,
+        standard_error=played.standard_error, unit=duplicate.UNIT,
+    )  # fmt: skip
+
+
+@app.command()
+def explain(
+    auction: Annotated[str, typer.Argument(help='Calls, such as "1N P 2D P".')],
+    system: Annotated[
+        str, typer.Option(help="Of the side that deals; a name or a file.")
+    ] = "natural",
+    against: Annotated[str | None, typer.Option(help="Of the other side; the same.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say in words what each call of an auction shows."""
+    from overtrick.games.bridge import auction as rules
+    from overtrick.games.bridge import bidding
+    from overtrick.games.bridge.system import load
+
+    calls = rules.read(auction)
+    rules.check(calls, done=False)
+    told = bidding.explained(calls, 0, 0, load(system), load(against or system))
+    words = auction.split()
+    for call, meaning in zip(words, told, strict=True):
+        people.print(f"{call:>4}  {meaning}", highlight=False, soft_wrap=True)
+    result(
+        as_json, system=system, calls=[
+            {"call": call, "meaning": meaning}
+            for call, meaning in zip(words, told, strict=True)
+        ],
+    )  # fmt: skip
+
+
+@app.command()
+def agreement(
+    system: Annotated[str, typer.Argument(help="A bidding system by name, or its file.")],
+    file: Annotated[Path, typer.Argument(help="Boards with auctions: .parquet, .pbn, .lin, .tsv.")],
+    as_json: Json = False,
+) -> None:
+    """Which share of recorded calls a system makes too, and how far its meanings hold."""
+    from overtrick.games.bridge.system import load
+    from overtrick.trainers import agreement as of
+    from overtrick.trainers import recorded
+
+    rules = load(system)
+    with people.status(f"reading {file}"):
+        found = recorded.load(file)
+        told = of.auctions_of(found.boards)
+    for problem in found.problems:
+        people.print(problem, highlight=False, soft_wrap=True)
+    by = of.followed(rules, told)
+    shares, truths = of.shares(told, by), of.truths(rules, told, by)
+    people.print(f"{system} on {len(told.calls)} auctions of {file}", soft_wrap=True)
+    for name in ("opening", "response", "all"):
+        people.print(f"{name}: {shares[name]:.1%}, without passes "
+                     f"{shares[f'{name}_without_passes']:.1%}")  # fmt: skip
+    people.print(tables.plain(truths, "what the calls show, by type"))
+    result(
+        as_json, system=system, boards=len(told.calls), left_out=len(found.problems), **shares,
+        meanings=truths,
+    )  # fmt: skip

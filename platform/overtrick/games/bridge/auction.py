@@ -1,0 +1,210 @@
+"""The auction: calls as numbers, which of them are lawful, and the contract that they reach.
+
+Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N, then pass, double and redouble. One
+auction in progress is an int64 vector, `now`, with the columns named here, which the kernels read
+and write; many side by side have one axis more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, Refused
+from overtrick.games.bridge.cards import SEATS
+
+STRAIN = "CDHSN"
+BIDS = 35
+PASS, DOUBLE, REDOUBLE = 35, 36, 37
+CALLS = (*(f"{level}{strain}" for level in range(1, 8) for strain in STRAIN), "P", "X", "XX")
+OTHER_WORDS = {
+    "PASS": PASS, "DBL": DOUBLE, "DOUBLE": DOUBLE, "RDBL": REDOUBLE, "REDBL": REDOUBLE,
+    "REDOUBLE": REDOUBLE,
+}  # fmt: skip
+
+LAST, BY, DOUBLED, PASSES, COUNT, SEAT, FIRST = range(7)
+"""Columns of `now`: the last bid and who made it, -1 if nobody has bid; 1 if it is doubled, 2 if
+redoubled; passes since the last other call; calls so far; who calls next; and from FIRST on, by
+side (North-South first) and strain, who of it named the strain first, or -1."""
+NOW = FIRST + 10
+NOBODY = -1
+
+
+class Reached(NamedTuple):
+    """The contracts of G auctions."""
+
+    declarer: Array  # (G,) seat; NOBODY where all passed
+    level: Array  # (G,) 1 to 7; 0 where all passed
+    strain: Array  # (G,) -1 where all passed
+    doubled: Array  # (G,) 0, 1, or 2 for redoubled
+
+
+@njit(cache=True)
+def open_auction(now, dealer):  # type: ignore[no-untyped-def]
+    """Write an auction (NOW,) before its first call."""
+    now[:] = 0
+    now[LAST] = now[BY] = -1
+    now[FIRST:] = NOBODY
+    now[SEAT] = dealer
+
+
+@njit(cache=True)
+def over(now):  # type: ignore[no-untyped-def]
+    """Has an auction ended: three passes after a bid, or four without one?"""
+    return now[PASSES] >= (4 if now[LAST] < 0 else 3)
+
+
+@njit(cache=True)
+def may_double(now):  # type: ignore[no-untyped-def]
+    """May who is to call double, and redouble, an auction that goes on?"""
+    theirs = (now[BY] - now[SEAT]) % 2 == 1
+    some = now[LAST] >= 0
+    return some and theirs and now[DOUBLED] == 0, some and not theirs and now[DOUBLED] == 1
+
+
+@njit(cache=True)
+def lawful_call(now, made):  # type: ignore[no-untyped-def]
+    """May who is to call make this call? Nothing may be called once the auction is over."""
+    if made < 0 or made > REDOUBLE or over(now):
+        return False
+    if made <= PASS:
+        return made > now[LAST]
+    return may_double(now)[made - DOUBLE]
+
+
+@njit(cache=True)
+def legal_calls(now, mask):  # type: ignore[no-untyped-def]
+    """Write which calls (38,) are lawful; none once the auction is over."""
+    goes_on = not over(now)
+    for made in range(PASS + 1):
+        mask[made] = goes_on and made > now[LAST]
+    double, redouble = may_double(now)
+    mask[DOUBLE], mask[REDOUBLE] = goes_on and double, goes_on and redouble
+
+
+@njit(cache=True)
+def call(now, made):  # type: ignore[no-untyped-def]
+    """Make a lawful call."""
+    seat = now[SEAT]
+    now[PASSES] = now[PASSES] + 1 if made == PASS else 0
+    if made < BIDS:
+        now[LAST], now[BY], now[DOUBLED] = made, seat, 0
+        first = FIRST + 5 * (seat % 2) + made % 5
+        if now[first] == NOBODY:
+            now[first] = seat
+    elif made != PASS:
+        now[DOUBLED] = 1 if made == DOUBLE else 2
+    now[COUNT] += 1
+    now[SEAT] = (seat + 1) % 4
+
+
+@njit(cache=True)
+def declarer_of(now):  # type: ignore[no-untyped-def]
+    """Who would declare the last bid: the first of its side to name the strain; or NOBODY."""
+    if now[LAST] < 0:
+        return NOBODY
+    return now[FIRST + 5 * (now[BY] % 2) + now[LAST] % 5]
+
+
+def reached(now: Array) -> Reached:
+    """The contracts of auctions (G, NOW); of those that go on, if all passed from here."""
+    bid, side = now[:, LAST], now[:, BY] % 2
+    some = bid >= 0
+    strain = np.where(some, bid % 5, -1)
+    declarer = now[np.arange(len(now)), FIRST + 5 * side + bid % 5]
+    return Reached(
+        np.where(some, declarer, NOBODY), np.where(some, bid // 5 + 1, 0), strain, now[:, DOUBLED]
+    )
+
+
+def contract_of(calls: Array, dealer: Array) -> Reached:
+    """The contracts of auctions (G, L) padded with -1, dealt by (G,): lawful ones, unchecked."""
+    now = np.empty((len(calls), NOW), np.int64)
+    _make_all(np.asarray(calls), np.asarray(dealer), now)
+    return reached(now)
+
+
+@njit(cache=True)
+def _make_all(calls, dealer, now):  # type: ignore[no-untyped-def]
+    for game in range(len(calls)):
+        open_auction(now[game], dealer[game])
+        for made in calls[game]:
+            if made < 0:
+                break
+            call(now[game], made)
+
+
+def read(text: str) -> list[int]:
+    """The calls of an auction in words: "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
+    Raises Refused."""
+    return [_read(word) for word in text.split()]
+
+
+def written(calls: Sequence[int]) -> str:
+    """Calls in words."""
+    return " ".join(CALLS[made] for made in calls)
+
+
+def _read(word: str) -> int:
+    said = word.upper()
+    if said in OTHER_WORDS:
+        return OTHER_WORDS[said]
+    said = said[:-1] if said.endswith("NT") else said
+    if said not in CALLS:
+        raise Refused(f"'{word}' is no call: write P, X, XX or a bid such as 1C or 3N")
+    return CALLS.index(said)
+
+
+def check(calls: Sequence[int], done: bool = True) -> None:
+    """Raise Refused, naming the call, unless all calls are lawful; and if done, unless they make a
+    whole auction."""
+    now = np.empty(NOW, np.int64)
+    wrong = _first_wrong(np.array(calls, np.int64), now)
+    if wrong < len(calls):
+        said = CALLS[calls[wrong]] if 0 <= calls[wrong] < len(CALLS) else str(calls[wrong])
+        raise Refused(f"call {wrong + 1} of the auction, {said}, {_reason(now, calls[wrong])}")
+    if done and not over(now):
+        missing = int((4 if now[LAST] < 0 else 3) - now[PASSES])
+        passes = "a pass is" if missing == 1 else f"{missing} passes are"
+        raise Refused(f"the auction '{written(calls)}' does not end: {passes} missing")
+
+
+@njit(cache=True)
+def _first_wrong(calls, now):  # type: ignore[no-untyped-def]
+    """Make calls up to the first one that may not be made, whose place is returned."""
+    open_auction(now, 0)
+    for place in range(len(calls)):
+        if not lawful_call(now, calls[place]):
+            return place
+        call(now, calls[place])
+    return len(calls)
+
+
+def _reason(now: Array, made: int) -> str:
+    """What is wrong with a call that may not be made."""
+    if over(now):
+        return "comes after its end"
+    if not 0 <= made < len(CALLS):
+        return f"is no number of a call: they go from 0 to {REDOUBLE}"
+    if made < BIDS:
+        return f"is not above {CALLS[now[LAST]]}"
+    if now[LAST] < 0:
+        return "comes before any bid"
+    theirs = (now[BY] - now[SEAT]) % 2 == 1
+    if made == DOUBLE:
+        return "doubles what is doubled already" if theirs else "doubles a bid of its own side"
+    why = ("what nobody has doubled", "a bid of the other side", "once more")
+    return f"redoubles {why[now[DOUBLED]]}"
+
+
+def contract_in_words(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
+    """What a lawful auction reaches, as records have it: 4S, 3NX or 2HXX, and who declares; P and
+    None if all pass. dealer: N, E, S or W."""
+    found = contract_of(np.array([[*calls, -1]]), np.array([SEATS.index(dealer)]))
+    declarer, level, strain, doubled = (int(column[0]) for column in found)
+    if not level:
+        return CALLS[PASS], None
+    return f"{level}{STRAIN[strain]}{'X' * doubled}", SEATS[declarer]

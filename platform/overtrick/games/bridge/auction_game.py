@@ -1,0 +1,247 @@
+"""The auction as a game: four see their cards and the calls, and win what their contract is worth.
+
+The cards are not played: a contract is worth what its side makes double dummy, and by IMPs the
+difference to par (Zhang et al. 2022, section 4.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.games.bridge import auction, result, score
+from overtrick.games.bridge.auction import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
+from overtrick.games.bridge.cards import CARDS, SEATS, hands, shuffled
+from overtrick.games.bridge.minibridge import said
+from overtrick.games.bridge.par import SIDE_VULNERABLE, par
+from overtrick.games.bridge.result import VULNERABILITIES
+
+SCORINGS = {"imps": "imp", "points": "point"}
+DEALER, VULNERABLE, TABLE = CARDS, CARDS + 1, CARDS + 2  # columns of a deal, after the cards
+WIDTH = TABLE + 20
+UNSOLVED = -1
+
+WHO, OWN, MADE = 0, 4, 5  # facts, as Auction has them
+FEATURES = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
+
+
+@dataclass(slots=True)
+class State:
+    """G auctions."""
+
+    deal: Array  # (G, 74)
+    hand: Array  # (G, 4) sets of cards
+    now: Array  # (G, NOW) as `auction` has it
+    made: Array  # (G, 105) int8 by bid who made it, then who doubled it, then who redoubled it; -1
+
+
+class Auction:
+    """Bidding by four seats, or by two sides of which each calls for both its hands in turn, by
+    what the hand that calls may see.
+
+    scoring: imps, of the score against that of par, or points of duplicate bridge; North-South win
+    what East-West lose. A deal has 74 columns: the seat that holds each card; dealer;
+    vulnerability (None, NS, EW, All); the double-dummy tricks of North, then East, South and West
+    as declarer in clubs, diamonds, hearts, spades and notrump, or -1 where they are not solved yet:
+    then they are at the end of the game, if its worth depends on them.
+
+    Facts: 0 the seat that calls; 1 dealer; 2 vulnerability; 3 passes since the last other call; 4
+    own cards; 5-39 by bid from 1C to 7N who made it, -1 if nobody did; 40-74 who doubled it; 75-109
+    who redoubled it. The seats tell the passes between, so that the facts tell every call.
+    """
+
+    name = "auction"
+    actions: int | None = len(CALLS)
+    action_names = CALLS
+    infosets: int | None = None
+    facts = (
+        "seat", "dealer", "vulnerable", "passes", "own",
+        *(f"{what}_{bid}" for what in ("bid", "doubled", "redoubled") for bid in CALLS[:BIDS]),
+    )  # fmt: skip
+
+    def __init__(self, scoring: str = "imps", seats: int = 4) -> None:
+        if scoring not in SCORINGS:
+            raise Refused(f"scoring must be {' or '.join(SCORINGS)}, not {scoring!r}")
+        if seats not in (2, 4):
+            raise Refused(f"seats must be 2 or 4, not {seats!r}")
+        self.scoring = scoring
+        self.unit = SCORINGS[scoring]
+        self.seats = seats
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        """(G, 74) deals, dealers and vulnerabilities, all equally likely; none is solved."""
+        deals = np.full((games, WIDTH), UNSOLVED, np.int8)
+        deals[:, :CARDS] = shuffled(games, rng)
+        deals[:, DEALER] = rng.integers(4, size=games)
+        deals[:, VULNERABLE] = rng.integers(4, size=games)
+        return deals
+
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        """(R, 74) the 39 hidden cards dealt again to the other three, all ways alike."""
+        deals = np.full((len(turn), WIDTH), UNSOLVED, np.int8)
+        deals[:, DEALER], deals[:, VULNERABLE] = turn.seen[:, 1], turn.seen[:, 2]
+        places = shuffled(len(turn), rng)
+        turned = places[places > 0].reshape(len(turn), -1)  # the others in any order, 13 times each
+        seat = turn.seen[:, WHO, None]
+        own = turn.seen[:, OWN, None] >> np.arange(CARDS) & 1 == 1
+        holder = np.broadcast_to(seat, own.shape).copy()
+        holder[~own] = ((seat + turned) % 4).ravel()
+        deals[:, :CARDS] = holder
+        return deals
+
+    def solved(self, deals: Deals) -> Deals:
+        """(G, 74) the same deals, all solved: for deals that are bid more than once."""
+        from overtrick.games.bridge import double_dummy  # here, for endplay takes a moment
+
+        deals = deals.copy()
+        missing = np.flatnonzero(deals[:, TABLE] == UNSOLVED)
+        if len(missing):
+            tables = double_dummy.tables(deals[missing, :CARDS])
+            deals[missing, TABLE:] = tables.reshape(len(missing), -1)
+        return deals
+
+    def start(self, deals: Deals) -> State:
+        now = opened(deals[:, DEALER].astype(np.int64))
+        made = np.full((len(deals), 3 * BIDS), auction.NOBODY, np.int8)
+        return State(deals.copy(), hands(deals[:, :CARDS]), now, made)
+
+    def turn(self, state: State) -> Turn:
+        game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
+        return Turn(game, seen[:, WHO] % self.seats, seen, legal, None)
+
+    def step(self, state: State, turn: Turn, action: Array) -> Array:
+        """(G, S) points, all with the last pass."""
+        wrong = _advance(turn.game, action, state.now, state.made)
+        if wrong >= 0:
+            game = int(turn.game[wrong])
+            raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
+        points = np.zeros((len(state.now), self.seats))
+        passes, bid = (state.now[turn.game, column] for column in (PASSES, LAST))
+        over = turn.game[passes >= np.where(bid < 0, 4, 3)]
+        if len(over):
+            worth = self.worth(state.deal[over], auction.reached(state.now[over]))
+            points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
+        return points
+
+    def worth(self, deals: Deals, contracts: auction.Reached) -> Array:
+        """(G,) what contracts bring to North-South."""
+        if self.scoring == "points":  # nobody needs to know what a passed-out deal holds
+            played = contracts.level > 0
+            points = np.zeros(len(deals), np.int64)
+            chosen = auction.Reached(*(column[played] for column in contracts))
+            points[played] = _points(self.solved(deals[played]), chosen)
+            return points
+        deals = self.solved(deals)
+        best = par(deals[:, TABLE:].reshape(-1, 4, 5), deals[:, DEALER], deals[:, VULNERABLE])
+        return score.imps(_points(deals, contracts) - best.score)
+
+    def features(self, turn: Turn) -> Array:
+        """(R, 482) float32, all 0 or 1. 0-51 own cards; 52-55 who dealt; 56 own side vulnerable; 57
+        the other one; 58-61 how many passes since the last other call; from 62 four numbers a bid,
+        1C to 7N: who made it; from 202, who doubled it; from 342, who redoubled it. Who is: own
+        seat, left, partner, right."""
+        return _features(turn.seen, SIDE_VULNERABLE)
+
+    def hand(self, turn: Turn) -> Array:
+        """(R,) the cards held, spades first."""
+        return np.array([said(int(own)) for own in turn.seen[:, OWN]])
+
+    def describe(self, seen: Array) -> str:
+        """Who calls, with what, and the calls so far."""
+        seat, dealer = SEATS[seen[WHO]], SEATS[seen[1]]
+        calls = auction.written(calls_of(seen)) or "nothing"
+        return (
+            f"{seat} holds {said(int(seen[OWN]))}, vulnerable {VULNERABILITIES[seen[2]]}, "
+            f"after {calls} from {dealer} on"
+        )
+
+
+def calls_of(seen: Array) -> list[int]:
+    """The calls so far of one row of facts."""
+    calls: list[int] = []
+    for bid in range(BIDS):
+        for what, who in enumerate(seen[MADE + bid :: BIDS]):
+            if who >= 0:
+                passes = (who - seen[1] - len(calls)) % 4
+                calls += [PASS] * passes + [bid if what == 0 else PASS + what]
+    return calls + [PASS] * int(seen[3])
+
+
+def _points(deals: Deals, contracts: auction.Reached) -> Array:
+    """(G,) points of North-South in contracts of solved deals."""
+    tricks = deals[np.arange(len(deals)), TABLE + 5 * contracts.declarer + contracts.strain]
+    return result.points(contracts, deals[:, VULNERABLE], tricks)
+
+
+@njit(cache=True)
+def opened(dealer):  # type: ignore[no-untyped-def]
+    """(G, NOW) auctions before the first call."""
+    now = np.empty((len(dealer), NOW), np.int64)
+    for game in range(len(dealer)):
+        auction.open_auction(now[game], dealer[game])
+    return now
+
+
+@njit(cache=True)
+def _turns(deals, hand, now, made):  # type: ignore[no-untyped-def]
+    """The games that go on (R,), what who calls next knows (R, K), and may call (R, 38)."""
+    rows = 0
+    for game in range(len(now)):
+        rows += not auction.over(now[game])
+    games = np.empty(rows, np.int64)
+    seen = np.empty((rows, MADE + 3 * BIDS), np.int64)
+    legal = np.empty((rows, PASS + 3), np.bool_)
+    row = 0
+    for game in range(len(now)):
+        if auction.over(now[game]):
+            continue
+        seat = now[game, SEAT]
+        games[row], seen[row, WHO], seen[row, OWN] = game, seat, hand[game, seat]
+        seen[row, 1], seen[row, 2] = deals[game, DEALER], deals[game, VULNERABLE]
+        seen[row, 3] = now[game, PASSES]
+        for k in range(3 * BIDS):
+            seen[row, MADE + k] = made[game, k]
+        auction.legal_calls(now[game], legal[row])
+        row += 1
+    return games, seen, legal
+
+
+@njit(cache=True)
+def _advance(games, calls, now, made):  # type: ignore[no-untyped-def]
+    """Make one call in each of some games, in place; in none if one of them is not lawful: then
+    the first such row is returned, else -1."""
+    for row in range(len(games)):
+        if not auction.lawful_call(now[games[row]], calls[row]):
+            return row
+    for row in range(len(games)):
+        game, chosen = games[row], calls[row]
+        if chosen < BIDS:
+            made[game, chosen] = now[game, SEAT]
+        elif chosen != PASS:
+            made[game, now[game, LAST] + (chosen - PASS) * BIDS] = now[game, SEAT]
+        auction.call(now[game], chosen)
+    return -1
+
+
+@njit(cache=True)
+def _features(seen, vulnerable):  # type: ignore[no-untyped-def]
+    """(R, FEATURES) float32, as Auction.features says."""
+    out = np.zeros((len(seen), FEATURES), np.float32)
+    for row in range(len(seen)):
+        facts, numbers = seen[row], out[row]
+        seat = facts[WHO]
+        for card in range(CARDS):
+            numbers[card] = facts[OWN] >> card & 1
+        numbers[CARDS + (facts[1] - seat) % 4] = 1
+        numbers[CARDS + 4] = vulnerable[facts[2], seat % 2]
+        numbers[CARDS + 5] = vulnerable[facts[2], (seat + 1) % 2]
+        numbers[CARDS + 6 + facts[3]] = 1
+        for k in range(3 * BIDS):
+            who = facts[MADE + k]
+            if who >= 0:
+                numbers[CARDS + 10 + 4 * k + (who - seat) % 4] = 1
+    return out

@@ -1,0 +1,191 @@
+"""Which call a system makes, and what it shows: the rules that hold at one point of an auction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from overtrick.games.bridge.auction import COUNT, LAST, PASS, lawful_call
+from overtrick.games.bridge.compiled import HEARD, LENGTHS
+from overtrick.games.bridge.hand import HCP
+from overtrick.games.bridge.known import (
+    AGREED,
+    FIELD_OF_RANGED,
+    FORCING,
+    GAME,
+    LIMITS,
+    OPENED,
+    SAID,
+    VIEW,
+    called,
+    settle,
+    table,
+)  # fmt: skip
+
+MOST = 99  # a bound of a test that nothing reaches
+NO_RULE = -1
+VIEWED = len(VIEW)
+MATCHED = 4096  # rules that may hold at once
+
+
+def tools() -> Any:
+    """The table at which auctions are held, and the numbers that they need."""
+    return table(), FIELD_OF_RANGED, LIMITS
+
+
+@njit(cache=True)
+def scratch(limits):  # type: ignore[no-untyped-def]
+    """Room for one decision: the view, who owns each call, the rules that hold, a hull."""
+    width = limits.shape[1]
+    return (
+        np.zeros(VIEWED, np.int64),
+        np.empty(38, np.int32),
+        np.empty((MATCHED, 2), np.int32),
+        np.empty(width, np.int16),
+        np.empty(width, np.int16),
+    )
+
+
+@njit(cache=True)
+def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
+    """The call that a hand makes, or the meaning of one: the call, and the row of its first rule or
+    -1; and in lo and hi the hull of what its rules show."""
+    now, more = table.now, table.more
+    opening = 35 if more[OPENED] < 0 else table.calls[more[OPENED]]
+    length = 0 if more[OPENED] < 0 else min(now[COUNT] - more[OPENED], LENGTHS - 1)
+    at = opening * LENGTHS + length
+    owner[:] = -1
+    found, first, level, count, closed = -1, NO_RULE, -1, 0, False
+    for k in range(tables.starts[at], tables.starts[at + 1]):
+        block = tables.listed[k]
+        if tables.block[block, 0] != level:
+            if found >= 0 or closed:
+                break
+            level, count = tables.block[block, 0], 0
+        if not holds(tables, block, table, view):
+            continue
+        closed = closed or tables.block[block, 1] == 1
+        for row in range(tables.block[block, 7], tables.block[block, 8]):
+            call = _call_of(tables, row, now[LAST])
+            if call < 0 or (not by_hand and call != wanted) or owner[call] not in (-1, level):
+                continue
+            first_condition, last_condition = tables.rule[row, 4], tables.rule[row, 5]
+            if not lawful_call(now, call) or not true(
+                tables, first_condition, last_condition, view
+            ):
+                continue
+            owner[call] = level
+            matched[count, 0], matched[count, 1] = row, call
+            count += 1
+            if found < 0:
+                mine = by_hand and not tables.rule[row, HEARD] and fits(tables, row, held, view)
+                if mine or not by_hand:
+                    found, first = call, row
+    if found < 0:
+        lo[:], hi[:] = limits[0], limits[1]
+        return PASS if by_hand else wanted, NO_RULE
+    lo[:], hi[:] = limits[1], limits[0]
+    for k in range(count):
+        if matched[k, 1] == found:
+            widen(tables, matched[k, 0], view, lo, hi, limits)
+    return found, first
+
+
+@njit(cache=True)
+def _call_of(tables, row, last):  # type: ignore[no-untyped-def]
+    """The call of a rule after the last bid: as it stands, or the lowest or a jump in a strain; -1
+    if there is none so high."""
+    call, relative = tables.rule[row, 1], tables.rule[row, 0]
+    if relative == 0:
+        return call
+    call = last + 1 + (call - last - 1) % 5 + 5 * (relative - 1)
+    return call if call < PASS else -1
+
+
+@njit(cache=True)
+def holds(tables, block, table, view):  # type: ignore[no-untyped-def]
+    """Does a place apply now?"""
+    count, opened, length = table.now[COUNT], table.more[OPENED], tables.block[block, 2]
+    if length >= 0 and opened >= 0 and count - opened != length:
+        return False
+    for k in range(tables.block[block, 3], tables.block[block, 4]):
+        back = tables.pattern[k, 0]
+        if back > count or not (tables.pattern[k, 1] >> table.calls[count - back]) & 1:
+            return False
+    return true(tables, tables.block[block, 5], tables.block[block, 6], view)
+
+
+@njit(cache=True)
+def true(tables, first, last, view):  # type: ignore[no-untyped-def]
+    """Do conditions hold?"""
+    for k in range(first, last):
+        value = view[tables.condition[k, 0]]
+        if value < tables.condition[k, 1] or value > tables.condition[k, 2]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def fits(tables, row, held, view):  # type: ignore[no-untyped-def]
+    """Does a hand have what a rule shows?"""
+    for k in range(tables.rule[row, 2], tables.rule[row, 3]):
+        value = held[tables.test[k, 0]]
+        if tables.test[k, 3] >= 0:
+            value += view[tables.test[k, 3]]
+        if value < tables.test[k, 1] or value > tables.test[k, 2]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
+    """Take a rule's ranges into a hull."""
+    mine = np.empty((2, len(lo)), np.int16)
+    mine[0], mine[1] = limits[0], limits[1]
+    for k in range(tables.rule[row, 2], tables.rule[row, 3]):
+        field, ref = tables.test[k, 0], tables.test[k, 3]
+        least, most = tables.test[k, 1], tables.test[k, 2]
+        shift = view[ref] if ref >= 0 else 0
+        mine[0, field] = max(mine[0, field], least - shift)
+        if most < MOST:
+            mine[1, field] = min(mine[1, field], most - shift)
+    settle(mine[0], mine[1])
+    for field in range(len(lo)):
+        lo[field] = min(lo[field], mine[0, field])
+        hi[field] = max(hi[field], mine[1, field])
+
+
+@njit(cache=True)
+def learn(tables, table, seat, made, row, lo, hi):  # type: ignore[no-untyped-def]
+    """A call is made: everybody takes note of what it shows."""
+    called(table, made)
+    more = table.more
+    known_lo, known_hi = table.lo[seat], table.hi[seat]
+    for field in range(len(lo)):
+        least, most = max(known_lo[field], lo[field]), min(known_hi[field], hi[field])
+        if least > most:  # what a player says later counts for more
+            least, most = lo[field], hi[field]
+        known_lo[field], known_hi[field] = least, most
+    settle(known_lo, known_hi)
+    least = table.lo[0, HCP] + table.lo[1, HCP] + table.lo[2, HCP] + table.lo[3, HCP]
+    for each in range(4):  # the pack has 40 honour points
+        left = 40 - least + table.lo[each, HCP]
+        table.hi[each, HCP] = min(table.hi[each, HCP], max(left, table.lo[each, HCP]))
+    if made != PASS:
+        more[FORCING] = -1
+    said = table.said[seat]
+    if row < 0:
+        said[:3] = 0
+        return
+    rule = tables.rule[row]
+    for k in range(SAID):
+        if k != AGREED:
+            said[k] = rule[6 + k]
+    if rule[6 + AGREED] >= 0:
+        said[AGREED] = table.said[(seat + 2) % 4, AGREED] = rule[6 + AGREED]
+    if rule[13]:
+        more[FORCING] = seat
+    if rule[14]:
+        more[GAME + seat % 2] = 1

@@ -1,0 +1,238 @@
+"""A bidding system as arrays: every rule with every choice of suits for its letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from overtrick.core import Array, Refused, nearest
+from overtrick.games.bridge import conditions, terms
+from overtrick.games.bridge.auction import PASS
+from overtrick.games.bridge.auction import STRAIN as STRAINS
+from overtrick.games.bridge.cards import NOTRUMP
+from overtrick.games.bridge.known import SLAMS, STATUSES, TYPES
+from overtrick.games.bridge.places import Place, Rule
+from overtrick.games.bridge.terms import Pattern, Test
+
+RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
+SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
+FLAGGED = {"extra": ("power", 1), "minimum": ("power", 0), "heard": ("heard", 1)}
+FORCING = ("forcing", "game-forcing", "asking")
+TYPE_OF, RULE, HEARD = 7, 15, 16  # columns of Tables.rule
+FIRST_CALLS, LENGTHS = 36, 24  # how places are found: by the opening bid, and how many calls since
+
+
+@dataclass(frozen=True)
+class Meant:
+    """A rule with suits for its letters: numbers only."""
+
+    call: int  # or the strain of a relative call
+    relative: int
+    tests: tuple[Test, ...]
+    when: tuple[Test, ...]
+    status: int
+    type: int
+    slam: int
+    suit: int
+    agreed: int
+    trumps: int
+    power: int
+    forcing: bool
+    to_game: bool
+    rule: int
+    heard: bool  # it reads calls, but makes none
+
+
+@dataclass(frozen=True)
+class Block:
+    """A place with suits for its letters."""
+
+    place: int
+    shape: Pattern
+    when: tuple[Test, ...]
+    meant: list[Meant]
+
+
+class Tables(NamedTuple):
+    """A system as arrays, for compiled code; rows point at ranges of rows of other tables."""
+
+    starts: Array  # (36 x 24 + 1,) where the blocks of an opening and a length begin in listed
+    listed: Array  # blocks by opening and length, in the order of the file
+    block: Array  # (blocks, 9) level, only, length or -1, patterns, conditions, rules
+    pattern: Array  # (., 2) int64 how many calls ago, set of calls
+    condition: Array  # (., 3) index of the view, least, most
+    rule: Array  # (., 17)
+    test: Array  # (., 4) field of the hand, least, most, index of the view added or -1
+
+
+def blocks_of(places: Sequence[Place], rules: Sequence[Rule]) -> list[Block]:
+    """All places with suits for their letters, in their order. Raises Refused."""
+    at = {id(rule): index for index, rule in enumerate(rules)}
+    return [block for k, place in enumerate(places) for block in _blocks(place, k, at)]
+
+
+def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
+    """The blocks of places as arrays."""
+    block: list[tuple[int, ...]] = []
+    first: list[int | None] = []  # set of opening bids, None for any
+    pattern: list[tuple[int, int]] = []
+    condition: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, ...]] = []
+    test: list[tuple[int, int, int, int]] = []
+    for each_block in blocks:
+        place, shape = places[each_block.place], each_block.shape
+        starts = len(pattern), len(condition), len(rows)
+        pattern += list(enumerate(shape.masks, 1))
+        condition += [(each.index, each.lo, each.hi) for each in each_block.when]
+        ends = len(pattern), len(condition)
+        for each in each_block.meant:
+            own = len(test), len(condition)
+            test += [(one.index, one.lo, one.hi, one.ref) for one in each.tests]
+            condition += [(one.index, one.lo, one.hi) for one in each.when]
+            rows.append(
+                    (
+                        each.relative, each.call, own[0], len(test), own[1], len(condition),
+                        each.status, each.type, each.slam, each.suit, each.agreed, each.trumps,
+                        each.power, each.forcing, each.to_game, each.rule, each.heard,
+                    )
+                )  # fmt: skip
+        length = len(shape.masks) if shape.whole else -1
+        block.append(
+                (place.level, place.only, length, starts[0], ends[0], starts[1], ends[1],
+                 starts[2], len(rows))
+            )  # fmt: skip
+        first.append(shape.masks[-1] if shape.whole and shape.masks else None)
+    index, listed = [0], []
+    for opening in range(FIRST_CALLS):  # the last one stands for no bid so far
+        for length in range(LENGTHS):
+            for number, row in enumerate(block):
+                mask = first[number]
+                if row[2] >= 0 and min(row[2], LENGTHS - 1) != length:
+                    continue
+                if mask is not None and (opening == FIRST_CALLS - 1 or not mask >> opening & 1):
+                    continue
+                if row[2] == 0 and opening != FIRST_CALLS - 1:
+                    continue
+                listed.append(number)
+            index.append(len(listed))
+
+    def array(rows: Sequence[Sequence[int]], width: int, kind: type = np.int32) -> Array:
+        return np.array(rows, kind).reshape(-1, width)
+
+    return Tables(
+        np.array(index, np.int32), np.array(listed, np.int32), array(block, 9),
+        array(pattern, 2, np.int64), array(condition, 3), array(rows, 17), array(test, 4),
+    )  # fmt: skip
+
+
+def _blocks(place: Place, number: int, at: dict[int, int]) -> Iterator[Block]:
+    """The ways in which suits can be given to the letters of a place."""
+    try:
+        for text in place.patterns:
+            letters = terms.letters_of(" ".join((text, *place.when)))
+            for suits in terms.bindings(letters):
+                holding = _conditions(place.when, suits)
+                if holding is None:
+                    continue
+                shape = terms.pattern_of(terms.with_suits(text, suits))
+                meant = list(
+                    dict.fromkeys(
+                        each for rule in place.rules for each in _meant(rule, suits, at[id(rule)])
+                    )
+                )
+                yield Block(number, shape, holding, meant)
+    except Refused as error:
+        said = str(error)
+        where = f"{place.source}, line {place.line}: "
+        raise Refused(said if said.startswith(place.source) else where + said) from None
+
+
+def _conditions(when: Sequence[str], suits: terms.Suits) -> tuple[Test, ...] | None:
+    """The tests of conditions; None where an order of suits is not as they say."""
+    tests: list[Test] = []
+    for term in when:
+        said = terms.with_suits(term, suits)
+        true = conditions.order(said)
+        if true is None:
+            tests += conditions.where(said)
+        elif not true:
+            return None
+    return tuple(tests)
+
+
+def _meant(rule: Rule, given: terms.Suits, number: int) -> Iterator[Meant]:
+    """A rule with every choice of suits for those letters that its place has not given."""
+    text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
+    free = terms.letters_of(text) - set(given)
+    try:
+        for more in terms.bindings(free):
+            if _chosen(more) & _chosen(given):
+                continue
+            suits = {**given, **more}
+            holding = _conditions(rule.when, suits)
+            if holding is None:
+                continue
+            tests = [terms.shown_by(terms.with_suits(term, suits)) for term in rule.shows]
+            shown = tuple(sorted({each for each in tests if each is not None}))
+            yield _kind(rule, terms.with_suits(rule.call, suits), shown, holding, suits, number)
+    except Refused as error:
+        where = f"{rule.source}, line {rule.line}: "
+        raise Refused(where + f"rule '{rule.name}': {error}") from None
+
+
+def _chosen(suits: terms.Suits) -> set[str]:
+    return {suit for letter, suit in suits.items() if letter in terms.LETTERS}
+
+
+def _kind(
+    rule: Rule, call: str, shown: tuple[Test, ...], when: tuple[Test, ...], suits: terms.Suits,
+    number: int,
+) -> Meant:  # fmt: skip
+    """A rule as numbers: what sort of call it is as the file says, or what a plain player would
+    take it for."""
+    made, relative = _call(call)
+    strain = made % 5 if relative or made < PASS else -1
+    kind = {"P": "pass", "XX": "redouble", "X": "takeout double"}.get(call)
+    said = {
+        "status": STATUSES.index("passed" if call == "P" else "non-forcing"),
+        "type": TYPES.index(kind or ("notrump" if strain == NOTRUMP else "natural")),
+        "slam": 0, "suit": strain, "agreed": -1, "trumps": -1, "power": -1, "heard": 0,
+    }  # fmt: skip
+    for word in rule.kinds:
+        said.update([_said(terms.with_suits(word, suits))])
+    if TYPES[said["type"]] == "raise" and said["agreed"] == -1:
+        said["agreed"] = strain
+    status = STATUSES[said["status"]]
+    return Meant(
+        made, relative, shown, when, said["status"], said["type"], said["slam"], said["suit"],
+        said["agreed"], said["trumps"], said["power"], status in FORCING, status == "game-forcing",
+        number, bool(said["heard"]),
+    )  # fmt: skip
+
+
+def _call(text: str) -> tuple[int, int]:
+    """The number of a call, or of the strain of a relative one, and how it is relative."""
+    exact = terms.call_of(text)
+    if exact is not None:
+        return exact, 0
+    how, _, strain = text.rpartition(" ")
+    if how not in RELATIVE or strain not in tuple(STRAINS):
+        raise Refused(f"'{text}' is no call: write 1C to 7N, P, X, XX, or lowest S, jump S")
+    return STRAINS.index(strain), RELATIVE[how]
+
+
+def _said(word: str) -> tuple[str, int]:
+    """What one word of a rule's last column says. Raises Refused."""
+    for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
+        if word in known:
+            return key, known.index(word)
+    first, _, last = word.partition(" ")
+    if first in SUITED and last in tuple(STRAINS):
+        return SUITED[first], STRAINS.index(last)
+    if word in FLAGGED:
+        return FLAGGED[word]
+    near = nearest(word, [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED])
+    raise Refused(f"'{word}' is no kind of call: did you mean '{near}'?")

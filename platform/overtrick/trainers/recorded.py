@@ -1,0 +1,161 @@
+"""Boards from any file that holds them, and what a set of boards is like (Zhang et al. 2022,
+Fig. 9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overtrick import store
+from overtrick.core import Array, Refused
+from overtrick.games.bridge import auction, records, result, rows
+from overtrick.games.bridge.cards import NAMES, SEATS, read
+from overtrick.games.bridge.records import PASSED_OUT, VULNERABLE, Board, Read
+
+NEEDED = ("deal", "dealer", "vulnerability")
+ALSO = ("auction", "contract", "declarer", "play", "result_tricks", "board")
+TABLES = (".tsv", ".txt")  # rows of the paper's formats
+ENDINGS = (".parquet", ".pbn", ".lin", *TABLES)
+NOBODY = "nobody"
+
+
+def load(path: Path) -> Read:
+    """The boards of a file: Parquet with a deal, dealer and vulnerability a row (and what there is
+    of auction, contract, declarer, play, result_tricks), PBN, LIN, or the paper's rows.
+
+    A bad board is left out, and named with what is wrong. Raises Refused for a file that cannot be
+    read, or in which no board is sound.
+    """
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise Refused(f"{path}: boards are read from {', '.join(ENDINGS)} files")
+    if ending in TABLES:
+        found = rows.load(path)
+        return Read(found.boards, found.problems)
+    return _from_parquet(path) if ending == ".parquet" else records.load(path)
+
+
+def save(path: Path, boards: Sequence[Board]) -> None:
+    """Write boards as PBN, LIN or the paper's rows, by the file's ending. Raises Refused."""
+    write = rows.save if path.suffix.lower() in TABLES else records.save
+    write(path, boards)
+
+
+def _from_parquet(path: Path) -> Read:
+    if not path.is_file():
+        raise Refused(f"cannot read {path}: no such file")
+    boards: list[Board] = []
+    problems: list[str] = []
+    for columns in store.batches(path, NEEDED, ALSO):
+        for values in zip(*columns.values(), strict=True):
+            number = len(boards) + len(problems) + 1
+            try:
+                boards.append(_board(dict(zip(columns, values, strict=True)), number))
+            except Refused as error:
+                problems.append(f"{path}: row {number}: {error}")
+    if problems and not boards:
+        raise Refused(f"{problems[0]}; no board of the file is sound")
+    if not boards:
+        raise Refused(f"{path} holds no boards")
+    return Read(boards, problems)
+
+
+def _board(row: dict[str, Any], number: int) -> Board:
+    """One row. Raises Refused."""
+    for name in NEEDED:
+        if not isinstance(row[name], str):
+            raise Refused(f"its {name} is {row[name]!r}, not text")
+    if row["dealer"] not in tuple(SEATS):
+        raise Refused(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
+    if row["vulnerability"] not in VULNERABLE:
+        raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
+    calls = auction.read(row.get("auction") or "")
+    contract, declarer = row.get("contract") or None, row.get("declarer") or None
+    if contract is None and calls:
+        auction.check(calls)
+        contract, declarer = auction.contract_in_words(calls, row["dealer"])
+    played = (row.get("play") or "").split()
+    if unknown := set(played) - set(NAMES):
+        raise Refused(f"'{min(unknown)}' in its play is no card")
+    return records.checked(
+        Board(
+            read(row["deal"]),
+            row["dealer"],
+            row["vulnerability"],
+            tuple(auction.CALLS[made] for made in calls),
+            PASSED_OUT if contract == result.PASSED_OUT else contract,
+            declarer,
+            tuple(NAMES.index(card) for card in played),
+            row.get("result_tricks"),
+            row.get("board") or number,
+        )
+    )
+
+
+def statistics(boards: Sequence[Board]) -> dict[str, Any]:
+    """How a set of boards is distributed, in counts: who deals, who opens (makes the first bid), in
+    which place after the dealer, vulnerability, calls of an auction, first calls, opening bids; and
+    the mean and the standard deviation of the auctions' lengths, None without auctions."""
+    told = [board for board in boards if board.auction]
+    openings = [_opening(board.auction) for board in told]
+    lengths = np.array([len(board.auction) for board in told])
+    places = [NOBODY if place is None else place for place in openings]
+    opener = Counter(
+        NOBODY if place is None else SEATS[(SEATS.index(board.dealer) + place) % 4]
+        for board, place in zip(told, openings, strict=True)
+    )
+    bids = Counter(
+        board.auction[place] for board, place in zip(told, openings, strict=True)
+        if place is not None
+    )  # fmt: skip
+    first = Counter(board.auction[0] for board in told)
+    ordered = [auction.CALLS[auction.PASS], *auction.CALLS[: auction.BIDS]]
+    return {
+        "boards": len(boards),
+        "auctions": len(told),
+        "dealer": _counts(Counter(board.dealer for board in boards), SEATS),
+        "opener": _counts(opener, (*SEATS, NOBODY)),
+        "opener_place": {
+            name: places.count(place)
+            for name, place in (("1st", 0), ("2nd", 1), ("3rd", 2), ("4th", 3), (NOBODY, NOBODY))
+        },
+        "vulnerability": _counts(Counter(board.vulnerable for board in boards), VULNERABLE),
+        "length": _by_length(lengths),
+        "mean_length": float(lengths.mean()) if told else None,
+        "length_deviation": float(lengths.std()) if told else None,
+        "first_call": {call: first[call] for call in ordered if call in first},
+        "opening": {bid: bids[bid] for bid in ordered if bid in bids},
+    }
+
+
+def panels(told: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Statistics as counts by title, for people and for a picture."""
+    titles = {
+        "dealer": "dealer",
+        "opener": "opener (makes the first bid)",
+        "vulnerability": "vulnerability",
+        "length": "calls of an auction",
+        "first_call": "first call",
+        "opening": "opening bid",
+    }
+    return {title: told[name] for name, title in titles.items()}
+
+
+def _opening(calls: Sequence[str]) -> int | None:
+    """The place of the first bid."""
+    return next((k for k, call in enumerate(calls) if call not in ("P", "X", "XX")), None)
+
+
+def _counts(found: Counter[str], names: Any) -> dict[str, int]:
+    return {name: found[name] for name in names}
+
+
+def _by_length(lengths: Array) -> dict[str, int]:
+    """How many auctions have each length from the shortest to the longest."""
+    if not len(lengths):
+        return {}
+    return {str(n): int((lengths == n).sum()) for n in range(lengths.min(), lengths.max() + 1)}

@@ -1,0 +1,52 @@
+"""Whole auctions by rules, and the features of their calls, on one core."""
+
+from __future__ import annotations
+
+import itertools
+from statistics import median
+
+import numpy as np
+from tests.bench.measure import Result, seconds_of
+
+from overtrick.games.bridge import features, system
+from overtrick.games.bridge.bidding import auctions
+from overtrick.games.bridge.cards import hands, shuffled
+
+DEALS, ROWS, ROUNDS = 100_000, 2_000, 5
+ENOUGH = 2000  # auctions a second
+
+
+def run() -> Result:
+    """All pairings of the two systems; the first call compiles and is not counted."""
+    rng = np.random.default_rng(0)
+    cards = hands(shuffled(DEALS, rng))
+    dealer, vulnerable = rng.integers(4, size=(2, DEALS))
+    of = cards, dealer, vulnerable
+    few = tuple(part[:ROWS] for part in of)
+    rates, said = [], []
+    for names in itertools.product(("natural", "precision"), repeat=2):
+        ns, ew = map(system.load, names)
+        auctions(*few, ns, ew)
+        found = []
+        seconds = seconds_of(lambda ns=ns, ew=ew, found=found: found.append(auctions(*of, ns, ew)))
+        lengths = (found[0] >= 0).sum(axis=1)
+        rates.append(DEALS / seconds)
+        said.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
+    rules = system.load("natural")
+    calls = auctions(*few, rules, rules)
+    out = np.empty(((calls >= 0).sum(), features.WIDTH), np.float32)
+    rows = median(
+        len(out) / seconds_of(lambda: features.rows(*few, calls, rules, rules, out))
+        for _ in range(ROUNDS + 1)
+    )
+    return Result(
+        name="bidding_speed",
+        work=f"{DEALS:,} random deals bid by rules, one core: {'; '.join(said)}; "
+        f"{rows:,.0f} rows of {features.WIDTH} features a second",
+        ours=min(rates),
+        peer=ENOUGH,
+        peer_name="enough for training",
+        unit="auctions/s",
+        ratio=min(rates) / ENOUGH,
+        goal=1.0,
+    )

@@ -1,0 +1,63 @@
+"""Double-dummy tables by two Ray workers beside endplay's own call with two threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import ray
+from endplay import _dds, dds
+from endplay.types import Deal
+from numpy.random import Generator
+from tests.bench.measure import Result, in_turns
+
+from overtrick import workers
+from overtrick.core import Array
+from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge.cards import shuffled, written
+from overtrick.trainers.deals import SHARD
+
+DEALS, ROUNDS, CORES = 160, 5, 2
+
+
+def run() -> Result:
+    """Tables a second of the same deals: ours from who holds each card, shard by shard as
+    `overtrick generate deals` does it; theirs from deals as endplay has them, made before."""
+    holder = shuffled(DEALS, np.random.default_rng(0))
+    theirs = [Deal(written(each)) for each in holder]
+    workers.start_ray([{"CPU": 1.0}] * CORES)
+    crew = workers.hire(CORES)
+    found: list[Array] = []
+    expected: list[list[list[int]]] = []
+
+    def ours() -> None:
+        shards = [(holder[first : first + SHARD],) for first in range(0, DEALS, SHARD)]
+        found[:] = crew.map(_solved, None, shards, np.random.default_rng(0))
+
+    def peer() -> None:
+        expected.clear()
+        for first in range(0, DEALS, double_dummy.TABLES_AT_ONCE):
+            part = theirs[first : first + double_dummy.TABLES_AT_ONCE]
+            expected.extend(table.to_list(True) for table in dds.calc_all_tables(part))
+
+    _dds.SetMaxThreads(CORES)
+    try:
+        our_seconds, peer_seconds = in_turns(ours, peer, ROUNDS)
+    finally:
+        crew.close()
+        ray.shutdown()  # or it would stand beside the next bench
+    order = [int(denomination) for denomination in double_dummy.DENOMINATIONS]
+    assert np.array_equal(np.concatenate(found), np.array(expected)[:, :, order])
+    return Result(
+        name="double_dummy",
+        work=f"double-dummy tables of {DEALS} random deals, all 20 entries each; {CORES} Ray "
+        f"workers in shards of {SHARD} deals",
+        ours=DEALS / our_seconds,
+        peer=DEALS / peer_seconds,
+        peer_name=f"endplay.dds.calc_all_tables, {CORES} threads, the same deals",
+        unit="tables/s",
+        ratio=peer_seconds / our_seconds,
+        goal=0.95,
+    )
+
+
+def _solved(rng: Generator, common: None, holder: Array) -> Array:
+    return double_dummy.tables(holder)

@@ -1,0 +1,117 @@
+"""Boards of any file: what they are like, and which are not sound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from overtrick import cli
+from overtrick.core import Refused
+from overtrick.trainers import recorded
+
+DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
+ROWS = [
+    {"dealer": "S", "vulnerability": "NS", "auction": "1D P 1N P 3N P P P", "contract": "3N"},
+    {"dealer": "N", "vulnerability": "None", "auction": "P P 1C P P P", "contract": None},
+    {"dealer": "E", "vulnerability": "All", "auction": "P P P P", "contract": "Pass"},
+]
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    pq.write_table(pa.Table.from_pylist([{"deal": DEAL, **row} for row in rows]), path)
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    declarers = ("N", None, None)
+    rows = [{**row, "declarer": who} for row, who in zip(ROWS, declarers, strict=True)]
+    return write(tmp_path / "boards.parquet", rows)
+
+
+def test_boards_of_a_parquet_file_are_those_of_a_pbn_file(file: Path, tmp_path: Path) -> None:
+    found = recorded.load(file)
+    assert found.problems == []
+    assert [board.contract for board in found.boards] == ["3N", "1C", "P"]
+    assert [board.declarer for board in found.boards] == ["N", "S", None]
+    told = recorded.statistics(found.boards)
+    for ending in ("pbn", "lin", "tsv"):
+        recorded.save(tmp_path / f"again.{ending}", found.boards)
+        again = recorded.load(tmp_path / f"again.{ending}")
+        assert [board.auction for board in again.boards] == [b.auction for b in found.boards]
+        assert recorded.statistics(again.boards) == told
+
+
+def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
+    told = recorded.statistics(recorded.load(file).boards)
+    assert (told["boards"], told["auctions"]) == (3, 3)
+    assert told["dealer"] == {"N": 1, "E": 1, "S": 1, "W": 0}
+    assert told["opener"] == {"N": 0, "E": 0, "S": 2, "W": 0, "nobody": 1}
+    assert told["opener_place"] == {"1st": 1, "2nd": 0, "3rd": 1, "4th": 0, "nobody": 1}
+    assert told["vulnerability"] == {"None": 1, "NS": 1, "EW": 0, "All": 1}
+    assert told["length"] == {"4": 1, "5": 0, "6": 1, "7": 0, "8": 1}
+    assert told["mean_length"] == 6
+    assert told["first_call"] == {"P": 2, "1D": 1}
+    assert told["opening"] == {"1C": 1, "1D": 1}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"deal": DEAL.replace("KT8.A96", "KT.A96")}, "a hand has 13 cards, but in"),
+        ({"deal": "N:KT8.A96.A95.7542 QJ96.K42.T73.T96"}, "no deal in PBN"),
+        ({"deal": None}, "its deal is None, not text"),
+        ({"dealer": "X"}, "its dealer is 'X', not one of N, E, S, W"),
+        ({"vulnerability": "Both"}, "vulnerability is None, NS, EW, All, not 'Both'"),
+        ({"auction": "1D P 1C P P P"}, "call 3 of the auction, 1C, is not above 1D"),
+        ({"auction": "1D P P", "contract": None}, "the auction '1D P P' does not end"),
+        ({"auction": "1D P 1Z"}, "'1Z' is no call"),
+        ({"contract": "4S"}, "4S by N is recorded, but its auction has 3N by N"),
+        ({"play": "SQ S1"}, "'S1' in its play is no card"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, said: str) -> None:
+    good = {**ROWS[0], "declarer": "N", "play": None}
+    path = write(tmp_path / "b.parquet", [good, {**good, **changed}, good])
+    found = recorded.load(path)
+    assert len(found.boards) == 2
+    assert found.problems[0].startswith(f"{path}: row 2: ")
+    assert said in found.problems[0]
+    with pytest.raises(Refused, match="no board of the file is sound"):
+        recorded.load(write(path, [{**good, **changed}]))
+
+
+def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "junk.parquet").write_text("junk")
+    bare = tmp_path / "bare.parquet"
+    pq.write_table(pa.table({"deal": [DEAL]}), bare)
+    for name, said in (
+        ("junk.parquet", "cannot read"),
+        ("none.parquet", "no such file"),
+        ("bare.parquet", "has no column 'dealer', but deal"),
+        ("boards.csv", "boards are read from .parquet, .pbn, .lin, .tsv, .txt files"),
+    ):
+        with pytest.raises(Refused) as refusal:
+            recorded.load(tmp_path / name)
+        assert said in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+def test_the_command_draws_what_it_tells(file: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    def ask(*words: str):
+        monkeypatch.setattr(sys, "argv", ["overtrick", "boards", str(file), *words, "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    code, told = ask("--figure", str(tmp_path / "like.png"))
+    assert (code, told["rows"], told["statistics"]["boards"]) == (0, 3, 3)
+    assert (tmp_path / "like.png").read_bytes().startswith(b"\x89PNG")
+    code, told = ask("--figure", str(tmp_path / "like.jpg"))
+    assert code == 2
+    assert "name a .png file in a folder that exists" in told["error"]

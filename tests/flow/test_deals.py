@@ -1,0 +1,154 @@
+"""Boards that systems bid and DDS solves: kept once, the same however they were made."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from overtrick import cli
+from overtrick.core import Refused
+from overtrick.games.bridge import auction, double_dummy
+from overtrick.games.bridge.cards import SEATS, read
+from overtrick.games.bridge.rows import table_read
+from overtrick.trainers import deals, parted, recorded
+from overtrick.trainers.deals import Plan
+from overtrick.workers import LocalCrew, RayCrew
+
+PLAN = Plan(boards=45, seed=3)
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture
+def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tricks made up from the cards, for to solve a deal takes a tenth of a second."""
+
+    def tables(holder: np.ndarray) -> np.ndarray:
+        return (holder[:, :20].reshape(-1, 4, 5) * 4).astype(np.int8)
+
+    monkeypatch.setattr(double_dummy, "tables", tables)
+
+
+@pytest.fixture
+def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The file of an undisturbed run, in parts of ten boards."""
+    monkeypatch.setattr(deals, "TOGETHER", 2)
+    deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
+    return (tmp_path / "whole.parquet").read_bytes()
+
+
+def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
+    out = tmp_path / "deals.parquet"
+    plan = Plan(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
+    answer = deals.generate(plan, out, LocalCrew(), silent)
+    assert (answer["path"], answer["rows"]) == (str(out), 12)
+    rows = pq.read_table(out).to_pylist()
+    assert [row["board"] for row in rows] == list(range(1, 13))
+    assert "".join(row["dealer"] for row in rows) == "NESW" * 3
+    assert [row["vulnerability"] for row in rows][:8] == [
+        "None", "NS", "EW", "All", "NS", "EW", "All", "None"
+    ]  # fmt: skip
+    solved = double_dummy.tables(np.stack([read(row["deal"]) for row in rows]))
+    for row, table in zip(rows, solved, strict=True):
+        calls = auction.read(row["auction"])
+        auction.check(calls)
+        contract, declarer = auction.contract_in_words(calls, row["dealer"])
+        assert (row["contract"], row["declarer"]) == (contract.replace("P", "Pass"), declarer)
+        assert np.array_equal(table_read(row["dd_table"]), table)
+        if declarer is None:
+            assert (row["tricks"], row["score"]) == (None, 0)
+            continue
+        assert row["tricks"] == table[SEATS.index(declarer), "CDHSN".index(contract[1])]
+        made = row["tricks"] >= 6 + int(contract[0])
+        assert (row["score"] > 0) == (made == (declarer in "NS"))
+        assert np.sign(row["imps"]) in (0, np.sign(row["score"] - row["par_score"]))
+    found = recorded.load(out)
+    assert found.problems == []
+    assert [board.number for board in found.boards] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("stop", [0, 1, 5, 8])
+def test_a_stopped_run_goes_on_and_does_no_part_twice(
+    tmp_path: Path, whole: bytes, stop: int
+) -> None:
+    out = tmp_path / "b.parquet"
+
+    def until(stage: str, done: int, total: int) -> None:
+        if done == stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        deals.generate(PLAN, out, LocalCrew(), until)
+    assert not out.exists()
+    left = {path: path.stat().st_mtime_ns for path in parted.parts_of(out).iterdir()}
+    assert len(left) == stop // 2
+    told: list[int] = []
+
+    def watch(stage: str, done: int, total: int) -> None:
+        told.append(done)
+        assert {path: path.stat().st_mtime_ns for path in left} == left
+
+    deals.generate(PLAN, out, LocalCrew(), watch)
+    assert told == list(range(stop - stop % 2, 10))
+    assert out.read_bytes() == whole
+    assert not parted.parts_of(out).exists()
+
+
+def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
+    plan = Plan(boards=12, seed=5)
+    crew = RayCrew(2)
+    deals.generate(plan, tmp_path / "a.parquet", crew, silent)
+    crew.close()
+    deals.generate(plan, tmp_path / "b.parquet", LocalCrew(), silent)
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
+    out = tmp_path / "whole.parquet"
+    assert deals.generate(PLAN, out, LocalCrew(), silent)["rows"] == 45
+    remedy = "remove it, or name another file with --out"
+    with pytest.raises(Refused, match=f"made with seed 3, not with seed 4: {remedy}"):
+        deals.generate(Plan(boards=45, seed=4), out, LocalCrew(), silent)
+    assert out.read_bytes() == whole
+
+
+def test_a_system_that_changed_makes_other_boards(
+    tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deals, "_fingerprint", lambda rules: "another")
+    with pytest.raises(Refused, match="was made with rules"):
+        deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
+
+
+def test_from_the_command_line(
+    tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    def ask(*words: str):
+        monkeypatch.setattr(sys, "argv", ["overtrick", "generate", *words, "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    monkeypatch.chdir(tmp_path)
+    code, told = ask("deals", "--boards", "7", "--seed", "2")
+    assert (code, told["rows"], told["path"]) == (0, 7, "boards/deals-natural-natural-7-2.parquet")
+    for words, said in (
+        (("--system-ns", "naturl"), "unknown bidding system 'naturl': did you mean 'natural'?"),
+        (("--dealer", "fixed"), "'dealer': input should be 'random' or 'rotating', not fixed"),
+        (("--games", "5"), "--games is of minibridge, not of deals"),
+        (("boads=5",), "unknown key 'boads' of deals: did you mean 'boards'?"),
+        (("--out", "."), "is a folder: name a file in it"),
+    ):
+        code, told = ask("deals", *words)
+        assert code == 2
+        assert said in told["error"]
+    assert (
+        ask("minibridge", "--boards", "5")[1]["error"] == "--boards is of deals, not of minibridge"
+    )

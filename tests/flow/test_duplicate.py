@@ -1,0 +1,152 @@
+"""Duplicate matches of bidding systems: every deal at two tables, with the seats exchanged."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overtrick import cli
+from overtrick.core import Refused
+from overtrick.games.bridge import auction, bidding, double_dummy, system
+from overtrick.games.bridge.cards import SEATS
+from overtrick.trainers import duplicate
+from overtrick.workers import LocalCrew, RayCrew
+
+STRONG_NOTRUMP, WEAK_NOTRUMP = "1N | 15-17 hcp, balanced", "1N | 12-14 hcp, balanced"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> str:
+    """A file of a system that opens a weak notrump, and is natural in all else."""
+    text = (system.FOLDER / f"natural{system.SUFFIX}").read_text()
+    assert STRONG_NOTRUMP in text
+    path = tmp_path / f"weak{system.SUFFIX}"
+    path.write_text(
+        text.replace("system natural", "system weak", 1).replace(STRONG_NOTRUMP, WEAK_NOTRUMP, 1)
+    )
+    return str(path)
+
+
+def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate.Match:
+    return duplicate.match(a, b, boards, seed, LocalCrew(), lambda done: None)
+
+
+def test_a_system_never_beats_itself() -> None:
+    match = played("natural", "natural")
+    assert not match.boards.imps.any()
+    assert (match.mean, match.standard_error) == (0, 0)
+    assert np.array_equal(match.boards.open.calls, match.boards.closed.calls)
+
+
+def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
+    one, two = played("natural", other), played(other, "natural")
+    assert one.boards.imps.any()
+    assert np.array_equal(one.boards.imps, -two.boards.imps)
+    assert one.mean == -two.mean
+    assert one.standard_error == two.standard_error > 0
+    assert np.array_equal(one.boards.open.score, two.boards.closed.score)
+
+
+def test_each_table_is_worth_what_double_dummy_tables_say(other: str) -> None:
+    match = played("natural", other, 12)
+    solved = double_dummy.tables(match.boards.holder)
+    for table in (match.boards.open, match.boards.closed):
+        contracts = table.contracts
+        for board in range(12):
+            who = int(contracts.declarer[board])
+            if who < 0:
+                assert (table.tricks[board], table.score[board]) == (-1, 0)
+                continue
+            tricks = solved[board, who, contracts.strain[board]]
+            assert table.tricks[board] == tricks
+            made = tricks >= contracts.level[board] + 6
+            assert (table.score[board] > 0) == (made == (who % 2 == 0))
+
+
+def test_workers_play_the_same_match(
+    other: str, local_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duplicate, "SHARD", 8)
+    crew = RayCrew(2)
+    there = duplicate.match("natural", other, 20, 2, crew, lambda done: None)
+    crew.close()
+    here = played("natural", other, 20, 2)
+    assert np.array_equal(there.boards.imps, here.boards.imps)
+    assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
+
+
+@pytest.fixture
+def explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call is explained by its number and who plays what."""
+
+    def words(calls, dealer, vulnerable, ns, ew):
+        pairs = (ns.name, ew.name)
+        return [f"call {k} of {pairs[(dealer + k) % 2]}" for k in range(len(calls))]
+
+    monkeypatch.setattr(bidding, "explained", words, raising=False)
+
+
+def test_a_report_has_every_board(other: str, tmp_path: Path, explained: None) -> None:
+    match = played("natural", other, 20)
+    duplicate.report(match, tmp_path / "m.csv")
+    with (tmp_path / "m.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["imps"]) for row in rows] == match.boards.imps.tolist()
+    for row in rows:
+        for name in ("open", "closed"):
+            calls = auction.read(row[f"{name}_auction"])
+            auction.check(calls)
+            contract, who = auction.contract_in_words(calls, row["dealer"])
+            said = "Pass" if who is None else f"{contract} by {who}"
+            assert row[f"{name}_contract"] == said
+    duplicate.report(match, tmp_path / "m.md", show=2)
+    text = (tmp_path / "m.md").read_text()
+    assert sum(line.startswith("| ") for line in text.splitlines()) == 21
+    assert text.count("West   North  East   South") == 4
+    first = SEATS[match.boards.dealer[0]]
+    assert f"Board 1, dealer {first}, vulnerable None" in text
+    assert "North-South weak, East-West natural" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
+    with pytest.raises(Refused, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
+        duplicate.report(match, tmp_path / "m.txt")
+
+
+def test_calls_are_explained_by_the_system_of_who_made_them(explained: None) -> None:
+    match = played("natural", "natural", 2)
+    text = duplicate.shown(match, 0, signs=False)
+    dealer = int(match.boards.dealer[0])
+    lines = [line.split() for line in text.splitlines() if " call " in line]
+    assert [line[0] for line in lines[:4]] == [SEATS[(dealer + k) % 4] for k in range(4)]
+
+
+def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    def ask(*words: str):
+        monkeypatch.setattr(sys, "argv", ["overtrick", "match", *words, "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    monkeypatch.chdir(tmp_path)
+    code, told = ask("natural", other, "--boards", "20", "--seed", "1", "--out", "m.md")
+    assert code == 0
+    assert list(told) == ["a", "b", "boards", "mean", "standard_error", "unit"]
+    assert (told["a"], told["boards"], told["unit"]) == ("natural", 20, "imp")
+    assert told["mean"] == played("natural", other, 20).mean
+    assert (tmp_path / "m.md").exists()
+    for words, said in (
+        (("natural", "natura"), "unknown bidding system 'natura': did you mean 'natural'?"),
+        (("random", "natural"), "unknown bidding system 'random'"),
+        (("natural", "none.bidding"), "cannot read none.bidding"),
+        (("natural", "natural", "--game", "leduc"), "takes no --game"),
+        (("natural", "natural", "--out", "m.pdf"), "a report is a .md or .csv file"),
+        (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: no is no folder"),
+        (("random", "call", "--game", "leduc", "--show", "1"), "--show is of a match of bidding"),
+    ):
+        code, told = ask(*words)
+        assert code == 2
+        assert said in told["error"]

@@ -1,0 +1,277 @@
+"""Laws of the auction: what may be called, what is seen of it, and what it is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+import overtrick
+from overtrick import games as registry
+from overtrick.core import Refused, take_turn
+from overtrick.games.bridge import auction, score
+from overtrick.games.bridge.auction import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
+from overtrick.games.bridge.auction_game import calls_of
+from overtrick.games.bridge.cards import hands
+from overtrick.games.bridge.par import SIDE_VULNERABLE, par
+from overtrick.play import play
+from overtrick.policies import Uniform, draw
+
+
+def moments(game, deals, rng):
+    """Random auctions: each turn, and the calls that were made in it."""
+    state = game.start(deals)
+    while len(turn := game.turn(state)):
+        action = draw(Uniform().probs(turn), rng).action
+        yield turn, action
+        game.step(state, turn, action)
+
+
+def test_international_match_points_rise_with_the_difference():
+    assert (np.diff(score.IMP_FLOORS) > 0).all()
+    assert (score.IMP_FLOORS % 10 == 0).all()
+    assert len(score.IMP_FLOORS) == 24
+    won = score.imps(np.arange(-9000, 9001))
+    assert won[-1] == score.imps(4000) == 24
+    assert score.imps(3990) == 23
+    assert score.imps(np.array([0, 10, 20, 40, 50, 430, 490, 500])).tolist() == [
+        0, 0, 1, 1, 2, 10, 10, 11,
+    ]  # fmt: skip
+    assert (won == -won[::-1]).all()
+    assert (np.diff(won) >= 0).all()
+
+
+def test_calls_are_numbered_by_rank():
+    assert len(CALLS) == 38
+    assert (CALLS[0], CALLS[4], CALLS[5], CALLS[34]) == ("1C", "1N", "2C", "7N")
+    assert [CALLS[made] for made in (PASS, DOUBLE, REDOUBLE)] == ["P", "X", "XX"]
+
+
+def test_calls_are_read_in_other_words_too():
+    assert read("1N P 2D X XX") == read("1nt Pass 2d Dbl Rdbl") == [4, 35, 6, 36, 37]
+    assert read("") == []
+    assert auction.written(read("1n PASS 7NT")) == "1N P 7N"
+    for word in ("8N", "0C", "1", "N", "1NTT", "XXX", "Pa"):
+        with pytest.raises(Refused, match=f"'{word}' is no call: write P, X, XX or a bid"):
+            read(f"1C {word}")
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ("1D P 1D", "call 3 of the auction, 1D, is not above 1D"),
+        ("1D P 1C", "call 3 of the auction, 1C, is not above 1D"),
+        ("X", "call 1 of the auction, X, comes before any bid"),
+        ("P P XX", "call 3 of the auction, XX, comes before any bid"),
+        ("1C P X", "call 3 of the auction, X, doubles a bid of its own side"),
+        ("1C X P X", "call 4 of the auction, X, doubles what is doubled already"),
+        ("1C XX", "call 2 of the auction, XX, redoubles what nobody has doubled"),
+        ("1C X P XX", "call 4 of the auction, XX, redoubles a bid of the other side"),
+        ("1C X XX P XX", "call 5 of the auction, XX, redoubles once more"),
+        ("P P P P P", "call 5 of the auction, P, comes after its end"),
+        ("1C P P P 1D", "call 5 of the auction, 1D, comes after its end"),
+        ("1C P P", "the auction '1C P P' does not end: a pass is missing"),
+        ("P P P", "the auction 'P P P' does not end: a pass is missing"),
+        ("", "the auction '' does not end: 4 passes are missing"),
+    ],
+)
+def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
+    with pytest.raises(Refused, match=said):
+        auction.check(read(calls))
+    if "end:" in said:
+        auction.check(read(calls), done=False)
+
+
+def test_a_number_that_is_no_call_is_refused():
+    with pytest.raises(Refused, match="call 2 of the auction, 38, is no number of a call"):
+        auction.check([0, 38])
+
+
+def test_the_longest_auction_has_319_calls():
+    calls = read("P P P " + " ".join(f"{bid} P P X P P XX P P" for bid in CALLS[:BIDS]) + " P")
+    assert len(calls) == 319
+    auction.check(calls)
+
+
+@pytest.mark.parametrize(
+    ("calls", "dealer", "contract", "declarer"),
+    [
+        ("1N P P P", "N", "1N", "N"),
+        ("P 1H P 2H P P P", "N", "2H", "E"),
+        ("1D P 1S P 2S P P X P P XX P P P", "S", "2SXX", "N"),  # South raised, North named it
+        ("1S 2S P 3S X P P P", "W", "3SX", "N"),  # West named spades too, of the other side
+        ("1C X 1D P P P", "E", "1D", "W"),  # a new bid is not doubled
+        ("P P P P", "S", "P", None),
+    ],
+)
+def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):
+    auction.check(read(calls))
+    assert auction.contract_in_words(read(calls), dealer) == (contract, declarer)
+
+
+def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
+    game = overtrick.make("auction")
+    deals = dealt(game, 500, rng)
+    calls = np.full((500, 60), -1, np.int8)
+    for number, (turn, action) in enumerate(moments(game, deals, rng)):
+        calls[turn.game, number] = action
+    found = auction.contract_of(calls, deals[:, 52])
+    for row, dealer, declarer, level, strain, doubled in zip(
+        calls.tolist(), deals[:, 52], *(column.tolist() for column in found), strict=True
+    ):
+        made = [call for call in row if call >= 0]
+        auction.check(made)
+        bids = [(place, call) for place, call in enumerate(made) if call < BIDS]
+        if not bids:
+            assert (declarer, level, strain, doubled) == (-1, 0, -1, 0)
+            continue
+        place, last = bids[-1]
+        assert (level, strain) == (last // 5 + 1, last % 5)
+        firsts = [p for p, call in bids if call % 5 == strain and (p - place) % 2 == 0]
+        assert declarer == (dealer + firsts[0]) % 4
+        assert doubled == max((call - PASS for call in made[place + 1 :]), default=0)
+
+
+def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rng):
+    game = overtrick.make("auction")
+    deals = dealt(game, 300, rng)
+    so_far = [[] for _ in deals]
+    for turn, action in moments(game, deals, rng):
+        features = game.features(turn)
+        assert features.shape == (len(turn), 482)
+        held = hands(deals[turn.game, :52])[np.arange(len(turn)), turn.seat]
+        for row, (number, seat) in enumerate(zip(turn.game, turn.seat, strict=True)):
+            calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
+            assert calls_of(turn.seen[row]) == calls
+            wanted = np.zeros(482)
+            wanted[:52] = held[row] >> np.arange(52) & 1
+            wanted[52 + (dealer - seat) % 4] = 1
+            vulnerable = SIDE_VULNERABLE[deals[number, 53]]
+            wanted[56:58] = vulnerable[seat % 2], vulnerable[1 - seat % 2]
+            trailing = len(calls) - max(
+                (k + 1 for k, c in enumerate(calls) if c != PASS), default=0
+            )
+            wanted[58 + trailing] = 1
+            last = None
+            for place, call in enumerate(calls):
+                last = call if call < BIDS else last
+                if call != PASS:
+                    what = 0 if call < BIDS else call - PASS
+                    who = (dealer + place - seat) % 4
+                    wanted[62 + 140 * what + 4 * last + who] = 1
+            assert np.array_equal(numbers, wanted)
+        for number, call in zip(turn.game, action, strict=True):
+            so_far[number].append(int(call))
+
+
+def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt, rng):
+    four = overtrick.make("auction")
+    sides, points = overtrick.make("auction", seats=2), overtrick.make("auction", scoring="points")
+    assert (four.unit, points.unit) == ("imp", "point")
+    deals = dealt(four, 200, rng)
+    games = four, sides, points
+    states = [game.start(deals) for game in games]
+    total = [np.zeros((200, game.seats)) for game in games]
+    while len(turn := four.turn(states[0])):
+        action = draw(Uniform().probs(turn), rng).action
+        turns = [game.turn(state) for game, state in zip(games, states, strict=True)]
+        assert np.array_equal(turns[1].seen, turn.seen)
+        assert np.array_equal(turns[1].seat, turn.seat % 2)
+        for k, game in enumerate(games):
+            gained = game.step(states[k], turns[k], action)
+            over = np.setdiff1d(turn.game, game.turn(states[k]).game)
+            assert not np.delete(gained, over, axis=0).any()
+            total[k] += gained
+    assert np.array_equal(total[0], np.tile(total[1], 2))
+    best = par(deals[:, -20:].reshape(-1, 4, 5), deals[:, 52], deals[:, 53]).score
+    assert np.array_equal(total[0][:, 0], score.imps(total[2][:, 0] - best))
+
+
+def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():
+    """Four spades by South, vulnerable, doubled: made with 10 tricks, two down with 8."""
+    game = overtrick.make("auction", scoring="points", seats=2)
+    deals = np.repeat(game.deal(1, np.random.default_rng(0)), 3, axis=0)
+    deals[:, 52:54] = 2, 1  # South deals, North-South are vulnerable
+    deals[:, -20:] = 0
+    deals[:, 54 + 2 * 5 + 3] = 10, 8, 11
+    state, gained = game.start(deals), np.zeros((3, 2))
+    for call in read("4S X P P P"):
+        gained += game.step(state, game.turn(state), np.full(3, call))
+    assert gained[:, 0].tolist() == [790, -500, 990]
+    assert len(game.turn(state)) == 0
+
+
+def test_a_deal_that_is_passed_out_needs_no_solver_for_points():
+    game = overtrick.make("auction", scoring="points")
+    state = game.start(game.deal(1000, np.random.default_rng(0)))
+    for _ in range(4):
+        assert not game.step(state, game.turn(state), np.full(1000, PASS)).any()
+    assert len(game.turn(state)) == 0
+
+
+def test_dealers_and_vulnerabilities_are_dealt_alike(rng):
+    deals = overtrick.make("auction").deal(8_000, rng)
+    assert (deals[:, 54:] == -1).all()
+    assert chisquare(np.bincount(deals[:, 52] * 4 + deals[:, 53], minlength=16)).pvalue > 1e-3
+
+
+def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
+    game = overtrick.make("auction")
+    deals = game.deal(400, rng)
+    state = game.start(deals)
+    for call in read("1C P 1D"):
+        game.step(state, game.turn(state), np.full(400, call))
+    turn = game.turn(state)
+    again = game.redeal(turn, rng)
+    other = game.start(again)
+    for call in read("1C P 1D"):
+        game.step(other, game.turn(other), np.full(400, call))
+    assert np.array_equal(game.turn(other).seen, turn.seen)
+    assert (again[:, :52] != deals[:, :52]).any(axis=1).all()
+    assert ((again[:, :52, None] == np.arange(4)).sum(axis=1) == 13).all()
+    many = game.redeal(take_turn(turn, np.zeros(6_000, np.int64)), rng)[:, :52]
+    seat = int(turn.seat[0])
+    others = [each for each in range(4) if each != seat]
+    for card in np.flatnonzero(many[0] != seat)[[0, 20, 38]]:
+        assert chisquare(np.bincount(many[:, card], minlength=4)[others]).pvalue > 1e-3
+
+
+def test_a_row_has_words():
+    game = overtrick.make("auction")
+    deals = game.deal(1, np.random.default_rng(5))
+    deals[:, 52:54] = 3, 2
+    state = game.start(deals)
+    for call in read("P 1H X"):
+        game.step(state, game.turn(state), np.array([call]))
+    turn = game.turn(state)
+    (hand,) = game.hand(turn)
+    assert game.describe(turn.seen[0]) == f"S holds {hand}, vulnerable EW, after P 1H X from W on"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scoring": "rubber"}, "scoring must be imps or points, not 'rubber'"),
+        ({"seats": 3}, "seats must be 2 or 4, not 3"),
+    ],
+)
+def test_a_wrong_option_of_the_auction_is_refused(options, said):
+    with pytest.raises(Refused, match=said):
+        overtrick.make("auction", **options)
+
+
+def test_matches_are_bid_by_two_sides():
+    game = overtrick.make("auction", **registry.for_match("auction", {"scoring": "points"}))
+    assert (game.seats, game.scoring) == (2, "points")
+
+
+def test_games_that_are_not_solved_are_solved_at_their_end(rng):
+    game = overtrick.make("auction", seats=2)
+    deals = game.deal(2, rng)
+    solved = game.solved(deals)
+    assert (solved[:, -20:] >= 0).all()
+    one, two = (
+        play(game, [Uniform()] * 2, each, np.random.default_rng(1)).payoff
+        for each in (deals, solved)
+    )
+    assert np.array_equal(one, two)

@@ -1,0 +1,214 @@
+"""Laws of bidding systems: they bid every hand to a lawful end, mean what they bid, and are refused
+with the line that is wrong."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overtrick.core import Refused
+from overtrick.games.bridge import auction, bidding, features, hand, system
+from overtrick.games.bridge.bidding import auctions, explained, follow, meanings
+from overtrick.games.bridge.cards import hands, read, shuffled
+from overtrick.games.bridge.choosing import NO_RULE
+from overtrick.games.bridge.known import LIMITS
+
+SAYC = Path(__file__).parent / "sayc.bidding"
+SHIPPED = ("natural", "precision")
+SEGMENTS = (
+    (5, 46), (46, 87), (87, 128), *((128 + 14 * k, 142 + 14 * k) for k in range(4)),
+    *((184 + 8 * k, 192 + 8 * k) for k in range(4)),
+    *((216 + 4 * k, 220 + 4 * k) for k in range(4)),
+    *((232 + 3 * k, 235 + 3 * k) for k in range(4)),
+    (244, 254), (254, 269), (269, 273), (273, 278), (278, 284), (284, 290), (290, 294), (294, 299),
+    (299, 302), (302, 305),
+)  # fmt: skip
+"""Of one player's numbers, those that share out 1 between them."""
+
+
+def dealt(games, rng):
+    return hands(shuffled(games, rng)), rng.integers(4, size=games), rng.integers(4, size=games)
+
+
+def hand_of(text):
+    """A set of cards from one hand in PBN."""
+    rest = "AKQJT98765432"
+    taken = dict(zip("SHDC", text.split("."), strict=True))
+    left = [[r for r in rest if r not in taken[s]] for s in "SHDC"]
+    others: list[list[str]] = [[""] * 4 for _ in range(3)]
+    cards = [(suit, rank) for suit, ranks in enumerate(left) for rank in ranks]
+    for k, (suit, rank) in enumerate(cards):
+        others[k // 13][suit] += rank
+    return hands(read("N:" + " ".join([text, *(".".join(o) for o in others)]))[None])[0, 0]
+
+
+@pytest.mark.parametrize("pair", itertools.product(SHIPPED, SHIPPED), ids="-".join)
+def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
+    ns, ew = map(system.load, pair)
+    cards, dealer, vulnerable = dealt(3000, rng)
+    calls = auctions(cards, dealer, vulnerable, ns, ew)
+    for row in calls[:500]:
+        auction.check([int(made) for made in row[row >= 0]])
+    lengths = (calls >= 0).sum(axis=1)
+    assert lengths.max() < bidding.ROOM
+    assert 8 <= lengths.mean() <= 13
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
+    """The rule that bids is known to the reader, and what the call shows is true of the hand; a few
+    hands in 100,000 have more length than the reader of points allows for."""
+    rules = system.load(name)
+    of = dealt(3000, rng)
+    calls = auctions(*of, rules, rules)
+    found = follow(*of, calls, rules, rules)
+    made = calls >= 0
+    assert (found.calls == calls)[made].all()
+    assert (found.rule[made] == NO_RULE).mean() < 1e-4
+    assert found.true[made].mean() > 0.9995
+
+
+@pytest.mark.parametrize(
+    ("cards", "call"),
+    [
+        ("AQ5.KJ7.KT84.A95", "1N"),  # 17 points, balanced
+        ("AQJ85.K7.984.Q95", "1S"),
+        ("65.KQJT74.83.Q72", "2H"),
+        ("4.KJ72.AQ983.K65", "1D"),
+        ("AKQ8.AKJ.AQ4.KJ5", "2C"),
+        ("J852.Q7.K9832.42", "P"),
+    ],
+)
+def test_openings_that_every_player_of_the_system_makes(cards, call):
+    rules = system.load("natural")
+    found = auctions(
+        np.array([[hand_of(cards), *[hand_of("J852.Q7.K9832.42")] * 3]]), *np.zeros((2, 1), int),
+        rules, rules,
+    )  # fmt: skip
+    assert auction.CALLS[found[0, 0]] == call
+
+
+def test_calls_are_explained_in_a_player_s_words():
+    rules = system.load("natural")
+    told = explained(auction.read("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
+    assert told[0] == "Strong notrump: 15-17 points, balanced"
+    assert told[2].startswith("Jacoby transfer: ")
+    assert "5+ hearts" in told[2]
+    assert told[4].startswith("Transfer completed")
+    stranger = explained(auction.read("1C P P XX".replace("XX", "7N")), 0, 0, rules, rules)
+    assert len(stranger) == 4
+
+
+def test_what_is_shown_is_what_a_hand_can_have(rng):
+    """What a call shows stays between what any hand has."""
+    rules = system.load("natural")
+    cards, dealer, vulnerable = dealt(30, rng)
+    for row, d, v in zip(auctions(cards, dealer, vulnerable, rules, rules), dealer, vulnerable,
+                         strict=True):  # fmt: skip
+        for each in meanings([int(c) for c in row[row >= 0]], int(d), int(v), rules, rules):
+            assert (each.lo >= LIMITS[0]).all()
+            assert (each.lo <= each.hi).all()
+
+
+def test_the_numbers_of_a_decision(rng):
+    rules = system.load("natural")
+    of = dealt(200, rng)
+    calls = auctions(*of, rules, rules)
+    rows = features.rows(*of, calls, rules, rules)
+    assert rows.shape == ((calls >= 0).sum(), features.WIDTH) == (len(rows), 64 + 4 * 305)
+    assert (rows[:, :52].sum(axis=1) == 13).all()
+    assert (rows[:, 52:64].reshape(-1, 3, 4).sum(axis=2) == 1).all()
+    players = rows[:, 64:].reshape(-1, 4, features.OF_PLAYER)
+    for first, last in SEGMENTS:
+        np.testing.assert_allclose(players[:, :, first:last].sum(axis=2), 1, atol=1e-5)
+    assert set(np.unique(players[:, :, :5].sum(axis=2))) <= {0, 1}
+
+
+def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
+    """15 to 17 points are a third each; K32.AK95.T874.A6 has its small cards from the lowest
+    position on (Zhang et al. 2022, Figs. 3 and 4)."""
+    rules = system.load("natural")
+    north = hand_of("K32.AK95.T874.A6")
+    cards = np.array([[north] * 4])
+    calls = np.array([auction.read("1N P")], np.int8)
+    rows = features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
+    clubs, diamonds, hearts, spades = rows[0, :52].reshape(4, 13)
+    assert np.flatnonzero(clubs).tolist() == [0, 12]
+    assert np.flatnonzero(diamonds).tolist() == [0, 1, 2, 8]
+    assert np.flatnonzero(hearts).tolist() == [0, 1, 11, 12]
+    assert np.flatnonzero(spades).tolist() == [0, 1, 11]
+    opener = rows[1, 64 + 3 * 305 :]  # to the left-hand opponent, who calls next
+    points = opener[5:46]
+    assert np.flatnonzero(points).tolist() == [15, 16, 17]
+    np.testing.assert_allclose(points[15:18], 1 / 3)
+
+
+def test_an_array_that_does_not_fit_the_rows_is_refused():
+    rules = system.load("natural")
+    cards = np.array([[hand_of("K32.AK95.T874.A6")] * 4])
+    calls = np.array([auction.read("1N P")], np.int8)
+    with pytest.raises(ValueError, match="do not fit"):
+        features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules,
+                      np.empty((1, features.WIDTH), np.float32))  # fmt: skip
+
+
+def test_what_a_hand_is_worth():
+    fields = dict(zip(hand.FIELDS, hand.evaluated(np.array([hand_of("AKQ85.K7.984.Q95")]))[0],
+                      strict=True))  # fmt: skip
+    assert fields["hcp"] == 14
+    assert fields["total"] == 15
+    assert fields["adjusted"] == 15
+    assert fields["losers"] == 6
+    assert fields["controls"] == 4
+    assert fields["quick"] == 5
+    assert fields["shape"] == 2
+    assert (fields["length S"], fields["strength S"], fields["S-H"]) == (5, 7, 3)
+    assert (fields["keycards S"], fields["keycode S"]) == (2, 2)
+    assert (fields["control H"], fields["stopper D"], fields["stopper C"]) == (2, 0, 1)
+    assert fields["support S"] == 15
+
+
+def test_a_third_system_needs_no_code():
+    """The same files with other lines: a limit raise shows three cards, not four."""
+    rules = system.load(SAYC)
+    told = explained(auction.read("1S P 3S"), 0, 0, rules, rules)
+    assert told[2] == "Limit raise: 10-12 points, 3+ spades, invitational" or "3+ spades" in told[2]
+    assert explained(auction.read("1N"), 0, 0, rules, rules)[0].startswith("Strong notrump: 15-17")
+
+
+BROKEN = {
+    "shows what no hand has": "at opening\n  1N | S 8+, balanced | Wrong\n  P | anything | Pass",
+    "is never reached": "at opening\n  P | anything | Pass\n  P | 0-9 hcp | Late",
+    "a gap": "at opening\n  1N | 15-17 hcp | Strong\n  P | 0-14 hcp | Pass",
+    "says nothing of a hand": "at opening\n  1N | 15-17 hpc | Strong",
+    "says nothing of an auction": "at 1N (P) if sober\n  P | anything | Pass",
+    "is no kind of call": "at opening\n  1N | 15-17 hcp | Strong | forcefull",
+    "is no call": "at 1Z (P)\n  P | anything | Pass",
+    "every other call is an opponent's": "at 1N P\n  P | anything | Pass",
+    "write CALL": "at opening\n  1N 15-17 hcp",
+    "stands before the first place": "1N | 15-17 hcp | Strong",
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text("system mine\n" + BROKEN[fault] + "\n")
+    with pytest.raises(Refused, match=r"mine\.bidding, line [234]: .*") as refused:
+        system.load(path)
+    assert fault in str(refused.value)
+
+
+def test_a_file_without_a_name_or_with_an_unknown_base_is_refused(tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text("at opening\n  P | anything | Pass\n")
+    with pytest.raises(Refused, match="begin with 'system NAME'"):
+        system.load(path)
+    path.write_text("system mine\nbased on nothing\nat opening\n  P | anything | Pass\n")
+    with pytest.raises(Refused, match="based on 'nothing'"):
+        system.load(path)
+    with pytest.raises(Refused, match="did you mean 'natural'"):
+        system.load("naturel")

@@ -1,0 +1,237 @@
+"""The auction beside pyspiel's, par beside endplay's, and real auctions through every format."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pyspiel
+import pytest
+from endplay import _dds, dds
+from endplay.dds.ddtable import DDTable
+from endplay.types import Player, Vul
+
+import overtrick
+from overtrick.core import Refused
+from overtrick.games.bridge import auction, double_dummy, rows, score
+from overtrick.games.bridge.auction import BIDS, CALLS
+from overtrick.games.bridge.cards import SEATS, read
+from overtrick.games.bridge.par import SIDE_VULNERABLE, par
+from overtrick.games.bridge.records import Board
+
+DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+BOARDS = DATA / "bridge" / "boards.parquet"
+SOLVED = DATA / "bridge" / "dd_natural.parquet"
+
+# Zhang et al. 2022, Table 3
+CARDS = ("Q94.KJ97.52.9763", "J732.2.AKQ43.AQJ", "K6.T53.J876.K542", "AT85.AQ864.T9.T8")
+BIDDING, DIGITS = "P 1D P 1H P 1S P 3S P 4S P P P", "42435424359b8a89b8a8"
+THEIRS = "\t".join(["None", "N", *CARDS, BIDDING, DIGITS])
+
+
+def of_pyspiel(call):
+    """A call as pyspiel numbers it."""
+    return 55 + call if call < BIDS else 52 + call - BIDS
+
+
+def test_random_auctions_go_and_score_as_in_pyspiel(rng):
+    """Every call that is lawful there is here, and contracts are worth the same. North deals."""
+    game = overtrick.make("auction", scoring="points", seats=2)
+    lengths = []
+    for ours, theirs in itertools.product((0, 1), repeat=2):
+        deals = game.deal(2, rng)
+        deals[:, 52], deals[:, 53] = 0, ours + 2 * theirs
+        name = f"bridge(dealer_vul={bool(ours)},non_dealer_vul={bool(theirs)})"
+        dealt = [their_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
+        many = np.repeat(game.solved(deals), 40, axis=0)
+        state = game.start(many)
+        peers = [dealt[k // 40].clone() for k in range(80)]
+        won = np.zeros(80)
+        while len(turn := game.turn(state)):
+            calls = np.empty(len(turn), np.int64)
+            for row, number in enumerate(turn.game):
+                lawful = np.flatnonzero(turn.legal[row])
+                assert sorted(map(of_pyspiel, lawful)) == peers[number].legal_actions()
+                assert peers[number].current_player() == turn.seen[row, 0]
+                # low bids and many doubles, for auctions of some length
+                weight = np.where(lawful < BIDS, 0.6 ** (lawful - lawful[0]), 0.5)
+                calls[row] = rng.choice(lawful, p=weight / weight.sum())
+                peers[number].apply_action(of_pyspiel(calls[row]))
+            won += game.step(state, turn, calls)[:, 0]
+        assert all(peer.is_terminal() for peer in peers)
+        assert won.tolist() == [peer.returns()[0] for peer in peers]
+        lengths += state.now[:, auction.COUNT].tolist()
+    assert max(lengths) > 30
+
+
+def their_deal(game, holder):
+    """The start of pyspiel's auction of a deal: cards go round the table one by one, and stand by
+    rank and then by suit."""
+    state = game.new_initial_state()
+    held = [list(np.flatnonzero(holder == seat)) for seat in range(4)]
+    for k in range(52):
+        card = held[k % 4].pop()
+        state.apply_action(int(card % 13 * 4 + card // 13))
+    return state
+
+
+def solved_rows():
+    if not SOLVED.exists():
+        pytest.skip(f"no solved deals at {SOLVED}: set OVERTRICK_DATA")
+    return pq.read_table(SOLVED)
+
+
+def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
+    digits = solved_rows()["dd_table"].to_pylist()[:1000]
+    tables = np.stack([rows.table_read(each) for each in digits])
+    theirs = [their_table(table) for table in tables]
+    games = np.arange(len(tables))
+    for dealer, vulnerable in itertools.product(range(4), range(4)):
+        vul = (Vul.none, Vul.ns, Vul.ew, Vul.both)[vulnerable]
+        found = par(tables, np.full(1000, dealer), np.full(1000, vulnerable))
+        wanted = [dds.par(table, vul, Player(dealer)).score for table in theirs]
+        assert found.score.tolist() == wanted
+        side = found.declarer % 2
+        tricks = tables[games, found.declarer, found.strain]
+        won = score.duplicate(
+            found.level, found.strain, found.doubled, SIDE_VULNERABLE[vulnerable][side], tricks
+        )
+        assert np.array_equal(np.where(side == 0, won, -won), found.score)
+        assert np.array_equal(found.doubled, tricks < found.level + 6)
+
+
+def their_table(table):
+    """Double-dummy tricks as endplay has them."""
+    made = _dds.ddTableResults()
+    for seat, strain in np.ndindex(table.shape):
+        made.resTable[int(double_dummy.DENOMINATIONS[strain])][seat] = int(table[seat, strain])
+    return DDTable(made)
+
+
+def test_who_speaks_first_gets_what_both_sides_can_make():
+    table = np.full((1, 4, 5), 6)
+    table[0, :, 4] = 7  # everybody makes one notrump
+    scores = [int(par(table, np.array([dealer]), np.array([0])).score[0]) for dealer in range(4)]
+    assert scores == [90, -90, 90, -90]
+    nothing = par(np.full((1, 4, 5), 6), np.array([0]), np.array([3]))
+    assert [int(column[0]) for column in nothing] == [0, 0, -1, -1, 0]
+
+
+def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
+    if not BOARDS.exists():
+        pytest.skip(f"no real boards at {BOARDS}: set OVERTRICK_DATA")
+    table = pq.read_table(BOARDS, columns=["auction", "dealer", "contract", "declarer"]).to_pydict()
+    called = [auction.read(text) for text in table["auction"]]
+    assert len(called) == 131_746
+    for calls in called:
+        auction.check(calls)
+    padded = np.full((len(called), max(map(len, called)) + 1), -1, np.int8)
+    for row, calls in zip(padded, called, strict=True):
+        row[: len(calls)] = calls
+    found = auction.contract_of(padded, np.array([SEATS.index(seat) for seat in table["dealer"]]))
+    wanted = [(SEATS.index(seat) if seat else -1) for seat in table["declarer"]]
+    assert found.declarer.tolist() == wanted
+    said = [
+        f"{level}{auction.STRAIN[strain]}{'X' * doubled}" if level else "Pass"
+        for _, level, strain, doubled in zip(*(each.tolist() for each in found), strict=True)
+    ]
+    assert said == table["contract"]
+
+
+def test_the_papers_own_row_is_read_and_its_tricks_are_those_of_perfect_play(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("\t".join(rows.WITH_TRICKS) + "\n" + THEIRS + "\n")
+    found = rows.load(path)
+    (board,) = found.boards
+    assert (board.dealer, board.vulnerable) == ("N", "None")
+    assert (board.contract, board.declarer) == ("4S", "E")
+    assert found.problems == []
+    tables = double_dummy.tables(board.holder[None])
+    assert rows.table_written(tables[0]) == DIGITS
+    assert np.array_equal(found.tables, tables)
+    game = overtrick.make("auction", seats=2)
+    deal = np.array([[*board.holder, 0, 0, *found.tables.ravel()]])
+    state = game.start(deal)
+    for call in auction.read(BIDDING):
+        won = game.step(state, game.turn(state), np.array([call]))
+    assert won.tolist() == [[0, 0]]  # four spades with eleven tricks is par
+    rows.save(tmp_path / "again.txt", found.boards, found.tables)
+    assert (tmp_path / "again.txt").read_text() == path.read_text()
+
+
+@pytest.mark.parametrize("with_tricks", [False, True])
+def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
+    table = solved_rows().slice(0, 500).to_pylist()
+    boards = []
+    for row in table:
+        calls = auction.read(row["auction"])
+        contract = auction.contract_in_words(calls, row["dealer"])
+        boards.append(
+            Board(
+                read(row["deal"]), row["dealer"], row["vulnerability"],
+                tuple(CALLS[call] for call in calls), *contract,
+            )
+        )  # fmt: skip
+    tables = np.stack([rows.table_read(row["dd_table"]) for row in table])
+    path = tmp_path / "rows.txt"
+    rows.save(path, boards, tables if with_tricks else None)
+    found = rows.load(path)
+    assert path.read_text().count("\t") == (7 if with_tricks else 6) * 501
+    assert found.problems == []
+    for board, again in zip(boards, found.boards, strict=True):
+        assert np.array_equal(board.holder, again.holder)
+        assert vars(board) | {"holder": 0} == vars(again) | {"holder": 0}
+    assert np.array_equal(found.tables, tables) if with_tricks else found.tables is None
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("None", "none", "vulnerability is None, NS, EW, All, not 'none'"),
+        ("\tN\t", "\tX\t", "the opener is N, E, S or W, not 'X'"),
+        ("Q94.KJ97", "Q9.KJ97", "in 'N:.*' they have N 12, E 13, S 13, W 13"),
+        ("Q94.KJ97", "Q94KJ97", "North's cards 'Q94KJ97.52.9763' are no hand"),
+        ("K6.T53", "Q6.T53", "SQ is dealt twice"),
+        ("3S P 4S", "3S P 2S", "call 10 of the auction, 2S, is not above 3S"),
+        ("4S P P P", "4S P P", "does not end: a pass is missing"),
+        ("1H", "1Z", "'1Z' is no call"),
+        ("59b8a", "59e8a", "'42435424359e8a89b8a8' is no double-dummy analysis"),
+        (DIGITS, DIGITS[1:], "is no double-dummy analysis: 20 digits from 0 to d"),
+        (f"\t{DIGITS}", "", "7 columns, not 8"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path):
+    path = tmp_path / "rows.txt"
+    assert right in THEIRS
+    bad = THEIRS.replace(right, wrong, 1)
+    path.write_text("\n".join(["\t".join(rows.WITH_TRICKS), THEIRS, bad, "", THEIRS]))
+    found = rows.load(path)
+    assert len(found.boards) == len(found.tables) == 2
+    (problem,) = found.problems
+    assert problem.startswith(f"{path}: line 3: ")
+    path.write_text("\n".join(["\t".join(rows.WITH_TRICKS), bad]))
+    with pytest.raises(Refused, match=f"line 2: .*{said}.*; no row of the file is sound"):
+        rows.load(path)
+
+
+def test_files_that_are_no_rows_are_refused(tmp_path):
+    path = tmp_path / "rows.txt"
+    with pytest.raises(Refused, match=r"cannot read .*: No such file"):
+        rows.load(path)
+    path.write_text(THEIRS)
+    with pytest.raises(Refused, match="line 1 must name the columns, parted by tabs: Vulnerabilit"):
+        rows.load(path)
+    path.write_text("\t".join(rows.COLUMNS) + "\n\n")
+    with pytest.raises(Refused, match="holds no boards"):
+        rows.load(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(Refused, match="it is not text in UTF-8"):
+        rows.load(path)
+    board = Board(read("N:" + " ".join(CARDS)), "N", "None", ("1C", "P"))
+    with pytest.raises(Refused, match="board 1: the auction '1C P' does not end: 2 passes are"):
+        rows.save(path, [board])
+    with pytest.raises(Refused, match="1 boards with 2 tables of tricks"):
+        rows.save(path, [board], np.zeros((2, 4, 5), np.int8))

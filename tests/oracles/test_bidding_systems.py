@@ -1,0 +1,31 @@
+"""The systems beside auctions that an independent engine bid by the same books."""
+
+from __future__ import annotations
+
+import pytest
+from tests.bench.bidding_systems import DATA, SAYC, recorded_boards
+
+from overtrick.games.bridge import system
+from overtrick.trainers import agreement
+
+MANY = 10_000  # auctions, the first of a set
+
+
+def shares(name, recorded):
+    path = DATA / "bridge" / f"{recorded}.parquet"
+    if not path.exists():
+        pytest.skip(f"no auctions at {path}: set OVERTRICK_DATA")
+    of, _ = recorded_boards(recorded, most=MANY)
+    return agreement.shares(of, agreement.followed(system.load(name), of))
+
+
+@pytest.mark.parametrize("name", ["natural", "precision"])
+def test_a_system_agrees_with_recorded_auctions(name):
+    found = shares(name, name)
+    assert found["opening"] >= 0.95
+    assert found["response"] >= 0.80
+    assert found["all"] >= 0.75
+
+
+def test_a_system_that_is_only_a_file_opens_as_others_who_play_it():
+    assert shares(SAYC, "sayc")["opening"] >= 0.92

@@ -1,0 +1,49 @@
+"""Double-dummy tables beside those that came with real data, and beside single contracts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge.cards import read, shuffled
+from overtrick.games.bridge.rows import table_read
+
+DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SOLVED = DATA / "bridge" / "dd_natural.parquet"
+DEALS = 100  # of the first 1,000, every tenth: all of them agree, and take minutes
+
+
+def test_tables_are_those_of_the_data():
+    if not SOLVED.exists():
+        pytest.skip(f"no solved deals at {SOLVED}")
+    rows = pq.read_table(SOLVED, columns=["deal", "dd_table"]).slice(0, 1000).to_pylist()
+    chosen = rows[:: len(rows) // DEALS]
+    found = double_dummy.tables(np.stack([read(row["deal"]) for row in chosen]), threads=0)
+    expected = np.stack([table_read(row["dd_table"]) for row in chosen])
+    assert found.shape == (DEALS, 4, 5)
+    assert found.dtype == np.int8
+    assert (found == expected).all(axis=(1, 2)).sum() == DEALS
+
+
+def test_a_single_contract_takes_the_tricks_of_its_table(rng):
+    holder = shuffled(45, rng)  # more than DDS takes tables in one call
+    table = double_dummy.tables(holder)
+    declarer, strain = rng.integers(4, size=45), rng.integers(5, size=45)
+    alone = double_dummy.declared(holder, declarer, strain)
+    assert np.array_equal(alone, table[np.arange(45), declarer, strain])
+
+
+def test_a_deal_turned_round_the_table_has_its_table_turned(rng):
+    holder = shuffled(2, rng)
+    table = double_dummy.tables(holder)
+    turned = double_dummy.tables((holder + 1) % 4)
+    assert np.array_equal(turned, np.roll(table, 1, axis=1))
+
+
+def test_no_deals_have_no_tables():
+    assert double_dummy.tables(np.empty((0, 52), np.int8)).shape == (0, 4, 5)
