@@ -163,21 +163,23 @@ def agreement(
 ) -> None:
     """Which share of recorded calls a system makes too, and how far its meanings hold."""
     from overtrick.games.bridge.system import load
-    from overtrick.trainers import agreement as of
+    from overtrick.trainers import agreement as agreed
     from overtrick.trainers import recorded
 
     rules = load(system)
     with people.status(f"reading {file}"):
         found = recorded.load(file)
-        told = of.auctions_of(found.boards)
+        told = agreed.auctions_of(found.boards)
     for problem in found.problems:
         people.print(problem, highlight=False, soft_wrap=True)
-    by = of.followed(rules, told)
-    shares, truths = of.shares(told, by), of.truths(rules, told, by)
+    by = agreed.followed(rules, told)
+    shares, truths = agreed.shares(told, by), agreed.truths(rules, told, by)
     people.print(f"{system} on {len(told.calls)} auctions of {file}", soft_wrap=True)
-    for name in ("opening", "response", "all"):
-        people.print(f"{name}: {shares[name]:.1%}, without passes "
-                     f"{shares[f'{name}_without_passes']:.1%}")  # fmt: skip
+    shown = [
+        {"calls": name, "agree": shares[name], "without passes": shares[f"{name}_without_passes"]}
+        for name in ("opening", "response", "all")
+    ]
+    people.print(tables.plain(shown, "shares of the calls that the system makes too"))
     people.print(tables.plain(truths, "what the calls show, by type"))
     result(
         as_json, system=system, boards=len(told.calls), left_out=len(found.problems), **shares,

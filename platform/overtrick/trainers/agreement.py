@@ -50,9 +50,10 @@ def followed(rules: System, of: Auctions) -> Followed:
     return follow(*of, rules, rules)
 
 
-def shares(of: Auctions, by: Followed) -> dict[str, float]:
+def shares(of: Auctions, by: Followed) -> dict[str, float | None]:
     """Which share of the calls the system makes too: opening, every call up to and with the first
-    bid; response, the next call of the opener's partner; all; and each without passes."""
+    bid; response, the next call of the opener's partner; all; and each without passes. None where
+    there are no such calls."""
     calls = of.calls
     made, same = calls >= 0, (by.calls == calls) & (calls >= 0)
     bids = made & (calls < BIDS)
@@ -64,10 +65,11 @@ def shares(of: Auctions, by: Followed) -> dict[str, float]:
         "response": made & (place == first[:, None] + 2),
         "all": made,
     }
-    told = {name: float(same[part].mean()) for name, part in parts.items()}
-    for name, part in parts.items():
-        told[f"{name}_without_passes"] = float(same[part & (calls != PASS)].mean())
-    return told
+    bare = {f"{name}_without_passes": part & (calls != PASS) for name, part in parts.items()}
+    return {
+        name: float(same[part].mean()) if part.any() else None
+        for name, part in {**parts, **bare}.items()
+    }
 
 
 def truths(rules: System, of: Auctions, by: Followed) -> list[dict[str, Any]]:

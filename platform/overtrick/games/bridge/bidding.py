@@ -26,8 +26,8 @@ class Followed(NamedTuple):
     calls: Array  # (G, L) int8 what the hand's own system calls there
     rule: Array  # (G, L) int32 by which rule of System.rules
     read: Array  # (G, L) int32 the rule by which the real call is read, NO_RULE if it is none
-    true: Array  # (G, L) bool: the hand has the honour points and lengths that its calls have shown
-    width: Array  # (G, L) int16 how many numbers of honour points its calls leave
+    true: Array  # (G, L) bool: the hand has the points and lengths that the real call alone shows
+    width: Array  # (G, L) int16 numbers of honour points that all its caller's calls so far leave
 
 
 def auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
@@ -67,7 +67,7 @@ def meanings(
         seat = int(at.now[SEAT])
         system = (ns, ew)[seat % 2]
         look(at, fields, room[0])
-        _, row = choose(system.tables, at, room[0], held, False, made, *room[1:], limits)
+        _, _, row = choose(system.tables, at, room[0], held, False, made, *room[1:], limits)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
         learn(system.tables, at, seat, made, row, *room[3:])
         lo, hi = room[3].copy(), room[4].copy()
@@ -98,11 +98,15 @@ def _bid(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls):  # ty
             seat = table.now[SEAT]
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
-            made, row = choose(
+            made, fit, row = choose(
                 tables, table, view, held[seat], True, -1, owner, matched, lo, hi, limits
             )
             if table.now[COUNT] >= calls.shape[1] - 4:
-                made = PASS
+                made, fit = PASS, NO_RULE
+            if fit < 0:  # a pass that no rule makes is read as any other
+                _, _, row = choose(
+                    tables, table, view, held[seat], False, made, owner, matched, lo, hi, limits
+                )
             calls[game, table.now[COUNT]] = made
             learn(tables, table, seat, made, row, lo, hi)
 
@@ -122,11 +126,13 @@ def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, fou
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
             mine = held[seat]
-            made, row = choose(tables, table, view, mine, True, -1, owner, matched, lo, hi, limits)
+            made, fit, row = choose(
+                tables, table, view, mine, True, -1, owner, matched, lo, hi, limits
+            )
             found.calls[game, at] = made
-            found.rule[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
-            if made != real:
-                made, row = choose(
+            found.rule[game, at] = tables.rule[fit, RULE] if fit >= 0 else NO_RULE
+            if made != real or fit < 0:
+                _, _, row = choose(
                     tables, table, view, mine, False, real, owner, matched, lo, hi, limits
                 )
             found.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE

@@ -172,7 +172,9 @@ def _lead(tables, table, masks, passes, view, owner, matched, lo, hi, fields, li
             return False
         seat = table.now[SEAT]
         look(table, fields, view)
-        _, row = choose(tables, table, view, nothing, False, made, owner, matched, lo, hi, limits)
+        _, _, row = choose(
+            tables, table, view, nothing, False, made, owner, matched, lo, hi, limits
+        )
         learn(tables, table, seat, made, row, lo, hi)
     return True
 
@@ -191,7 +193,7 @@ def _first_without(tables, table, pool, held, view, owner, matched, lo, hi, limi
                 break
         if not fitting:
             continue
-        _, row = choose(tables, table, view, held[k], True, -1, owner, matched, lo, hi, limits)
+        _, _, row = choose(tables, table, view, held[k], True, -1, owner, matched, lo, hi, limits)
         if row == NO_RULE:
             return pool[k]
         tried += 1

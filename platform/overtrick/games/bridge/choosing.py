@@ -50,8 +50,9 @@ def scratch(limits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """The call that a hand makes, or the meaning of one: the call, and the row of its first rule or
-    -1; and in lo and hi the hull of what its rules show."""
+    """The call that a hand makes, or the meaning of one: the call; the row of the rule that the
+    hand fits, or -1; and the row by which everybody reads the call, the first of its rules. In lo
+    and hi is the hull of what its rules show."""
     now, more = table.now, table.more
     opening = 35 if more[OPENED] < 0 else table.calls[more[OPENED]]
     length = 0 if more[OPENED] < 0 else min(now[COUNT] - more[OPENED], LENGTHS - 1)
@@ -85,12 +86,14 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
                     found, first = call, row
     if found < 0:
         lo[:], hi[:] = limits[0], limits[1]
-        return PASS if by_hand else wanted, NO_RULE
+        return PASS if by_hand else wanted, NO_RULE, NO_RULE
     lo[:], hi[:] = limits[1], limits[0]
+    read = NO_RULE
     for k in range(count):
         if matched[k, 1] == found:
+            read = matched[k, 0] if read == NO_RULE else read
             widen(tables, matched[k, 0], view, lo, hi, limits)
-    return found, first
+    return found, first, read
 
 
 @njit(cache=True)

@@ -106,7 +106,9 @@ def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, out):
             row += 1
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
-            _, rule = choose(tables, table, view, held, False, made, owner, matched, lo, hi, limits)
+            _, _, rule = choose(
+                tables, table, view, held, False, made, owner, matched, lo, hi, limits
+            )
             learn(tables, table, seat, made, rule, lo, hi)
 
 

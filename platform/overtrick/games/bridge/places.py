@@ -8,16 +8,15 @@
       3x | x 6+, 14+ hcp if not passed | Slam try | forcing
 
 The first rule that fits a hand is its call. Places that tell the auction from its opening bid on
-are tried first, in the order of the file; then the general ones, `at ... 4N (P)` and `at anywhere`.
-What a call shows is the hull of the rules for it; a general place names only calls that no exact
-one names. A file `based on` another one is tried first, and the other names only calls that it does
-not. After a place that begins with `only at` nothing else counts. A rule of the kind `heard` reads
-the calls of others and makes none. The words are those of `terms`.
+are tried first, in the order of the file; then those that tell its last calls, `at ... 4N (P)`;
+then `at anywhere`. What a call shows is the hull of the rules for it; each kind of place names only
+calls that none before it names. A file `based on` another one is tried first, and the other names
+only calls that it does not. After a place that begins with `only at` nothing else counts. A rule of
+the kind `heard` reads the calls of others and makes none. The words are those of `terms`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from overtrick.core import Refused
 
 FOLDER = Path(__file__).parent / "systems"
 SUFFIX = ".bidding"
-GENERAL = re.compile(r"\.\.\.|anywhere")
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,16 @@ class Place:
     @property
     def level(self) -> int:
         """Calls mean what the places of the lowest level say that name them."""
-        return 2 * self.based + any(map(GENERAL.match, self.patterns))
+        last_calls = any(each.startswith("...") for each in self.patterns)
+        return 3 * self.based + (2 if "anywhere" in self.patterns else int(last_calls))
 
 
-def read(path: Path) -> tuple[dict[str, str], tuple[Place, ...]]:
-    """The head of a file and its places, with those of the file that it is based on."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
+def read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, str], tuple[Place, ...]]:
+    """The head of a file and its places, with those of the file that it is based on.
+
+    above: the files that are based on this one. Raises Refused with the file and the line.
+    """
+    text = _text(path)
     head: dict[str, str] = {}
     places: list[Place] = []
     open_place: tuple[int, str] | None = None
@@ -95,14 +94,32 @@ def read(path: Path) -> tuple[dict[str, str], tuple[Place, ...]]:
     close()
     if "system" not in head:
         raise Refused(f"{path.name}: no name: begin with 'system NAME'")
+    if not places:
+        raise Refused(f"{path.name}: no places: write 'at opening' and rules below it")
     if "based" in head:
-        base = head["based"].removeprefix("on").strip()
-        beside = path.parent / f"{base}{SUFFIX}"
-        found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
-        if not found.exists() or found == path:
-            raise Refused(f"{path.name}: based on '{base}', which is none of {', '.join(names())}")
-        places += [replace(place, based=place.based + 1) for place in read(found)[1]]
+        places += _based(path, head["based"].removeprefix("on").strip(), above)
     return head, tuple(places)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Refused(f"{path.name} is not text in UTF-8") from None
+
+
+def _based(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
+    """The places of the file that another one is based on: beside it, or one of ours."""
+    beside = path.parent / f"{base}{SUFFIX}"
+    found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
+    if not found.exists() or found == path:
+        raise Refused(f"{path.name}: based on '{base}', which is none of {', '.join(names())}")
+    if found.resolve() in above:
+        raise Refused(f"{path.name}: based on '{base}', which is based on it")
+    more = read(found, (*above, path.resolve()))[1]
+    return [replace(place, based=place.based + 1) for place in more]
 
 
 def _place(number: int, line: str, rules: tuple[Rule, ...], source: str) -> Place:

@@ -84,7 +84,7 @@ def with_suits(text: str, suits: Suits) -> str:
 
 def range_of(text: str) -> tuple[int, int] | None:
     """15-17, 12+ or 5 as its ends; None for anything else."""
-    match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text)
+    match = re.fullmatch(r"(\d{1,2})(?:(\+)|-(\d{1,2}))?", text)
     if match is None:
         return None
     lo = int(match.group(1))
@@ -184,7 +184,7 @@ def _of_a_suit(words: Sequence[str]) -> Test | None:
 def _yes_or_no(words: Sequence[str]) -> Test | None:
     """stop S, or no king H."""
     no = words[0] == "no"
-    what, *suit = words[no:]
+    what, *suit = words[no:] or [""]
     if what not in YES_NO or len(suit) != 1 or suit[0] not in SUITS:
         return None
     return Test(FIELD[f"{YES_NO[what]} {suit[0]}"], 1 - no, 1 - no)
