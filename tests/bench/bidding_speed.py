@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 from tests.bench.measure import Result, seconds_of
 
-from overtrick.games.bridge import features, system
+from overtrick.games.bridge import auction, features, system
 from overtrick.games.bridge.bidding import auctions
 from overtrick.games.bridge.cards import hands, shuffled
 
@@ -30,6 +30,8 @@ def run() -> Result:
         found = []
         seconds = seconds_of(lambda ns=ns, ew=ew, found=found: found.append(auctions(*of, ns, ew)))
         lengths = (found[0] >= 0).sum(axis=1)
+        for row, length in zip(found[0], lengths, strict=True):
+            auction.check(row[:length])  # lawful, and at its end
         rates.append(DEALS / seconds)
         said.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
     rules = system.load("natural")
@@ -41,7 +43,7 @@ def run() -> Result:
     )
     return Result(
         name="bidding_speed",
-        work=f"{DEALS:,} random deals bid by rules, one core: {'; '.join(said)}; "
+        work=f"{DEALS:,} random deals bid by rules, one core, every auction lawful: {'; '.join(said)}; "
         f"{rows:,.0f} rows of {features.WIDTH} features a second",
         ours=min(rates),
         peer=ENOUGH,
