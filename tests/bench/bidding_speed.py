@@ -43,8 +43,8 @@ def run() -> Result:
     )
     return Result(
         name="bidding_speed",
-        work=f"{DEALS:,} random deals bid by rules, one core, every auction lawful: {'; '.join(said)}; "
-        f"{rows:,.0f} rows of {features.WIDTH} features a second",
+        work=f"{DEALS:,} random deals bid by rules, one core, every auction lawful: "
+        f"{'; '.join(said)}; {rows:,.0f} rows of {features.WIDTH} features a second",
         ours=min(rates),
         peer=ENOUGH,
         peer_name="enough for training",
