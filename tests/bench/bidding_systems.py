@@ -7,13 +7,13 @@ It reads the boards in OVERTRICK_DATA/bridge and fails with a line where they ar
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from tests.bench.measure import Result
+from tests.data import DATA
 
 from overtrick.core import Array
 from overtrick.games.bridge import auction, result, rows, score, system
@@ -24,7 +24,6 @@ from overtrick.games.bridge.result import VULNERABILITIES
 from overtrick.trainers import agreement
 from overtrick.trainers.agreement import Auctions
 
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
 NATURAL_PAIR = "natural_5cM_strongNT"
 MARGIN = 1.5  # IMPs by which the way to par may be longer than the recorded one

@@ -8,8 +8,8 @@ import ray
 from endplay import _dds, dds
 from endplay.types import Deal
 from numpy.random import Generator
-from tests.bench.bidding_systems import DATA
 from tests.bench.measure import Result, in_turns
+from tests.data import SOLVED
 
 from overtrick import workers
 from overtrick.core import Array
@@ -68,10 +68,9 @@ def _solved(rng: Generator, common: None, holder: Array) -> Array:
 
 def _recorded() -> str:
     """How many recorded tables are ours too, where they are at hand."""
-    path = DATA / "bridge" / "dd_natural.parquet"
-    if not path.exists():
+    if not SOLVED.exists():
         return ""
-    rows = pq.read_table(path, columns=["deal", "dd_table"]).slice(0, RECORDED).to_pylist()
+    rows = pq.read_table(SOLVED, columns=["deal", "dd_table"]).slice(0, RECORDED).to_pylist()
     ours = double_dummy.tables(np.stack([read(row["deal"]) for row in rows]), threads=CORES)
     theirs = np.stack([table_read(row["dd_table"]) for row in rows])
     return f"; {(ours == theirs).all(axis=(1, 2)).sum():,} of {RECORDED:,} recorded tables the same"

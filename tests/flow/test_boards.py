@@ -86,6 +86,13 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, sai
         recorded.load(write(path, [{**good, **changed}]))
 
 
+def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
+    row = {"deal": DEAL, "dealer": "N", "vulnerability": "None", "auction": ["1N", "P", "P", "P"]}
+    path = write(tmp_path / "b.parquet", [row])
+    with pytest.raises(Refused, match=r"row 1: its auction is \['1N', .*\], not text"):
+        recorded.load(path)
+
+
 def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "junk.parquet").write_text("junk")
     bare = tmp_path / "bare.parquet"

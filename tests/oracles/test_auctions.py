@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +11,7 @@ import pytest
 from endplay import _dds, dds
 from endplay.dds.ddtable import DDTable
 from endplay.types import Player, Vul
+from tests.data import BOARDS, SOLVED, needed
 
 import overtrick
 from overtrick.core import Refused
@@ -21,10 +20,6 @@ from overtrick.games.bridge.auction import BIDS, CALLS
 from overtrick.games.bridge.cards import SEATS, read
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.bridge.records import Board
-
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-BOARDS = DATA / "bridge" / "boards.parquet"
-SOLVED = DATA / "bridge" / "dd_natural.parquet"
 
 # Zhang et al. 2022, Table 3
 CARDS = ("Q94.KJ97.52.9763", "J732.2.AKQ43.AQJ", "K6.T53.J876.K542", "AT85.AQ864.T9.T8")
@@ -79,9 +74,7 @@ def their_deal(game, holder):
 
 
 def solved_rows():
-    if not SOLVED.exists():
-        pytest.skip(f"no solved deals at {SOLVED}: set OVERTRICK_DATA")
-    return pq.read_table(SOLVED)
+    return pq.read_table(needed(SOLVED))
 
 
 def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
@@ -121,9 +114,9 @@ def test_who_speaks_first_gets_what_both_sides_can_make():
 
 
 def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
-    if not BOARDS.exists():
-        pytest.skip(f"no real boards at {BOARDS}: set OVERTRICK_DATA")
-    table = pq.read_table(BOARDS, columns=["auction", "dealer", "contract", "declarer"]).to_pydict()
+    table = pq.read_table(
+        needed(BOARDS), columns=["auction", "dealer", "contract", "declarer"]
+    ).to_pydict()
     called = [auction.read(text) for text in table["auction"]]
     assert len(called) == 131_746
     for calls in called:

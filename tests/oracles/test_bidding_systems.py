@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.bench.bidding_systems import DATA, SAYC, recorded_boards
+from tests.bench.bidding_systems import SAYC, recorded_boards
+from tests.data import DATA, needed
 
 from overtrick.games.bridge import system
 from overtrick.trainers import agreement
@@ -12,9 +13,7 @@ MANY = 10_000  # auctions, the first of a set
 
 
 def shares(name, recorded):
-    path = DATA / "bridge" / f"{recorded}.parquet"
-    if not path.exists():
-        pytest.skip(f"no auctions at {path}: set OVERTRICK_DATA")
+    needed(DATA / "bridge" / f"{recorded}.parquet")
     of, _ = recorded_boards(recorded, most=MANY)
     return agreement.shares(of, agreement.followed(system.load(name), of))
 

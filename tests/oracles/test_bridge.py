@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from endplay.types import Deal, Denom, Player
 from scipy.stats import chisquare
+from tests.data import BOARDS, needed
 
 import overtrick
 from overtrick.core import Refused, take_turn
@@ -30,9 +28,6 @@ from overtrick.games.bridge.defenders import RULES, in_order
 from overtrick.play import play
 from overtrick.policies import Uniform, draw
 from overtrick.trainers.strangers import stranger
-
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-BOARDS = DATA / "bridge" / "boards.parquet"
 
 
 def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
@@ -122,10 +117,8 @@ def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
 def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
     """Of 45,920 boards all plays are legal, 5,276 are complete, and claims of all but 80 of the
     rest are compatible with the cards that were played."""
-    if not BOARDS.exists():
-        pytest.skip(f"no boards in {BOARDS}: set OVERTRICK_DATA")
     columns = ["deal", "declarer", "contract", "result_tricks", "play"]
-    table = pq.read_table(BOARDS, columns=columns).to_pylist()
+    table = pq.read_table(needed(BOARDS), columns=columns).to_pylist()
     boards = [board for board in table if board["play"]]
     number = {name: card for card, name in enumerate(NAMES)}
     order = np.full((len(boards), CARDS), cardplay.NOTHING)

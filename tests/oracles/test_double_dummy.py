@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
+from tests.data import SOLVED, needed
 
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cards import read, shuffled
 from overtrick.games.bridge.rows import table_read
 
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-SOLVED = DATA / "bridge" / "dd_natural.parquet"
 DEALS = 50  # of the first 1,000, every twentieth; `make bench ONLY=double_dummy` compares all
 
 
 def test_tables_are_those_of_the_data():
-    if not SOLVED.exists():
-        pytest.skip(f"no solved deals at {SOLVED}")
-    rows = pq.read_table(SOLVED, columns=["deal", "dd_table"]).slice(0, 1000).to_pylist()
+    rows = pq.read_table(needed(SOLVED), columns=["deal", "dd_table"]).slice(0, 1000).to_pylist()
     chosen = rows[:: len(rows) // DEALS]
     found = double_dummy.tables(np.stack([read(row["deal"]) for row in chosen]), threads=0)
     expected = np.stack([table_read(row["dd_table"]) for row in chosen])

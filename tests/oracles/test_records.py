@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import re
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from endplay.types import Contract, Denom, Penalty, Player, Vul
+from tests.data import BOARDS, needed
 
 import overtrick
 from overtrick.core import Refused
@@ -21,9 +20,6 @@ from overtrick.games.bridge.cards import NAMES, read, shuffled
 from overtrick.games.bridge.records import Board
 from overtrick.play import play
 from overtrick.policies import Uniform
-
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-BOARDS = DATA / "bridge" / "boards.parquet"
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
 LIN = (
@@ -70,7 +66,7 @@ def test_games_can_be_worth_points(scoring, rng):
 
 def real_boards(count):
     """Recorded boards whose play and tricks agree."""
-    rows = pq.read_table(BOARDS).to_pylist()
+    rows = pq.read_table(needed(BOARDS)).to_pylist()
     boards = []
     for row in (rows[k] for k in np.random.default_rng(0).permutation(len(rows))):
         contract = "P" if row["contract"] == "Pass" else row["contract"]
@@ -88,8 +84,6 @@ def real_boards(count):
 
 @pytest.mark.parametrize("ending", ["pbn", "lin"])
 def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
-    if not BOARDS.exists():
-        pytest.skip(f"no real boards at {BOARDS}")
     boards = real_boards(1000)
     path = tmp_path / f"boards.{ending}"
     records.save(path, boards)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import mujoco
 import numpy as np
 import pytest
 from mujoco.batch import Batch, SimulationError
+from tests.data import DATA
 
 import overtrick
 from overtrick.core import Refused, Turn
@@ -19,7 +17,6 @@ from overtrick.play import play
 from overtrick.policies import UniformMoves
 from overtrick.trainers.strangers import stranger
 
-DATA = Path(os.environ.get("OVERTRICK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 ZOO = DATA / "agentzoo"
 needs_zoo = pytest.mark.skipif(
     not ZOO.is_dir(), reason=f"no AgentZoo parameter files in {ZOO}: set OVERTRICK_DATA"

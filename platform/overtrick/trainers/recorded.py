@@ -17,7 +17,8 @@ from overtrick.games.bridge.cards import NAMES, SEATS, read
 from overtrick.games.bridge.records import PASSED_OUT, VULNERABLE, Board, Read
 
 NEEDED = ("deal", "dealer", "vulnerability")
-ALSO = ("auction", "contract", "declarer", "play", "result_tricks", "board")
+TEXTS = ("auction", "contract", "declarer", "play")
+ALSO = (*TEXTS, "result_tricks", "board")
 TABLES = (".tsv", ".txt")  # rows of the paper's formats
 ENDINGS = (".parquet", ".pbn", ".lin", *TABLES)
 NOBODY = "nobody"
@@ -57,11 +58,7 @@ def _from_parquet(path: Path) -> Read:
                 boards.append(_board(dict(zip(columns, values, strict=True)), number))
             except Refused as error:
                 problems.append(f"{path}: row {number}: {error}")
-    if problems and not boards:
-        raise Refused(f"{problems[0]}; no board of the file is sound")
-    if not boards:
-        raise Refused(f"{path} holds no boards")
-    return Read(boards, problems)
+    return records.sound(path, boards, problems)
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
@@ -73,6 +70,11 @@ def _board(row: dict[str, Any], number: int) -> Board:
         raise Refused(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
+    for name, kind in (*((name, str) for name in TEXTS), ("result_tricks", int)):
+        if not isinstance(row.get(name), kind | None):
+            raise Refused(
+                f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
+            )
     calls = auction.read(row.get("auction") or "")
     contract, declarer = row.get("contract") or None, row.get("declarer") or None
     if contract is None and calls:

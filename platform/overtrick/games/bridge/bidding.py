@@ -60,7 +60,7 @@ def meanings(
     """What each call of a lawful auction shows, by the system of its side."""
     at, (fields, limits) = table(), tools()[1:]
     sit(at, dealer, vulnerable, limits)
-    room = scratch(limits)
+    room = scratch(limits, max(len(each.tables.rule) for each in (ns, ew)))
     held = np.zeros(hand.WIDTH, np.int16)
     found = []
     for made in calls:
@@ -90,7 +90,8 @@ def asked(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
 @njit(cache=True)
 def _bid(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls):  # type: ignore[no-untyped-def]
     held = np.zeros((4, limits.shape[1]), np.int16)
-    view, owner, matched, lo, hi = scratch(limits)
+    rules = max(len(ns.rule), len(ew.rule))
+    view, owner, matched, lo, hi = scratch(limits, rules)
     for game in range(len(hands)):
         sit(table, dealer[game], vulnerable[game], limits)
         hand.evaluate(hands[game], held)
@@ -114,7 +115,8 @@ def _bid(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls):  # ty
 @njit(cache=True)
 def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, found):  # type: ignore[no-untyped-def]
     held = np.zeros((4, limits.shape[1]), np.int16)
-    view, owner, matched, lo, hi = scratch(limits)
+    rules = max(len(ns.rule), len(ew.rule))
+    view, owner, matched, lo, hi = scratch(limits, rules)
     for game in range(len(hands)):
         sit(table, dealer[game], vulnerable[game], limits)
         hand.evaluate(hands[game], held)

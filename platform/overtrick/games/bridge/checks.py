@@ -131,7 +131,7 @@ def _pool() -> Array:
 def _without_call(tables, blocks, masks, table, fields, limits, pool):  # type: ignore[no-untyped-def]
     """(B,) at each block a hand that no rule takes, 0 if none was found. The auction is the lowest
     lawful one that leads there, after as many passes as the conditions of the place ask for."""
-    view, owner, matched, lo, hi = scratch(limits)
+    view, owner, matched, lo, hi = scratch(limits, len(tables.rule))
     found = np.zeros(len(blocks), np.int64)
     held = np.zeros((len(pool), limits.shape[1]), np.int16)
     hand.evaluate(pool, held)

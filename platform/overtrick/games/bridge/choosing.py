@@ -23,11 +23,10 @@ from overtrick.games.bridge.known import (
     settle,
     table,
 )  # fmt: skip
+from overtrick.games.bridge.terms import MOST
 
-MOST = 99  # a bound of a test that nothing reaches
 NO_RULE = -1
 VIEWED = len(VIEW)
-MATCHED = 4096  # rules that may hold at once
 
 
 def tools() -> Any:
@@ -36,13 +35,15 @@ def tools() -> Any:
 
 
 @njit(cache=True)
-def scratch(limits):  # type: ignore[no-untyped-def]
-    """Room for one decision: the view, who owns each call, the rules that hold, a hull."""
+def scratch(limits, rules):  # type: ignore[no-untyped-def]
+    """Room for one decision by a system of so many rows of rules: the view (VIEWED,), the level
+    that names each call (38,), the rules that hold with their calls (rules, 2), and a hull, the
+    least and the most of each field (H,)."""
     width = limits.shape[1]
     return (
         np.zeros(VIEWED, np.int64),
         np.empty(38, np.int32),
-        np.empty((MATCHED, 2), np.int32),
+        np.empty((rules, 2), np.int32),
         np.empty(width, np.int16),
         np.empty(width, np.int16),
     )

@@ -58,7 +58,6 @@ from overtrick.games.bridge.known import (
 )  # fmt: skip
 from overtrick.games.bridge.system import System
 
-VERSION = 1  # raise it when the numbers come to mean something else
 OF_PLAYER, WIDTH = 305, 1284
 PLAYERS = WIDTH - 4 * OF_PLAYER
 SITUATION = 52
@@ -93,7 +92,8 @@ def rows(
 
 @njit(cache=True)
 def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, out):  # type: ignore[no-untyped-def]
-    view, owner, matched, lo, hi = scratch(limits)
+    rules = max(len(ns.rule), len(ew.rule))
+    view, owner, matched, lo, hi = scratch(limits, rules)
     held = np.zeros(limits.shape[1], np.int16)
     row = 0
     for game in range(len(hands)):

@@ -22,8 +22,9 @@ from overtrick.games.bridge import auction
 from overtrick.games.bridge.cardplay import NOTHING, replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
 from overtrick.games.bridge.double_dummy import DENOMINATIONS
+from overtrick.games.bridge.result import VULNERABILITIES
 
-VULNERABLE = {"None": Vul.none, "NS": Vul.ns, "EW": Vul.ew, "All": Vul.both}
+VULNERABLE = dict(zip(VULNERABILITIES, (Vul.none, Vul.ns, Vul.ew, Vul.both), strict=True))
 LETTER = dict(zip(DENOMINATIONS, auction.STRAIN, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
 PASSED_OUT = "P"
@@ -77,6 +78,11 @@ def load(path: Path) -> Read:
             problems.append(f"{where}: {error}")
         except Exception as error:  # endplay raises many kinds at what it cannot read
             problems.append(f"{where}: it cannot be read ({type(error).__name__}: {error})")
+    return sound(path, boards, problems)
+
+
+def sound(path: Path, boards: list[Board], problems: list[str]) -> Read:
+    """What was read of a file. Raises Refused if no board of it is sound."""
     if problems and not boards:
         raise Refused(f"{problems[0]}; no board of the file is sound")
     if not boards:

@@ -23,7 +23,7 @@ tried. oM and om are the other major and the other minor."""
 
 OTHER = {"oM": ("M", "HS"), "om": ("m", "CD")}
 FIELD = {name: index for index, name in enumerate(hand.FIELDS)}
-MOST = 99
+MOST = 99  # a bound of a test that nothing reaches
 NO_REF = -1
 
 
