@@ -8,7 +8,34 @@ import numpy as np
 from numba import njit
 
 from overtrick.games.bridge.auction import COUNT, LAST, PASS, lawful_call
-from overtrick.games.bridge.compiled import HEARD, LENGTHS
+from overtrick.games.bridge.compiled import (
+    ADDED,
+    AGO,
+    ASKED,
+    CALL,
+    CALLS_THEN,
+    FORCES,
+    GREATEST,
+    HEARD,
+    HOLDS,
+    HOLDS_END,
+    IF,
+    IF_END,
+    LEAST,
+    LENGTH,
+    LENGTHS,
+    LEVEL,
+    ONLY,
+    PATTERNS,
+    PATTERNS_END,
+    RELATIVE_TO,
+    RULES,
+    RULES_END,
+    SAYS,
+    TESTS,
+    TESTS_END,
+    TO_GAME,
+)  # fmt: skip
 from overtrick.games.bridge.hand import HCP
 from overtrick.games.bridge.known import (
     AGREED,
@@ -62,18 +89,18 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
     found, first, level, count, closed = -1, NO_RULE, -1, 0, False
     for k in range(tables.starts[at], tables.starts[at + 1]):
         block = tables.listed[k]
-        if tables.block[block, 0] != level:
+        if tables.block[block, LEVEL] != level:
             if found >= 0 or closed:
                 break
-            level, count = tables.block[block, 0], 0
+            level, count = tables.block[block, LEVEL], 0
         if not holds(tables, block, table, view):
             continue
-        closed = closed or tables.block[block, 1] == 1
-        for row in range(tables.block[block, 7], tables.block[block, 8]):
+        closed = closed or tables.block[block, ONLY] == 1
+        for row in range(tables.block[block, RULES], tables.block[block, RULES_END]):
             call = _call_of(tables, row, now[LAST])
             if call < 0 or (not by_hand and call != wanted) or owner[call] not in (-1, level):
                 continue
-            first_condition, last_condition = tables.rule[row, 4], tables.rule[row, 5]
+            first_condition, last_condition = tables.rule[row, IF], tables.rule[row, IF_END]
             if not lawful_call(now, call) or not true(
                 tables, first_condition, last_condition, view
             ):
@@ -101,7 +128,7 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
 def _call_of(tables, row, last):  # type: ignore[no-untyped-def]
     """The call of a rule after the last bid: as it stands, or the lowest or a jump in a strain; -1
     if there is none so high."""
-    call, relative = tables.rule[row, 1], tables.rule[row, 0]
+    call, relative = tables.rule[row, CALL], tables.rule[row, RELATIVE_TO]
     if relative == 0:
         return call
     call = last + 1 + (call - last - 1) % 5 + 5 * (relative - 1)
@@ -111,22 +138,22 @@ def _call_of(tables, row, last):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def holds(tables, block, table, view):  # type: ignore[no-untyped-def]
     """Does a place apply now?"""
-    count, opened, length = table.now[COUNT], table.more[OPENED], tables.block[block, 2]
+    count, opened, length = table.now[COUNT], table.more[OPENED], tables.block[block, LENGTH]
     if length >= 0 and opened >= 0 and count - opened != length:
         return False
-    for k in range(tables.block[block, 3], tables.block[block, 4]):
-        back = tables.pattern[k, 0]
-        if back > count or not (tables.pattern[k, 1] >> table.calls[count - back]) & 1:
+    for k in range(tables.block[block, PATTERNS], tables.block[block, PATTERNS_END]):
+        back = tables.pattern[k, AGO]
+        if back > count or not (tables.pattern[k, CALLS_THEN] >> table.calls[count - back]) & 1:
             return False
-    return true(tables, tables.block[block, 5], tables.block[block, 6], view)
+    return true(tables, tables.block[block, HOLDS], tables.block[block, HOLDS_END], view)
 
 
 @njit(cache=True)
 def true(tables, first, last, view):  # type: ignore[no-untyped-def]
     """Do conditions hold?"""
     for k in range(first, last):
-        value = view[tables.condition[k, 0]]
-        if value < tables.condition[k, 1] or value > tables.condition[k, 2]:
+        value = view[tables.condition[k, ASKED]]
+        if value < tables.condition[k, LEAST] or value > tables.condition[k, GREATEST]:
             return False
     return True
 
@@ -134,11 +161,11 @@ def true(tables, first, last, view):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def fits(tables, row, held, view):  # type: ignore[no-untyped-def]
     """Does a hand have what a rule shows?"""
-    for k in range(tables.rule[row, 2], tables.rule[row, 3]):
-        value = held[tables.test[k, 0]]
-        if tables.test[k, 3] >= 0:
-            value += view[tables.test[k, 3]]
-        if value < tables.test[k, 1] or value > tables.test[k, 2]:
+    for k in range(tables.rule[row, TESTS], tables.rule[row, TESTS_END]):
+        value = held[tables.test[k, ASKED]]
+        if tables.test[k, ADDED] >= 0:
+            value += view[tables.test[k, ADDED]]
+        if value < tables.test[k, LEAST] or value > tables.test[k, GREATEST]:
             return False
     return True
 
@@ -148,9 +175,9 @@ def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
     """Take a rule's ranges into a hull."""
     mine = np.empty((2, len(lo)), np.int16)
     mine[0], mine[1] = limits[0], limits[1]
-    for k in range(tables.rule[row, 2], tables.rule[row, 3]):
-        field, ref = tables.test[k, 0], tables.test[k, 3]
-        least, most = tables.test[k, 1], tables.test[k, 2]
+    for k in range(tables.rule[row, TESTS], tables.rule[row, TESTS_END]):
+        field, ref = tables.test[k, ASKED], tables.test[k, ADDED]
+        least, most = tables.test[k, LEAST], tables.test[k, GREATEST]
         shift = view[ref] if ref >= 0 else 0
         mine[0, field] = max(mine[0, field], least - shift)
         if most < MOST:
@@ -186,10 +213,10 @@ def learn(tables, table, seat, made, row, lo, hi):  # type: ignore[no-untyped-de
     rule = tables.rule[row]
     for k in range(SAID):
         if k != AGREED:
-            said[k] = rule[6 + k]
-    if rule[6 + AGREED] >= 0:
-        said[AGREED] = table.said[(seat + 2) % 4, AGREED] = rule[6 + AGREED]
-    if rule[13]:
+            said[k] = rule[SAYS + k]
+    if rule[SAYS + AGREED] >= 0:
+        said[AGREED] = table.said[(seat + 2) % 4, AGREED] = rule[SAYS + AGREED]
+    if rule[FORCES]:
         more[FORCING] = seat
-    if rule[14]:
+    if rule[TO_GAME]:
         more[GAME + seat % 2] = 1

@@ -13,7 +13,7 @@ from overtrick.games.bridge import conditions, terms
 from overtrick.games.bridge.auction import PASS
 from overtrick.games.bridge.auction import STRAIN as STRAINS
 from overtrick.games.bridge.cards import NOTRUMP
-from overtrick.games.bridge.known import SLAMS, STATUSES, TYPES
+from overtrick.games.bridge.known import SAID, SLAMS, STATUSES, TYPE, TYPES
 from overtrick.games.bridge.places import Place, Rule
 from overtrick.games.bridge.terms import Pattern, Test
 
@@ -21,8 +21,26 @@ RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
 SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
 FLAGGED = {"extra": ("power", 1), "minimum": ("power", 0), "heard": ("heard", 1)}
 FORCING = ("forcing", "game-forcing", "asking")
-TYPE_OF, RULE, HEARD = 7, 15, 16  # columns of Tables.rule
 FIRST_CALLS, LENGTHS = 36, 24  # how places are found: by the opening bid, and how many calls since
+
+LEVEL, ONLY, LENGTH, PATTERNS, PATTERNS_END, HOLDS, HOLDS_END, RULES, RULES_END = range(9)
+"""Columns of Tables.block: level and `only` of its place; how many calls since the opening bid, -1
+for any; and the rows of its pattern, of its conditions and of its rules, first and one past the
+last."""
+
+RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, SAYS = range(7)
+FORCES, TO_GAME, RULE, HEARD = range(SAYS + SAID, SAYS + SAID + 4)
+TYPE_OF = SAYS + TYPE
+"""Columns of Tables.rule: 0 for a call as it stands, or how it is relative (RELATIVE); the call, or
+the strain of a relative one; the rows of what it shows and of its conditions; from SAYS on what
+`known` counts as said; whether it forces, and to game; the number of the rule in the file; whether
+it only reads."""
+
+AGO, CALLS_THEN = range(2)
+"""Columns of Tables.pattern."""
+
+ASKED, LEAST, GREATEST, ADDED = range(4)
+"""Columns of Tables.test, and but for the last one of Tables.condition."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +79,10 @@ class Tables(NamedTuple):
 
     starts: Array  # (36 x 24 + 1,) where the blocks of an opening and a length begin in listed
     listed: Array  # blocks by opening and length, in the order of the file
-    block: Array  # (blocks, 9) level, only, length or -1, patterns, conditions, rules
+    block: Array  # (blocks, RULES_END + 1)
     pattern: Array  # (., 2) int64 how many calls ago, set of calls
     condition: Array  # (., 3) index of the view, least, most
-    rule: Array  # (., 17)
+    rule: Array  # (., HEARD + 1)
     test: Array  # (., 4) field of the hand, least, most, index of the view added or -1
 
 
@@ -110,11 +128,11 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
         for length in range(LENGTHS):
             for number, row in enumerate(block):
                 mask = first[number]
-                if row[2] >= 0 and min(row[2], LENGTHS - 1) != length:
+                if row[LENGTH] >= 0 and min(row[LENGTH], LENGTHS - 1) != length:
                     continue
                 if mask is not None and (opening == FIRST_CALLS - 1 or not mask >> opening & 1):
                     continue
-                if row[2] == 0 and opening != FIRST_CALLS - 1:
+                if row[LENGTH] == 0 and opening != FIRST_CALLS - 1:
                     continue
                 listed.append(number)
             index.append(len(listed))
@@ -123,8 +141,8 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
         return np.array(rows, kind).reshape(-1, width)
 
     return Tables(
-        np.array(index, np.int32), np.array(listed, np.int32), array(block, 9),
-        array(pattern, 2, np.int64), array(condition, 3), array(rows, 17), array(test, 4),
+        np.array(index, np.int32), np.array(listed, np.int32), array(block, RULES_END + 1),
+        array(pattern, 2, np.int64), array(condition, 3), array(rows, HEARD + 1), array(test, 4),
     )  # fmt: skip
 
 
