@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 def test_boards_of_a_parquet_file_are_those_of_a_pbn_file(file: Path, tmp_path: Path) -> None:
     found = recorded.load(file)
     assert found.problems == []
-    assert [board.contract for board in found.boards] == ["3N", "1C", "P"]
+    assert [board.contract for board in found.boards] == ["3N", "1C", "Pass"]
     assert [board.declarer for board in found.boards] == ["N", "S", None]
     told = recorded.statistics(found.boards)
     for ending in ("pbn", "lin", "tsv"):

@@ -12,7 +12,7 @@ import pytest
 
 from overtrick import cli
 from overtrick.core import Refused
-from overtrick.games.bridge import auction, bidding, double_dummy, system
+from overtrick.games.bridge import auction, double_dummy, system
 from overtrick.games.bridge.cards import SEATS
 from overtrick.trainers import duplicate
 from overtrick.workers import LocalCrew, RayCrew
@@ -80,18 +80,7 @@ def test_workers_play_the_same_match(
     assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
 
 
-@pytest.fixture
-def explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call is explained by its number and who plays what."""
-
-    def words(calls, dealer, vulnerable, ns, ew):
-        pairs = (ns.name, ew.name)
-        return [f"call {k} of {pairs[(dealer + k) % 2]}" for k in range(len(calls))]
-
-    monkeypatch.setattr(bidding, "explained", words, raising=False)
-
-
-def test_a_report_has_every_board(other: str, tmp_path: Path, explained: None) -> None:
+def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     match = played("natural", other, 20)
     duplicate.report(match, tmp_path / "m.csv")
     with (tmp_path / "m.csv").open() as file:
@@ -102,7 +91,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path, explained: None) -
             calls = auction.read(row[f"{name}_auction"])
             auction.check(calls)
             contract, who = auction.contract_in_words(calls, row["dealer"])
-            said = "Pass" if who is None else f"{contract} by {who}"
+            said = contract if who is None else f"{contract} by {who}"
             assert row[f"{name}_contract"] == said
     duplicate.report(match, tmp_path / "m.md", show=2)
     text = (tmp_path / "m.md").read_text()
@@ -116,12 +105,20 @@ def test_a_report_has_every_board(other: str, tmp_path: Path, explained: None) -
         duplicate.report(match, tmp_path / "m.txt")
 
 
-def test_calls_are_explained_by_the_system_of_who_made_them(explained: None) -> None:
-    match = played("natural", "natural", 2)
-    text = duplicate.shown(match, 0, signs=False)
-    dealer = int(match.boards.dealer[0])
-    lines = [line.split() for line in text.splitlines() if " call " in line]
-    assert [line[0] for line in lines[:4]] == [SEATS[(dealer + k) % 4] for k in range(4)]
+def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
+    """A notrump opening is strong or weak as the pair in those seats plays."""
+    match = played("natural", other)
+    found = []
+    for board in range(60):
+        for table in duplicate.shown(match, board, signs=False).split("\nNorth-South ")[1:]:
+            strong = "NS" if table.startswith("natural") else "EW"
+            for line in table.splitlines():
+                if "Strong notrump" in line:
+                    seat, call, *said = line.split()
+                    points = "15-17" if seat in strong else "12-14"
+                    assert (call, *said[:4]) == ("1N", "Strong", "notrump:", points, "points,")
+                    found.append(points)
+    assert set(found) == {"15-17", "12-14"}
 
 
 def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, capsys) -> None:

@@ -101,7 +101,7 @@ def test_the_longest_auction_has_319_calls():
         ("1D P 1S P 2S P P X P P XX P P P", "S", "2SXX", "N"),  # South raised, North named it
         ("1S 2S P 3S X P P P", "W", "3SX", "N"),  # West named spades too, of the other side
         ("1C X 1D P P P", "E", "1D", "W"),  # a new bid is not doubled
-        ("P P P P", "S", "P", None),
+        ("P P P P", "S", "Pass", None),
     ],
 )
 def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):

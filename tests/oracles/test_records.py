@@ -69,11 +69,10 @@ def real_boards(count):
     rows = pq.read_table(needed(BOARDS)).to_pylist()
     boards = []
     for row in (rows[k] for k in np.random.default_rng(0).permutation(len(rows))):
-        contract = "P" if row["contract"] == "Pass" else row["contract"]
         cards = tuple(NAMES.index(card) for card in (row["play"] or "").split())
         board = Board(
             read(row["deal"]), row["dealer"], row["vulnerability"], tuple(row["auction"].split()),
-            contract, row["declarer"], cards, row["result_tricks"], len(boards) + 1,
+            row["contract"], row["declarer"], cards, row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
         with suppress(Refused):  # some 80 of all contradict themselves
             boards.append(records.checked(board))
@@ -99,7 +98,7 @@ def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
 def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
     deals = shuffled(4, rng)
     boards = [
-        Board(deals[0], "N", "None", ("P",) * 4, "P", number=1),
+        Board(deals[0], "N", "None", ("P",) * 4, "Pass", number=1),
         Board(deals[1], "E", "All"),
         Board(deals[2], "S", "EW", ("1C", "X", "XX", "P", "P", "P"), "1CXX", "S", (), 9, 7),
         Board(deals[3], "W", "NS", ("P", "7N", "P", "P", "P"), "7N", "N", number=8),
@@ -212,7 +211,7 @@ def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
     (board,) = records.load(path).boards
     assert board.auction == tuple(auction.split())
     path.write_text(f'{one}[Contract "3NT"]\n[Auction "S"]\n{calls}\n')
-    with pytest.raises(Refused, match=r"3N by S is recorded, but its auction has (2N|1DX|P) by"):
+    with pytest.raises(Refused, match=r"3N by S is recorded, but its auction has (2N|1DX|Pass) by"):
         records.load(path)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from overtrick import store
 from overtrick.core import Array, Refused
-from overtrick.games.bridge import auction, records, result, rows
+from overtrick.games.bridge import auction, records, rows
 from overtrick.games.bridge.cards import NAMES, SEATS, read
-from overtrick.games.bridge.records import PASSED_OUT, VULNERABLE, Board, Read
+from overtrick.games.bridge.records import VULNERABLE, Board, Read
 
 NEEDED = ("deal", "dealer", "vulnerability")
 TEXTS = ("auction", "contract", "declarer", "play")
@@ -89,7 +89,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
             row["dealer"],
             row["vulnerability"],
             tuple(auction.CALLS[made] for made in calls),
-            PASSED_OUT if contract == result.PASSED_OUT else contract,
+            contract,
             declarer,
             tuple(NAMES.index(card) for card in played),
             row.get("result_tricks"),

@@ -31,6 +31,7 @@ redoubled; passes since the last other call; calls so far; who calls next; and f
 side (North-South first) and strain, who of it named the strain first, or -1."""
 NOW = FIRST + 10
 NOBODY = -1
+PASSED_OUT = "Pass"  # as a contract in words
 
 
 class Reached(NamedTuple):
@@ -201,10 +202,10 @@ def _reason(now: Array, made: int) -> str:
 
 
 def contract_in_words(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
-    """What a lawful auction reaches, as records have it: 4S, 3NX or 2HXX, and who declares; P and
-    None if all pass. dealer: N, E, S or W."""
+    """What a lawful auction reaches: 4S, 3NX or 2HXX, and who declares; Pass and None if all pass.
+    dealer: N, E, S or W."""
     found = contract_of(np.array([[*calls, -1]]), np.array([SEATS.index(dealer)]))
     declarer, level, strain, doubled = (int(column[0]) for column in found)
     if not level:
-        return CALLS[PASS], None
+        return PASSED_OUT, None
     return f"{level}{STRAIN[strain]}{'X' * doubled}", SEATS[declarer]

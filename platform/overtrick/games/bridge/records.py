@@ -19,6 +19,7 @@ from endplay.types import Board as Theirs
 
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import auction
+from overtrick.games.bridge.auction import PASSED_OUT
 from overtrick.games.bridge.cardplay import NOTHING, replayed
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
 from overtrick.games.bridge.double_dummy import DENOMINATIONS
@@ -27,7 +28,6 @@ from overtrick.games.bridge.result import VULNERABILITIES
 VULNERABLE = dict(zip(VULNERABILITIES, (Vul.none, Vul.ns, Vul.ew, Vul.both), strict=True))
 LETTER = dict(zip(DENOMINATIONS, auction.STRAIN, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
-PASSED_OUT = "P"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Board:
     dealer: str  # N, E, S or W
     vulnerable: str  # None, NS, EW or All
     auction: tuple[str, ...] = ()  # P X XX 1C .. 7N
-    contract: str | None = None  # as 4S, 3NX or 2HXX; P if all passed
+    contract: str | None = None  # as 4S, 3NX or 2HXX; Pass if all passed
     declarer: str | None = None
     play: tuple[int, ...] = ()  # the cards in the order played
     tricks: int | None = None  # of the declaring side
@@ -113,7 +113,7 @@ def checked(board: Board) -> Board:
     could not be played, or tricks that the play contradicts."""
     if board.auction:
         _check_auction(board)
-    if board.contract and not re.fullmatch("P|[1-7][CDHSN]X{0,2}", board.contract):
+    if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
         raise Refused(f"'{board.contract}' is no contract")
     if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
         raise Refused(f"{board.tricks} tricks are recorded, but there are {TRICKS}")

@@ -6,11 +6,10 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.bridge import score
-from overtrick.games.bridge.auction import STRAIN, Reached
+from overtrick.games.bridge.auction import PASSED_OUT, STRAIN, Reached
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.par import SIDE_VULNERABLE
 
-PASSED_OUT = "Pass"  # as the contract of a row
 VULNERABILITIES = ("None", "NS", "EW", "All")
 
 
