@@ -119,12 +119,35 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes
     assert out.read_bytes() == whole
 
 
-def test_a_system_that_changed_makes_other_boards(
-    tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
+    tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deals, "_fingerprint", lambda rules: "another")
+    """A run that was stopped goes on in a checkout that moved; with other rules nothing goes on."""
+
+    def system_in(folder: str, rules: str) -> Plan:
+        path = tmp_path / folder / "mine.bidding"
+        path.parent.mkdir()
+        path.write_text(f"system mine\n\nat opening\n{rules}")
+        return Plan(boards=20, system_ns=str(path))
+
+    def until(stage: str, done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(deals, "TOGETHER", 2)
+    rules = "  1N | 15-17 hcp | Strong notrump\n  P | anything | Pass\n"
+    before, moved = system_in("before", rules), system_in("moved", f"# the same\n{rules}")
+    other = system_in("other", rules.replace("15-17", "12-14"))
+    out, anew = tmp_path / "deals.parquet", tmp_path / "anew.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        deals.generate(before, out, LocalCrew(), until)
+    told: list[int] = []
+    deals.generate(moved, out, LocalCrew(), lambda stage, done, total: told.append(done))
+    assert told == [2, 3, 4]
+    deals.generate(before, anew, LocalCrew(), silent)
+    assert out.read_bytes() == anew.read_bytes()
     with pytest.raises(Refused, match="was made with rules"):
-        deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
+        deals.generate(other, out, LocalCrew(), silent)
 
 
 def test_from_the_command_line(

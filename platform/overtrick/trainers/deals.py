@@ -75,12 +75,17 @@ def place_of(plan: Plan) -> Path:
 def generate(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> dict[str, Any]:
     """Make the boards, or those that are still missing: the file, rows, and the seconds taken.
 
-    A file that is there already and was made by this plan, with systems that say the same, stays
-    as it is. Raises Refused where anything else lies, or nothing can be written.
+    A file that is there already and was made by this plan, with systems that say the same wherever
+    their files lie, stays as it is. Raises Refused where anything else lies, or nothing can be
+    written.
     """
     began = time.monotonic()
     systems = plan.systems()
-    made_with = plan.model_dump() | {"rules": [_fingerprint(each) for each in systems]}
+    made_with = plan.model_dump() | {
+        "system_ns": systems[0].name,
+        "system_ew": systems[1].name,
+        "rules": [_fingerprint(each) for each in systems],
+    }
     if not parted.already(out, KIND, made_with):
         shards = [
             (first, min(SHARD, plan.boards - first)) for first in range(0, plan.boards, SHARD)
@@ -146,7 +151,7 @@ def _solved(
 
 
 def _fingerprint(rules: System) -> str:
-    """Of what a system's rules say, wherever their file lies."""
+    """Of what a system's rules say, those of the files that it is based on too; words are free."""
     digest = hashlib.sha256(rules.name.encode())
     for table in rules.tables:
         digest.update(np.ascontiguousarray(table).data)
