@@ -9,7 +9,7 @@ from typing import Any
 
 from overtrick import games, model, run
 from overtrick.config import GameChoice
-from overtrick.core import Refused
+from overtrick.core import Refused, nearest
 from overtrick.play import play
 from overtrick.trainers.kept import opponent_of, two_seats
 from overtrick.trainers.strangers import located, names
@@ -47,6 +47,22 @@ def match(
     return Match(made.name, made.unit, meet_twice(made, *both, boards, play_rng))
 
 
+def check_known(players: Sequence[str], others: Sequence[str]) -> None:
+    """Raise Refused for a player that is no stranger of any game, no run and no folder, and name
+    the nearest of the players that there are and of others."""
+    known = {*(each for strangers in _strangers().values() for each in strangers), *run.names()}
+    for player in players:
+        there = Path(player).exists() or (run.home() / player).exists()
+        if player not in known and not there:
+            near = nearest(player, sorted({*known, *others}))
+            raise Refused(f"unknown player '{player}': did you mean '{near}'?")
+
+
+def _strangers() -> dict[str, list[str]]:
+    """Those of each game."""
+    return {name: names(games.make(name)) for name in games.names()}
+
+
 def _player(what: str, choice: GameChoice) -> Any:
     """The policy of a stranger, a run or a model. Raises Refused."""
     game, _ = two_seats(choice)
@@ -58,7 +74,7 @@ def _player(what: str, choice: GameChoice) -> Any:
 
 def _choice(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
     """The game with its options: those of a model, unless others are given. Raises Refused."""
-    strangers = {name: names(games.make(name)) for name in games.names()}
+    strangers = _strangers()
     everyone = {each for known in strangers.values() for each in known}
     for what in (a, b):
         if what not in everyone:

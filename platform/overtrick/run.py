@@ -60,13 +60,17 @@ def new_folder(name: str) -> Path:
     raise Refused(f"{home()} already holds 100 runs named {name}-{stamp}")
 
 
+def names() -> list[str]:
+    """The runs that are kept here."""
+    return sorted(folder.parent.name for folder in home().glob("*/job.json"))
+
+
 def find(run: str) -> Path:
     """The folder of a run by its name or path. Raises Refused with the nearest name."""
     for folder in (Path(run), home() / run):
         if (folder / "job.json").exists():
             return folder.absolute()
-    known = sorted(p.parent.name for p in home().glob("*/job.json"))
-    hint = f": did you mean '{nearest(run, known)}'?" if known else ""
+    hint = f": did you mean '{nearest(run, names())}'?" if names() else ""
     raise Refused(f"no run '{run}' in {home()}{hint}")
 
 

@@ -137,6 +137,8 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
     assert (tmp_path / "m.md").exists()
     for words, said in (
         (("natural", "natura"), "unknown bidding system 'natura': did you mean 'natural'?"),
+        (("naturel", "precison"), "unknown player 'naturel': did you mean 'natural'?"),
+        (("random", "precison"), "unknown player 'precison': did you mean 'precision'?"),
         (("random", "natural"), "unknown bidding system 'random'"),
         (("natural", "none.bidding"), "cannot read none.bidding"),
         (("natural", "natural", "--game", "leduc"), "takes no --game"),

@@ -167,6 +167,8 @@ def match(
     systems: IMPs a board at double-dummy tricks."""
     from overtrick.cli.bridge import match_of_systems
     from overtrick.config import overridden
+    from overtrick.games.bridge import system
+    from overtrick.match import check_known
     from overtrick.match import match as meet
     from overtrick.trainers import duplicate
 
@@ -181,6 +183,7 @@ def match(
             raise Refused(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
+    check_known((a, b), system.names())
     done = meet(a, b, game, overridden({}, options or []), boards, seed, video)
     met = done.meeting
     people.print(
@@ -218,10 +221,9 @@ def list_(as_json: Json = False) -> None:
     people.print(tables.plain(known))
     people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
     people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
-    runs = sorted(p.parent.name for p in run.home().glob("*/job.json"))
     people.print(f"trainers: {' '.join(TRAINERS)}")
-    people.print(f"runs in {run.home()}: {' '.join(runs) or 'none'}")
-    result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
+    people.print(f"runs in {run.home()}: {' '.join(run.names()) or 'none'}")
+    result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=run.names())
 
 
 @app.command("keys")
