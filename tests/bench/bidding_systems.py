@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,10 +17,9 @@ from tests.data import DATA
 from overtrick.core import Array
 from overtrick.games.bridge import auction, result, rows, score, system
 from overtrick.games.bridge.bidding import auctions
-from overtrick.games.bridge.cards import SEATS, hands, read
 from overtrick.games.bridge.par import par
-from overtrick.games.bridge.result import VULNERABILITIES
-from overtrick.trainers import agreement
+from overtrick.games.bridge.records import Board
+from overtrick.trainers import agreement, recorded
 from overtrick.trainers.agreement import Auctions
 
 SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
@@ -32,9 +30,9 @@ MARGIN = 1.5  # IMPs by which the way to par may be longer than the recorded one
 def run() -> Result:
     """The figures of every set; the ratio is of the recorded way to par, and 1.5 more, to ours."""
     said, ways = [], []
-    for name, recorded in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
+    for name, file in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
         rules = system.load(name)
-        of, _ = recorded_boards(recorded)
+        of = agreement.auctions_of(_boards(file))
         shares = agreement.shares(of, agreement.followed(rules, of))
         said.append(
             f"{rules.name} on {len(of.calls):,} auctions: "
@@ -42,7 +40,8 @@ def run() -> Result:
         )
     systems = {name: system.load(name) for name in ("natural", "precision")}
     for dealt in systems:
-        of, tables = recorded_boards(f"dd_{dealt}")
+        of = agreement.auctions_of(_boards(f"dd_{dealt}"))
+        tables = _solved(f"dd_{dealt}")
         theirs = _way_to_par(of, of.calls, tables)
         for ns, ew in itertools.product(systems.values(), repeat=2):
             ours = _way_to_par(of, auctions(*of[:3], ns, ew), tables)
@@ -63,30 +62,21 @@ def run() -> Result:
     )
 
 
-def recorded_boards(
-    name: str, only: dict[str, Any] | None = None, most: int | None = None
-) -> tuple[Auctions, Array]:
-    """The auctions of a set, or the first so many, and its double-dummy tricks if it has them."""
-    path = DATA / "bridge" / f"{name}.parquet"
-    if not path.exists():
-        raise SystemExit(f"no boards at {path}: set OVERTRICK_DATA")
-    table = pq.read_table(path).slice(0, most)
-    if only is not None:
-        for column, value in only.items():
-            table = table.filter(np.array(table[column].to_pylist(), object) == value)
-    columns = table.to_pydict()
-    told = [auction.read(text) for text in columns["auction"]]
-    calls = np.full((len(told), max(map(len, told))), -1, np.int8)
-    for row, made in enumerate(told):
-        calls[row, : len(made)] = made
-    of = Auctions(
-        hands(np.stack([read(deal) for deal in columns["deal"]])),
-        np.array([SEATS.index(dealer) for dealer in columns["dealer"]]),
-        np.array([VULNERABILITIES.index(which) for which in columns["vulnerability"]]),
-        calls,
-    )
-    digits = columns["dd_table"] if name.startswith("dd_") else []
-    return of, np.array([rows.table_read(each) for each in digits])
+def _path(name: str) -> Path:
+    return DATA / "bridge" / f"{name}.parquet"
+
+
+def _boards(name: str) -> list[Board]:
+    """The sound boards of a set."""
+    if not _path(name).exists():
+        raise SystemExit(f"no boards at {_path(name)}: set OVERTRICK_DATA")
+    return recorded.load(_path(name)).boards
+
+
+def _solved(name: str) -> Array:
+    """(G, 4, 5) double-dummy tricks of a set in which all boards are sound."""
+    digits = pq.read_table(_path(name), columns=["dd_table"])["dd_table"]
+    return np.stack([rows.table_read(each) for each in digits.to_pylist()])
 
 
 def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
@@ -100,15 +90,10 @@ def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
 
 def _of_people(rules: system.System) -> str:
     """How far the calls of natural pairs in tournaments show what they have."""
-    counted = []
-    for side, column in ((0, "sys_inferred_ns"), (1, "sys_inferred_ew")):
-        of, _ = recorded_boards("boards", {"kind": "human", column: NATURAL_PAIR})
-        by = agreement.followed(rules, of)
-        seat = (of.dealer[:, None] + np.arange(of.calls.shape[1])) % 4
-        part = (of.calls >= 0) & (of.calls != auction.PASS) & (seat % 2 == side)
-        counted.append((by.true[part], by.width[part & (of.calls < auction.BIDS)]))
-    true, width = (np.concatenate(each) for each in zip(*counted, strict=True))
+    of = agreement.auctions_of(_boards("boards"), NATURAL_PAIR, "human")
+    told = agreement.truths(rules, of, agreement.followed(rules, of))[-1]
     return (
-        f"{len(true):,} calls of natural pairs in tournaments: {true.mean():.1%} mean what they "
-        f"show, bids leave {width.mean():.2f} numbers of honour points"
+        f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} mean what "
+        f"they show, bids leave {told['width']:.2f} numbers of honour points; with all that their "
+        f"players called before, {told['true_so_far']:.1%} and {told['width_so_far']:.2f}"
     )

@@ -226,6 +226,7 @@ def test_a_player_tells_the_table_no_more_than_the_call(rng):
     read, bid = follow(*strangers, calls, rules, rules), follow(*of, calls, rules, rules)
     assert np.array_equal(read.read, bid.read)
     assert np.array_equal(read.width, bid.width)
+    assert np.array_equal(read.width_so_far, bid.width_so_far)
     assert np.array_equal(bid.calls[calls >= 0], calls[calls >= 0])
 
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
-from tests.bench.bidding_systems import SAYC, recorded_boards
+from tests.bench.bidding_systems import SAYC
 from tests.data import DATA, needed
 
 from overtrick.games.bridge import system
-from overtrick.trainers import agreement
+from overtrick.trainers import agreement, recorded
 
 MANY = 10_000  # auctions, the first of a set
 
 
-def shares(name, recorded):
-    needed(DATA / "bridge" / f"{recorded}.parquet")
-    of, _ = recorded_boards(recorded, most=MANY)
+def shares(name, file, folder):
+    path = needed(DATA / "bridge" / f"{file}.parquet")
+    pq.write_table(pq.read_table(path).slice(0, MANY), folder / "first.parquet")
+    of = agreement.auctions_of(recorded.load(folder / "first.parquet").boards)
     return agreement.shares(of, agreement.followed(system.load(name), of))
 
 
 @pytest.mark.parametrize("name", ["natural", "precision"])
-def test_a_system_agrees_with_recorded_auctions(name):
-    found = shares(name, name)
+def test_a_system_agrees_with_recorded_auctions(name, tmp_path):
+    found = shares(name, name, tmp_path)
     assert found["opening"] >= 0.95
     assert found["response"] >= 0.80
     assert found["all"] >= 0.75
 
 
-def test_a_system_that_is_only_a_file_opens_as_others_who_play_it():
-    assert shares(SAYC, "sayc")["opening"] >= 0.92
+def test_a_system_that_is_only_a_file_opens_as_others_who_play_it(tmp_path):
+    assert shares(SAYC, "sayc", tmp_path)["opening"] >= 0.92

@@ -134,16 +134,29 @@ def explain(
         str, typer.Option(help="Of the side that deals; a name or a file.")
     ] = "natural",
     against: Annotated[str | None, typer.Option(help="Of the other side; the same.")] = None,
+    dealer: Annotated[str, typer.Option(help="N, E, S or W: who makes the first call.")] = "N",
+    vulnerable: Annotated[
+        str, typer.Option(help="None, NS, EW or All: some calls show more, or less, then.")
+    ] = "None",
     as_json: Json = False,
 ) -> None:
     """Say in words what each call of an auction shows."""
     from overtrick.games.bridge import auction as rules
     from overtrick.games.bridge import bidding
+    from overtrick.games.bridge.cards import SEATS
+    from overtrick.games.bridge.result import VULNERABILITIES
     from overtrick.games.bridge.system import load
 
     calls = rules.read(auction)
     rules.check(calls, done=False)
-    told = bidding.explained(calls, 0, 0, load(system), load(against or system))
+    if dealer not in tuple(SEATS):
+        raise Refused(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
+    if vulnerable not in VULNERABILITIES:
+        raise Refused(f"--vulnerable is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
+    first = SEATS.index(dealer)
+    ours, theirs = load(system), load(against or system)
+    pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
+    told = bidding.explained(calls, first, VULNERABILITIES.index(vulnerable), *pairs)
     words = auction.split()
     for call, meaning in zip(words, told, strict=True):
         people.print(f"{call:>4}  {meaning}", highlight=False, soft_wrap=True)
@@ -159,9 +172,15 @@ def explain(
 def agreement(
     system: Annotated[str, typer.Argument(help="A bidding system by name, or its file.")],
     file: Annotated[Path, typer.Argument(help="Boards with auctions: .parquet, .pbn, .lin, .tsv.")],
+    pairs: Annotated[
+        str | None, typer.Option(help="Only calls of pairs that play this, inferred or stated.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only boards of this kind: human.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Which share of recorded calls a system makes too, and how far its meanings hold."""
+    """Which share of recorded calls a system makes too, and how far its meanings hold: by what a
+    call says itself, and by what all of its player's calls so far say together. Width is how many
+    numbers of honour points bids leave."""
     from overtrick.games.bridge.system import load
     from overtrick.trainers import agreement as agreed
     from overtrick.trainers import recorded
@@ -169,12 +188,13 @@ def agreement(
     rules = load(system)
     with people.status(f"reading {file}"):
         found = recorded.load(file)
-        told = agreed.auctions_of(found.boards)
+        told = agreed.auctions_of(found.boards, pairs, kind)
     for problem in found.problems:
         people.print(problem, highlight=False, soft_wrap=True)
     by = agreed.followed(rules, told)
     shares, truths = agreed.shares(told, by), agreed.truths(rules, told, by)
-    people.print(f"{system} on {len(told.calls)} auctions of {file}", soft_wrap=True)
+    asked = "".join(f", {each}" for each in (kind, pairs) if each)
+    people.print(f"{system} on {len(told.calls)} auctions of {file}{asked}", soft_wrap=True)
     shown = [
         {"calls": name, "agree": shares[name], "without passes": shares[f"{name}_without_passes"]}
         for name in ("opening", "response", "all")
@@ -182,6 +202,6 @@ def agreement(
     people.print(tables.plain(shown, "shares of the calls that the system makes too"))
     people.print(tables.plain(truths, "what the calls show, by type"))
     result(
-        as_json, system=system, boards=len(told.calls), left_out=len(found.problems), **shares,
-        meanings=truths,
+        as_json, system=system, boards=len(told.calls), pairs=pairs, kind=kind,
+        left_out=len(found.problems), **shares, meanings=truths,
     )  # fmt: skip

@@ -3,6 +3,7 @@ Fig. 9)."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +19,18 @@ from overtrick.games.bridge.records import VULNERABLE, Board, Read
 
 NEEDED = ("deal", "dealer", "vulnerability")
 TEXTS = ("auction", "contract", "declarer", "play")
-ALSO = (*TEXTS, "result_tricks", "board")
+SAID = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
+ALSO = (*TEXTS, "result_tricks", "board", "kind", *itertools.chain(*SAID))
 TABLES = (".tsv", ".txt")  # rows of the paper's formats
 ENDINGS = (".parquet", ".pbn", ".lin", *TABLES)
 NOBODY = "nobody"
+UNKNOWN = ("", "unknown")  # words for a system that nobody knows
 
 
 def load(path: Path) -> Read:
     """The boards of a file: Parquet with a deal, dealer and vulnerability a row (and what there is
-    of auction, contract, declarer, play, result_tricks), PBN, LIN, or the paper's rows.
+    of auction, contract, declarer, play, result_tricks, kind, and what each pair plays: stated
+    system_ns and _ew, inferred sys_inferred_ns and _ew), PBN, LIN, or the paper's rows.
 
     A bad board is left out, and named with what is wrong. Raises Refused for a file that cannot be
     read, or in which no board is sound.
@@ -70,7 +74,8 @@ def _board(row: dict[str, Any], number: int) -> Board:
         raise Refused(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
-    for name, kind in (*((name, str) for name in TEXTS), ("result_tricks", int)):
+    texts = (*TEXTS, "kind", *itertools.chain(*SAID))
+    for name, kind in (*((name, str) for name in texts), ("result_tricks", int)):
         if not isinstance(row.get(name), kind | None):
             raise Refused(
                 f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
@@ -94,8 +99,15 @@ def _board(row: dict[str, Any], number: int) -> Board:
             tuple(NAMES.index(card) for card in played),
             row.get("result_tricks"),
             row.get("board") or number,
+            (_told(row, SAID[0]), _told(row, SAID[1])),
+            row.get("kind") or "",
         )
     )
+
+
+def _told(row: dict[str, Any], columns: tuple[str, ...]) -> str:
+    """What is said of a side's system, or inferred; nothing where nobody knows."""
+    return next((row[name] for name in columns if row.get(name) not in (None, *UNKNOWN)), "")
 
 
 def statistics(boards: Sequence[Board]) -> dict[str, Any]:

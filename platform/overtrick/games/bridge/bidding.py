@@ -26,8 +26,10 @@ class Followed(NamedTuple):
     calls: Array  # (G, L) int8 what the hand's own system calls there
     rule: Array  # (G, L) int32 by which rule of System.rules
     read: Array  # (G, L) int32 the rule by which the real call is read, NO_RULE if it is none
-    true: Array  # (G, L) bool: the hand has the points and lengths that the real call alone shows
-    width: Array  # (G, L) int16 numbers of honour points that all its caller's calls so far leave
+    true: Array  # (G, L) bool: the hand has the points and lengths that the real call itself shows
+    width: Array  # (G, L) int16 numbers of honour points that the call itself leaves
+    true_so_far: Array  # (G, L) and that all of its caller's calls so far show together
+    width_so_far: Array  # (G, L) and that they leave
 
 
 def auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
@@ -49,6 +51,7 @@ def follow(
     found = Followed(
         np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
         np.full(shape, NO_RULE, np.int32), np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
+        np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
     )  # fmt: skip
     _follow(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), found)
     return found
@@ -140,8 +143,16 @@ def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, fou
             found.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
             learn(tables, table, seat, real, row, lo, hi)
             least, most = table.lo[seat], table.hi[seat]
-            found.width[game, at] = most[hand.HCP] - least[hand.HCP] + 1
-            found.true[game, at] = lo[hand.HCP] <= mine[hand.HCP] <= hi[hand.HCP]
-            for field in range(hand.LENGTH, hand.LENGTH + 4):
-                if not lo[field] <= mine[field] <= hi[field]:
-                    found.true[game, at] = False
+            found.true[game, at] = _has(mine, lo, hi)
+            found.width[game, at] = hi[hand.HCP] - lo[hand.HCP] + 1
+            found.true_so_far[game, at] = _has(mine, least, most)
+            found.width_so_far[game, at] = most[hand.HCP] - least[hand.HCP] + 1
+
+
+@njit(cache=True)
+def _has(mine, lo, hi):  # type: ignore[no-untyped-def]
+    """Has a hand the points and the lengths of these ranges?"""
+    true = lo[hand.HCP] <= mine[hand.HCP] <= hi[hand.HCP]
+    for field in range(hand.LENGTH, hand.LENGTH + 4):
+        true = true and lo[field] <= mine[field] <= hi[field]
+    return true

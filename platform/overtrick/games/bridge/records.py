@@ -43,6 +43,8 @@ class Board:
     play: tuple[int, ...] = ()  # the cards in the order played
     tricks: int | None = None  # of the declaring side
     number: int | None = None
+    systems: tuple[str, str] = ("", "")  # what is said of North-South's and East-West's bidding
+    kind: str = ""  # who sat there, in the words of the file: human, robot
 
     @property
     def strain(self) -> int:
