@@ -11,6 +11,7 @@ import pytest
 
 from overtrick.core import Refused
 from overtrick.games.bridge import auction, bidding, features, hand, system
+from overtrick.games.bridge.auction import CALLS
 from overtrick.games.bridge.bidding import auctions, explained, follow, meanings
 from overtrick.games.bridge.cards import hands, read, shuffled
 from overtrick.games.bridge.choosing import NO_RULE
@@ -201,6 +202,36 @@ def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
     with pytest.raises(Refused, match=r"mine\.bidding, line [234]: .*") as refused:
         system.load(path)
     assert fault in str(refused.value)
+
+
+def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
+    """It takes no hand from the rules after it, and widens what its call shows."""
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nat opening\n  1N | 9-11 hcp | Mini notrump | heard\n"
+        "  1N | 10-12 hcp | Weak notrump\n  P | anything | Pass\n"
+    )
+    rules = system.load(path)
+    (mini,) = meanings(auction.read("1N"), 0, 0, rules, rules)
+    assert (mini.lo[hand.HCP], mini.hi[hand.HCP]) == (9, 12)
+    cards, dealer, vulnerable = dealt(500, rng)
+    first = auctions(cards, dealer, vulnerable, rules, rules)[:, 0]
+    points = hand.evaluated(cards[np.arange(500), dealer])[:, hand.HCP]
+    assert np.array_equal(first == CALLS.index("1N"), (points >= 10) & (points <= 12))
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        ("  1N | anything | Any | heard\n  P | 0-14 hcp | Pass", "a gap"),
+        ("  1N | S 8+, balanced | Wrong | heard\n  P | anything | Pass", "what no hand has"),
+    ],
+)
+def test_a_rule_that_is_heard_fills_no_gap_and_needs_a_hand_too(rules, fault, tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text(f"system mine\nat opening\n{rules}\n")
+    with pytest.raises(Refused, match=fault):
+        system.load(path)
 
 
 def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path):
