@@ -42,6 +42,7 @@ def run() -> Result:
     for dealt in systems:
         of = agreement.auctions_of(_boards(f"dd_{dealt}"))
         tables = _solved(f"dd_{dealt}")
+        assert len(tables) == len(of.calls)
         theirs = _way_to_par(of, of.calls, tables)
         for ns, ew in itertools.product(systems.values(), repeat=2):
             ours = _way_to_par(of, auctions(*of[:3], ns, ew), tables)
