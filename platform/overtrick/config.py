@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -32,6 +32,7 @@ def _absolute(name: str) -> str:
     return str(Path(name).absolute()) if "/" in name else name
 
 
+Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
 Opponent = Annotated[str, AfterValidator(_absolute)]
 """A stranger's name, or the folder of a model: the job keeps the latter as an absolute path."""
 
@@ -55,14 +56,7 @@ class Stop(Section):
 
 class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
-    gpus: float = Field(default=0, ge=0, description="GPUs of the learner; 0 so far")
-
-    @field_validator("gpus")
-    @classmethod
-    def _no_learner_uses_one(cls, value: float) -> float:
-        if value:
-            raise ValueError("no learner uses a GPU yet: set 0")
-        return value
+    gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
 
 
 class Checkpoints(Section):
@@ -118,7 +112,6 @@ class Work(Section):
     @field_validator("game", mode="before")
     @classmethod
     def _game_by_name(cls, value: Any) -> Any:
-        """A name, or a mapping of the name and options."""
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, Mapping) and "options" not in value:
@@ -143,6 +136,14 @@ class Job(Work):
     search: dict[str, Search] = Field(
         default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
     )
+    on_gpu: ClassVar[bool] = False  # can its learner use one?
+
+    @field_validator("resources")
+    @classmethod
+    def _a_gpu_is_used(cls, value: Resources) -> Resources:
+        if value.gpus and not cls.on_gpu:
+            raise ValueError("this trainer's learner uses no GPU: set gpus to 0")
+        return value
 
 
 Asked = TypeVar("Asked", bound=Work)

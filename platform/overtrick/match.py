@@ -47,6 +47,15 @@ def match(
     return Match(made.name, made.unit, meet_twice(made, *both, boards, play_rng))
 
 
+def bidder(what: str) -> Path | None:
+    """The folder of a run's model, or of a model, if it plays the auction."""
+    try:
+        folder = run.model_of(what)
+        return folder if model.load(folder).game == "auction" else None
+    except Refused:
+        return None
+
+
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:
     """Raise Refused for a player that is no stranger of any game, no run and no folder, and name
     the nearest of the players that there are and of others."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 from torch import Tensor
+from torch.nn.functional import leaky_relu
 
 from overtrick.core import Array, Choice, Deals, Failed, Game, Mixed, Player, Refused, Turn
 
@@ -18,6 +19,12 @@ Weights = dict[str, Array]
 moves by real vectors gives their mean, and has their log_std (A,) beside."""
 
 LOG_STD = "log_std"
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "leaky_relu": leaky_relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
 WILD = 20.0  # a log_std that nobody means
 
 
@@ -199,13 +206,13 @@ def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
     return {name: torch.tensor(value) for name, value in weights.items()}
 
 
-def forward(weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """ReLU layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights."""
+def forward(weights: Mapping[str, Tensor], x: Tensor, activation: str = "relu") -> Tensor:
+    """Hidden layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights."""
     layers = len(weights) // 2
     for layer in range(layers):
         x = x @ weights[f"w{layer}"] + weights[f"b{layer}"].unsqueeze(-2)
         if layer < layers - 1:
-            x = x.relu()
+            x = ACTIVATIONS[activation](x)
     return x
 
 

@@ -132,6 +132,14 @@ def batches(
         raise Refused(f"cannot read {path}: {why}") from None
 
 
+def parts(path: Path) -> int:
+    """How many times `batches` yields. Raises Refused for a file that cannot be read."""
+    try:
+        return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
+    except (pa.ArrowException, OSError) as error:
+        raise Refused(f"cannot read {path}: {' '.join(str(error).split())[:100]}") from None
+
+
 def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise Refused for the first parameter that differs."""
     for name in [*wanted, *found]:
@@ -152,7 +160,10 @@ def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
 
 
 def _column(array: Array) -> pa.Array:
-    """(R, ...) as R numbers, or R lists of them."""
+    """(R, ...) as R numbers, or R lists of them, or R strings of bytes."""
+    if array.ndim == 2 and array.dtype == np.uint8 and array.size:
+        kind = pa.binary(array.shape[1])
+        return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(array)])
     flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
@@ -164,6 +175,9 @@ def _array(column: pa.ChunkedArray, objects: bool) -> Array:
     if objects:
         return np.array(column.to_pylist(), object)
     whole = column.combine_chunks()
+    if pa.types.is_fixed_size_binary(whole.type):
+        first, width = whole.offset, whole.type.byte_width
+        return np.frombuffer(whole.buffers()[1], np.uint8, len(whole) * width, first * width)
     if pa.types.is_fixed_size_list(whole.type):
         whole = whole.flatten()
     return whole.to_numpy(zero_copy_only=False)

@@ -202,4 +202,6 @@ def _place(number: int) -> str:
 
 
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
-    return [{"CPU": float(job["resources"]["cpus"])}] + [{"CPU": 1.0}] * int(job["workers"])
+    cpus, gpus = (float(job["resources"][kind]) for kind in ("cpus", "gpus"))
+    learner = {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
+    return [learner] + [{"CPU": 1.0}] * int(job["workers"])

@@ -251,7 +251,7 @@ def test_a_row_has_words():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"scoring": "rubber"}, "scoring must be imps or points, not 'rubber'"),
+        ({"scoring": "rubber"}, "scoring must be imps, points or nothing, not 'rubber'"),
         ({"seats": 3}, "seats must be 2 or 4, not 3"),
     ],
 )

@@ -36,7 +36,7 @@ ALLOWED = {
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "store", "model", "figures", "curves", "config", "atomic",
+        "workers", "store", "model", "figures", "curves", "counts", "config", "atomic",
     ),
     "trial": ("core", "config", "trainers", "workers"),
     "rllib": ("core", "policies", "games", "trainers"),

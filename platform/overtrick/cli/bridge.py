@@ -92,22 +92,23 @@ def boards(
     )  # fmt: skip
 
 
-def match_of_systems(
+def match_of_bidders(
     a: str, b: str, boards: int, seed: int, out: Path | None, show: int, workers: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """`overtrick match` of two bidding systems."""
+    """`overtrick match` of bidding systems, and of networks that bid."""
     from overtrick import run
-    from overtrick.games.bridge import system
+    from overtrick.match import bidder
     from overtrick.progress import counting
-    from overtrick.trainers import duplicate
+    from overtrick.trainers import bidders, duplicate
 
     if out is not None:
         duplicate.check_report(out)
-    for name in (a, b):
-        system.load(name)  # before Ray starts
+    ours, theirs = (str(bidder(name) or name) for name in (a, b))
+    for side in (ours, theirs):
+        bidders.side_of(side)  # before Ray starts
     with run.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
-        played = duplicate.match(a, b, boards, seed, crew, progress)
+        played = duplicate.match(ours, theirs, boards, seed, crew, progress)
     if out is not None:
         duplicate.report(played, out, show)
     for board in range(min(show, boards)):

@@ -77,7 +77,9 @@ def best_response(
 
 @app.command()
 def generate(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="abstraction, minibridge or deals.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="abstraction, minibridge, deals or examples.")
+    ],
     overrides: Annotated[
         list[str] | None, typer.Argument(help="key=value, such as seed=1.")
     ] = None,
@@ -94,6 +96,9 @@ def generate(
     system_ew: Annotated[str | None, typer.Option(help="East-West's: natural.")] = None,
     dealer: Annotated[str | None, typer.Option(help="random or rotating.")] = None,
     vulnerability: Annotated[str | None, typer.Option(help="random or rotating.")] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option(help="Boards with auctions: .parquet, .pbn, .lin, .tsv.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="The file, or folder, to write.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0 = in this process.")] = 0,
@@ -102,29 +107,33 @@ def generate(
     """Make once what jobs need; stopped, it goes on. abstraction: the card abstraction of limit
     hold'em (--buckets, --samples-scale). minibridge: games that a random declarer won (--games,
     --defenders, strain=trump, lost=true). deals: boards bid by two systems, solved double dummy
-    (--boards, --system-ns, --system-ew, --dealer, --vulnerability)."""
+    (--boards, --system-ns, --system-ew, --dealer, --vulnerability). examples: the calls of boards
+    as what a bidding network learns from (--file, --system-ns, --system-ew, outcomes=true)."""
     from overtrick import progress, run
     from overtrick.trainers import boards as minibridge
-    from overtrick.trainers import deals
+    from overtrick.trainers import deals, examples
     from overtrick.trainers import generate as page
 
-    own: dict[str, dict[str, Any]] = {
-        "abstraction": {"buckets": buckets, "samples_scale": samples_scale},
-        "minibridge": {"games": games, "defenders": defenders},
-        "deals": {
-            "boards": boards, "system_ns": system_ns, "system_ew": system_ew, "dealer": dealer,
-            "vulnerability": vulnerability,
-        },
+    given: dict[str, Any] = {
+        "buckets": buckets, "samples_scale": samples_scale, "games": games, "defenders": defenders,
+        "boards": boards, "system_ns": system_ns, "system_ew": system_ew, "dealer": dealer,
+        "vulnerability": vulnerability, "file": file,
     }  # fmt: skip
+    own = {
+        "abstraction": ("buckets", "samples_scale"),
+        "minibridge": ("games", "defenders"),
+        "deals": ("boards", "system_ns", "system_ew", "dealer", "vulnerability"),
+        "examples": ("file", "system_ns", "system_ew"),
+    }
     if kind not in own:
         raise Refused(f"cannot generate '{kind}': did you mean '{nearest(kind, own)}'?")
-    for other in own.keys() - {kind}:
-        for name, value in own[other].items():
-            if value is not None:
-                raise Refused(f"--{name.replace('_', '-')} is of {other}, not of {kind}")
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given.keys() - set(own[kind]):
+        others = " and ".join(other for other, names in own.items() if name in names)
+        raise Refused(f"--{name.replace('_', '-')} is of {others}, not of {kind}")
     asked = [*([] if seed is None else [f"seed={seed}"]), *(overrides or [])]
     if kind != "abstraction":
-        asked = [f"{k}={v}" for k, v in own[kind].items() if v is not None] + asked
+        asked = [f"{k}={v}" for k, v in given.items() if k != "file"] + asked
     with progress.stages(people) as told:
         if kind == "abstraction":
             asked = [f"buckets={buckets or 6}", *asked]
@@ -135,6 +144,11 @@ def generate(
             path = out or Path(f"boards/minibridge-{plan.defenders}-{plan.strain}-{plan.seed}")
             with run.crew_of(workers) as crew:
                 done = minibridge.generate(plan, path, crew, told)
+        elif kind == "examples":
+            chosen = examples.plan_of(file or (), asked)
+            done = examples.generate(chosen, out or examples.place_of(chosen), told)
+            for problem in done["left_out"]:
+                people.print(problem, highlight=False, soft_wrap=True)
         else:
             asked_for = deals.plan_of(asked)
             with run.crew_of(workers) as crew:
@@ -163,20 +177,20 @@ def match(
     workers: Annotated[int, typer.Option(min=0, help="Of systems: Ray workers.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Two players on the same boards from both seats: what the first one wins a game. Two bidding
-    systems: IMPs a board at double-dummy tricks."""
-    from overtrick.cli.bridge import match_of_systems
+    """Two players on the same boards from both seats: what the first one wins a game. Of bidding
+    systems, and of networks that bid: IMPs a board at double-dummy tricks."""
+    from overtrick.cli.bridge import match_of_bidders
     from overtrick.config import overridden
     from overtrick.games.bridge import system
-    from overtrick.match import check_known
+    from overtrick.match import bidder, check_known
     from overtrick.match import match as meet
     from overtrick.trainers import duplicate
 
-    if duplicate.known(a) or duplicate.known(b):
+    if duplicate.known(a) or duplicate.known(b) or (bidder(a) and bidder(b)):
         for name, given in (("options", options), ("--game", game), ("--video", video)):
             if given:
                 raise Refused(f"a match of bidding systems takes no {name}")
-        match_of_systems(a, b, boards, seed, out, show, workers, as_json)
+        match_of_bidders(a, b, boards, seed, out, show, workers, as_json)
         return
     for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
         if asked:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +16,8 @@ from overtrick.core import Array, Game
 from overtrick.policies import LOG_STD, Weights, forward, inputs, outputs, tensors
 
 Params = dict[str, Tensor]
+Make = Callable[[list[Tensor]], Any]
+"""What makes an optimiser of torch for a list of weights."""
 
 
 MOVE_STD = 0.5
@@ -56,7 +60,7 @@ def repeat(weights: Weights, members: int) -> Weights:
 
 def arrays(params: Mapping[str, Tensor]) -> Weights:
     """The same numbers as numpy arrays."""
-    return {name: value.detach().numpy().copy() for name, value in params.items()}
+    return {name: value.detach().cpu().numpy().copy() for name, value in params.items()}
 
 
 def flat(params: Mapping[str, Tensor]) -> Tensor:
@@ -81,12 +85,14 @@ def unprefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
     return {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}
 
 
-class Adam:
-    """Adam (Kingma and Ba 2015) over named weights, with its memory as plain arrays."""
+class Descent:
+    """An optimiser of torch over named weights, with its memory as plain arrays."""
 
-    def __init__(self, weights: Weights, rate: float) -> None:
-        self.params: Params = {n: v.requires_grad_() for n, v in tensors(weights).items()}
-        self._optimizer = torch.optim.Adam(list(self.params.values()), lr=rate)
+    def __init__(self, weights: Weights, optimizer: Make, device: str = "cpu") -> None:
+        self.params: Params = {
+            n: v.to(device).requires_grad_() for n, v in tensors(weights).items()
+        }
+        self._optimizer = optimizer(list(self.params.values()))
 
     def descend(self, loss: Tensor) -> None:
         """One step down the gradient of a loss."""
@@ -103,7 +109,8 @@ class Adam:
         out = arrays(self.params)
         for name, param in self.params.items():
             for key, value in self._optimizer.state.get(param, {}).items():
-                out[f"{key}.{name}"] = value.detach().numpy().copy()
+                if value is not None:
+                    out[f"{key}.{name}"] = value.detach().cpu().numpy().copy()
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -112,12 +119,22 @@ class Adam:
             for name, param in self.params.items():
                 param.copy_(torch.tensor(state[name]))
                 memory = {
-                    key: torch.tensor(state[f"{key}.{name}"])
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                    if f"{key}.{name}" in state
+                    key.removesuffix(f".{name}"): torch.tensor(value)
+                    for key, value in state.items()
+                    if key.endswith(f".{name}")
                 }
                 if memory:
-                    self._optimizer.state[param] = memory
+                    self._optimizer.state[param] = {
+                        key: value if key == "step" else value.to(param.device)
+                        for key, value in memory.items()
+                    }
+
+
+class Adam(Descent):
+    """Adam (Kingma and Ba 2015) over named weights."""
+
+    def __init__(self, weights: Weights, rate: float) -> None:
+        super().__init__(weights, partial(torch.optim.Adam, lr=rate))
 
 
 class Critic:

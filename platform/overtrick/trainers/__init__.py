@@ -9,6 +9,8 @@ from typing import Any
 from overtrick.config import Job
 from overtrick.core import Trainer
 from overtrick.trainers import (
+    bidder,
+    bidding,
     cardplay,
     coevolve,
     dqn,
@@ -50,6 +52,12 @@ def payoff(rows: list[Row]) -> float:
 
 
 TRAINERS = {
+    "bidder": Page(
+        bidder.BidderJob, bidder.BidderTrainer, bidder.check, bidder.judge, bidder.score
+    ),
+    "bidding": Page(
+        bidding.BiddingJob, bidding.BiddingTrainer, bidding.check, bidding.judge, bidding.score
+    ),
     "coevolve": Page(
         coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
     ),

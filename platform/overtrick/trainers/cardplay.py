@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from scipy.stats import binomtest
 
 from overtrick import curves, games, store
-from overtrick.config import Count, GameChoice, Section
+from overtrick.config import Count, Folder, GameChoice, Section
 from overtrick.core import Array, Deals, Mixed, Refused, Turn
 from overtrick.games.bridge import double_dummy, score, stored
 from overtrick.games.bridge.cardplay import replayed
@@ -25,8 +25,6 @@ from overtrick.workers import Crew, Part, generator
 POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
 """Who can learn, and the hands that each plays."""
 
-Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]
-"""A path, which the job keeps as an absolute one."""
 
 Who = Literal["declarer", "left", "right"]
 Scripted = Literal["rules", "random"]

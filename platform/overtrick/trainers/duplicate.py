@@ -1,4 +1,4 @@
-"""Two bidding systems meet: every deal at two tables, with the pairs' seats exchanged.
+"""Two sides meet, systems or trained bidders: every deal at two tables, with the seats exchanged.
 
 A contract is worth what its side makes double dummy, and the difference between the tables is
 turned into IMPs.
@@ -19,9 +19,9 @@ from overtrick.atomic import write_text
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import auction, bidding, diagram, double_dummy, result, score, system
 from overtrick.games.bridge.auction import Reached
-from overtrick.games.bridge.cards import SEATS, hands, written
+from overtrick.games.bridge.cards import SEATS, written
 from overtrick.games.bridge.result import VULNERABILITIES
-from overtrick.games.bridge.system import System
+from overtrick.trainers.bidders import Side, auctions, side_of
 from overtrick.trainers.deals import dealt
 from overtrick.workers import Crew, Part, generator
 
@@ -40,26 +40,26 @@ class Table(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """G boards of a match; at the open table the first system sits North-South."""
+    """G boards of a match; at the open table the first side sits North-South."""
 
     holder: Array  # (G, 52) the seat that holds each card
     dealer: Array  # (G,)
     vulnerable: Array  # (G,)
     open: Table
     closed: Table
-    imps: Array  # (G,) won by the first system
+    imps: Array  # (G,) won by the first side
 
 
 class Match(NamedTuple):
     """A match that was played."""
 
-    a: System
-    b: System
+    a: Side
+    b: Side
     boards: Boards
 
     @property
     def mean(self) -> float:
-        """IMPs a board of the first system."""
+        """IMPs a board of the first side."""
         return float(self.boards.imps.mean())
 
     @property
@@ -76,9 +76,9 @@ def known(name: str) -> bool:
 def match(
     a: str, b: str, boards: int, seed: int, crew: Crew, progress: Callable[[int], None]
 ) -> Match:
-    """So many boards between two systems by name, or from a file; dealer and vulnerability rotate.
-    progress is told of the boards done. Raises Refused for a system that nobody knows."""
-    systems = system.load(a), system.load(b)
+    """So many boards between two sides, as `bidders.side_of` knows them; dealer and vulnerability
+    rotate. progress is told of the boards done. Raises Refused for a side that nobody knows."""
+    sides = side_of(a), side_of(b)
     shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
     done = 0
 
@@ -88,8 +88,8 @@ def match(
         progress(done)
 
     progress(done)
-    parts = crew.map(_play, systems, shards, generator(seed, Part.JUDGE), tell)
-    return Match(*systems, _joined(parts))
+    parts = crew.map(_play, sides, shards, generator(seed, Part.JUDGE), tell)
+    return Match(*sides, _joined(parts))
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -99,12 +99,13 @@ def _joined(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _play(rng: Generator, systems: tuple[System, System], first: int, count: int) -> Boards:
+def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> Boards:
     """Some boards at both tables; a contract that both reach is solved once."""
-    a, b = systems
+    a, b = sides
     holder, dealer, vulnerable = dealt(first, count, "rotating", "rotating", rng)
     calls = [
-        bidding.auctions(hands(holder), dealer, vulnerable, ns, ew) for ns, ew in ((a, b), (b, a))
+        auctions(ns, ew, holder, dealer, vulnerable, child)
+        for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True)
     ]
     contracts = [auction.contract_of(each, dealer) for each in calls]
     declarer, strain = (
@@ -163,7 +164,9 @@ def shown(played: Match, board: int, signs: bool = True) -> str:
         ("open", "closed"), (boards.open, boards.closed), pairs, strict=True
     ):
         calls, dealer = _made(table.calls[board]), int(boards.dealer[board])
-        meanings = bidding.explained(calls, dealer, int(boards.vulnerable[board]), ns, ew)
+        meanings = bidding.explained(
+            calls, dealer, int(boards.vulnerable[board]), ns.system, ew.system
+        )
         said = [
             f"  {SEATS[(dealer + k) % 4]} {diagram.call(made, signs):<5} {meaning}"
             for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))

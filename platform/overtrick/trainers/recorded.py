@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from overtrick.games.bridge.records import VULNERABLE, Board, Read
 NEEDED = ("deal", "dealer", "vulnerability")
 TEXTS = ("auction", "contract", "declarer", "play")
 SAID = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
-ALSO = (*TEXTS, "result_tricks", "board", "kind", *itertools.chain(*SAID))
+SOLVED = "dd_table"
+ALSO = (*TEXTS, "result_tricks", "board", "kind", SOLVED, *itertools.chain(*SAID))
 TABLES = (".tsv", ".txt")  # rows of the paper's formats
 ENDINGS = (".parquet", ".pbn", ".lin", *TABLES)
 NOBODY = "nobody"
@@ -35,13 +37,33 @@ def load(path: Path) -> Read:
     A bad board is left out, and named with what is wrong. Raises Refused for a file that cannot be
     read, or in which no board is sound.
     """
+    read = list(parts(path))
+    boards, problems = (
+        list(itertools.chain(*(getattr(part, name) for part in read)))
+        for name in ("boards", "problems")
+    )
+    return records.sound(path, boards, problems)
+
+
+def parts(path: Path) -> Iterator[Read]:
+    """The same some boards at a time, so that a large Parquet file never lies whole in memory."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise Refused(f"{path}: boards are read from {', '.join(ENDINGS)} files")
     if ending in TABLES:
         found = rows.load(path)
-        return Read(found.boards, found.problems)
-    return _from_parquet(path) if ending == ".parquet" else records.load(path)
+        tables = [None] * len(found.boards) if found.tables is None else found.tables
+        solved = [replace(b, table=t) for b, t in zip(found.boards, tables, strict=True)]
+        yield Read(solved, found.problems)
+    elif ending != ".parquet":
+        yield records.load(path)
+    else:
+        yield from _from_parquet(path)
+
+
+def count(path: Path) -> int:
+    """How many parts it is read in. Raises Refused."""
+    return store.parts(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
@@ -50,19 +72,20 @@ def save(path: Path, boards: Sequence[Board]) -> None:
     write(path, boards)
 
 
-def _from_parquet(path: Path) -> Read:
+def _from_parquet(path: Path) -> Iterator[Read]:
     if not path.is_file():
         raise Refused(f"cannot read {path}: no such file")
-    boards: list[Board] = []
-    problems: list[str] = []
+    number = 0
     for columns in store.batches(path, NEEDED, ALSO):
+        boards: list[Board] = []
+        problems: list[str] = []
         for values in zip(*columns.values(), strict=True):
-            number = len(boards) + len(problems) + 1
+            number += 1
             try:
                 boards.append(_board(dict(zip(columns, values, strict=True)), number))
             except Refused as error:
                 problems.append(f"{path}: row {number}: {error}")
-    return records.sound(path, boards, problems)
+        yield Read(boards, problems)
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
@@ -74,7 +97,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
         raise Refused(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
-    texts = (*TEXTS, "kind", *itertools.chain(*SAID))
+    texts = (*TEXTS, "kind", SOLVED, *itertools.chain(*SAID))
     for name, kind in (*((name, str) for name in texts), ("result_tricks", int)):
         if not isinstance(row.get(name), kind | None):
             raise Refused(
@@ -101,6 +124,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
             row.get("board") or number,
             (_told(row, SAID[0]), _told(row, SAID[1])),
             row.get("kind") or "",
+            rows.table_read(row[SOLVED]) if row.get(SOLVED) else None,
         )
     )
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config import Count, Job, Opponent, Section
+from overtrick.config import Count, Folder, Job, Opponent, Section
 from overtrick.core import Array
 from overtrick.play import play
 from overtrick.solvers.sampled import Sampling
 from overtrick.trainers import cardplay, strangers
-from overtrick.trainers.cardplay import JUDGED, Folder, Scripted
+from overtrick.trainers.cardplay import JUDGED, Scripted
 from overtrick.trainers.kept import opponent_of
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator

@@ -10,14 +10,14 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick import curves
-from overtrick.config import Count, Job, Section, Share
+from overtrick.config import Count, Folder, Job, Section, Share
 from overtrick.core import Array, Mixed, Refused, Turn
 from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
 from overtrick.games.bridge.stored import decisions
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.tabular import GreedyTable, Plan, QTable, merged
 from overtrick.trainers import boards, cardplay
-from overtrick.trainers.cardplay import POSITIONS, Folder, Judging, Kept, Scripted, Who
+from overtrick.trainers.cardplay import POSITIONS, Judging, Kept, Scripted, Who
 from overtrick.trainers.kept import opponent_of
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator

@@ -138,6 +138,37 @@ def _make_all(calls, dealer, now):  # type: ignore[no-untyped-def]
             call(now[game], made)
 
 
+def situations(calls: Array) -> Array:
+    """(R, 3) int8 for each call of auctions (G, L) padded with -1, in their order: the last bid
+    before it, -1 if there is none; by whom, 0 who calls now to 3 right-hand opponent, or -1; and
+    0, 1 if it is doubled, 2 if redoubled."""
+    found = np.empty((int((calls >= 0).sum()), 3), np.int8)
+    _situations(np.asarray(calls), found)
+    return found
+
+
+def legal_after(situations: Array) -> Array:
+    """(R, 38) bool which calls are lawful in situations (R, 3)."""
+    last, by, doubled = situations.T[:, :, None]
+    bids = np.arange(PASS + 1) > last
+    theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
+    return np.concatenate([bids, (by >= 0) & theirs, (by >= 0) & ours], axis=1)
+
+
+@njit(cache=True)
+def _situations(calls, found):  # type: ignore[no-untyped-def]
+    row, now = 0, np.empty(NOW, np.int64)
+    for game in range(len(calls)):
+        open_auction(now, 0)
+        for made in calls[game]:
+            if made < 0:
+                break
+            by = (now[BY] - now[SEAT]) % 4 if now[LAST] >= 0 else NOBODY
+            found[row, 0], found[row, 1], found[row, 2] = now[LAST], by, now[DOUBLED]
+            row += 1
+            call(now, made)
+
+
 def read(text: str) -> list[int]:
     """The calls of an auction in words: "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
     Raises Refused."""

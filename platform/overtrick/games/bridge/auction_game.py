@@ -20,7 +20,8 @@ from overtrick.games.bridge.minibridge import said
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.bridge.result import VULNERABILITIES
 
-SCORINGS = {"imps": "imp", "points": "point"}
+# the last is a unit that nobody wins
+SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
 DEALER, VULNERABLE, TABLE = CARDS, CARDS + 1, CARDS + 2  # columns of a deal, after the cards
 WIDTH = TABLE + 20
 UNSOLVED = -1
@@ -44,10 +45,11 @@ class Auction:
     what the hand that calls may see.
 
     scoring: imps, of the score against that of par, or points of duplicate bridge; North-South win
-    what East-West lose. A deal has 74 columns: the seat that holds each card; dealer;
-    vulnerability (None, NS, EW, All); the double-dummy tricks of North, then East, South and West
-    as declarer in clubs, diamonds, hearts, spades and notrump, or -1 where they are not solved yet:
-    then they are at the end of the game, if its worth depends on them.
+    what East-West lose. Or nothing, for who only wants to know what is called. A deal has 74
+    columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All); the
+    double-dummy tricks of North, then East, South and West as declarer in clubs, diamonds, hearts,
+    spades and notrump, or -1 where they are not solved yet: then they are at the end of the game,
+    if its worth depends on them.
 
     Facts: 0 the seat that calls; 1 dealer; 2 vulnerability; 3 passes since the last other call; 4
     own cards; 5-39 by bid from 1C to 7N who made it, -1 if nobody did; 40-74 who doubled it; 75-109
@@ -65,7 +67,7 @@ class Auction:
 
     def __init__(self, scoring: str = "imps", seats: int = 4) -> None:
         if scoring not in SCORINGS:
-            raise Refused(f"scoring must be {' or '.join(SCORINGS)}, not {scoring!r}")
+            raise Refused(f"scoring must be imps, points or nothing, not {scoring!r}")
         if seats not in (2, 4):
             raise Refused(f"seats must be 2 or 4, not {seats!r}")
         self.scoring = scoring
@@ -129,6 +131,8 @@ class Auction:
 
     def worth(self, deals: Deals, contracts: auction.Reached) -> Array:
         """(G,) what contracts bring to North-South."""
+        if self.scoring == "nothing":
+            return np.zeros(len(deals))
         if self.scoring == "points":  # nobody needs to know what a passed-out deal holds
             played = contracts.level > 0
             points = np.zeros(len(deals), np.int64)

@@ -75,9 +75,11 @@ def rows(
     ns: System,
     ew: System,
     out: Array | None = None,
+    after: bool = False,
 ) -> Array:
     """(R, 1284) float32 the features before each call of lawful auctions (G, L) padded with -1, in
-    their order; R is the number of calls. out: an array to write them to.
+    their order; R is the number of calls. With after, as who called has them when the call is made.
+    out: an array to write them to.
 
     hands: (G, 4) sets of cards. dealer, vulnerable: (G,) numbers of NESW and None NS EW All. Raises
     ValueError if out has too few rows or another width.
@@ -86,12 +88,12 @@ def rows(
     found = np.empty((count, WIDTH), np.float32) if out is None else out[:count]
     if found.shape != (count, WIDTH):
         raise ValueError(f"{count} rows of {WIDTH} numbers do not fit into {found.shape}")
-    _rows(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), found)
+    _rows(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), after, found)
     return found
 
 
 @njit(cache=True)
-def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, out):  # type: ignore[no-untyped-def]
+def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, after, out):  # type: ignore[no-untyped-def]
     rules = max(len(ns.rule), len(ew.rule))
     view, owner, matched, lo, hi = scratch(limits, rules)
     held = np.zeros(limits.shape[1], np.int16)
@@ -102,19 +104,22 @@ def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, out):
             if made < 0:
                 break
             seat = table.now[SEAT]
-            write_row(table, hands[game, seat], dealer[game], limits, out[row])
-            row += 1
+            if not after:
+                write_row(table, hands[game, seat], seat, dealer[game], out[row])
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
             _, _, rule = choose(
                 tables, table, view, held, False, made, owner, matched, lo, hi, limits
             )
             learn(tables, table, seat, made, rule, lo, hi)
+            if after:
+                write_row(table, hands[game, seat], seat, dealer[game], out[row])
+            row += 1
 
 
 @njit(cache=True)
-def write_row(table, cards, dealer, limits, out):  # type: ignore[no-untyped-def]
-    """Write what the seat to call decides by."""
+def write_row(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
+    """Write what a seat decides by."""
     out[:] = 0
     for suit in range(4):
         held = (cards >> (13 * suit)) & 8191
@@ -124,17 +129,16 @@ def write_row(table, cards, dealer, limits, out):  # type: ignore[no-untyped-def
         out[13 * suit : 13 * suit + small] = 1
         for rank in range(8, 13):
             out[13 * suit + rank] = (held >> rank) & 1
-    seat = table.now[SEAT]
     out[SITUATION + table.more[VULNERABLE]] = 1
     out[SITUATION + 4 + dealer] = 1
     out[SITUATION + 8 + seat] = 1
     for who in range(4):
         first = PLAYERS + who * OF_PLAYER
-        _player(table, (seat + who) % 4, limits, out[first : first + OF_PLAYER])
+        _player(table, (seat + who) % 4, out[first : first + OF_PLAYER])
 
 
 @njit(cache=True)
-def _player(table, seat, limits, out):  # type: ignore[no-untyped-def]
+def _player(table, seat, out):  # type: ignore[no-untyped-def]
     """Write what a player has shown."""
     lo, hi, said = table.lo[seat], table.hi[seat], table.said[seat]
     if said[SUIT] >= 0:

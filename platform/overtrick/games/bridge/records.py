@@ -45,6 +45,7 @@ class Board:
     number: int | None = None
     systems: tuple[str, str] = ("", "")  # what is said of North-South's and East-West's bidding
     kind: str = ""  # who sat there, in the words of the file: human, robot
+    table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
 
     @property
     def strain(self) -> int:

@@ -1,0 +1,91 @@
+"""A network that learns what belongs to a situation from rows of examples, one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from overtrick.core import Array, Failed
+from overtrick.learners.networks import Descent, Make, arrays
+from overtrick.policies import Weights, forward
+
+OPTIMIZERS: dict[str, Callable[[float], Make]] = {
+    "adam": lambda rate: partial(torch.optim.Adam, lr=rate, fused=True),
+    "sgd": lambda rate: partial(torch.optim.SGD, lr=rate, momentum=0.9),
+    "rmsprop": lambda rate: partial(torch.optim.RMSprop, lr=rate),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a network looks inside and learns."""
+
+    activation: str  # of policies.ACTIVATIONS
+    optimizer: str  # of OPTIMIZERS
+    rate: float
+    half: bool  # products in bfloat16, sums and weights in float32
+    device: str = "cpu"
+
+
+class Classifier:
+    """Tells classes apart by cross-entropy.
+
+    Some classes may be impossible in a row: those have probability 0.
+    """
+
+    def __init__(self, weights: Weights, plan: Plan) -> None:
+        self.plan = plan
+        self.optimizer = Descent(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
+
+    def learn(self, features: Array, possible: Array, label: Array) -> Tensor:
+        """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
+        classes (R,) or their probabilities (R, A); the mean cross-entropy before it, in nats, on
+        the device: to read it is to wait for it."""
+        goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
+        loss = cross_entropy(self._logits(features, possible), self._there(goal))
+        self.optimizer.descend(loss)
+        return loss.detach()
+
+    def log_probs(self, features: Array, possible: Array) -> Array:
+        """(R, A) float32 logarithms of the classes' probabilities, -inf where impossible."""
+        with torch.inference_mode():
+            found: Array = self._logits(features, possible).log_softmax(dim=-1).cpu().numpy()
+        return found
+
+    def _logits(self, features: Array, possible: Array) -> Tensor:
+        found = logits(self.optimizer.params, self._there(features), self.plan)
+        return found.masked_fill(~self._there(possible), -torch.inf)
+
+    def _there(self, values: Array) -> Tensor:
+        return torch.from_numpy(values).to(self.plan.device, non_blocking=True)
+
+    def weights(self) -> Weights:
+        return arrays(self.optimizer.params)
+
+    def state(self) -> dict[str, Array]:
+        return self.optimizer.state()
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.optimizer.load(state)
+
+
+def logits(params: Mapping[str, Tensor], features: Tensor, plan: Plan) -> Tensor:
+    """(R, A) float32 what a network says of features (R, F)."""
+    with torch.autocast(features.device.type, torch.bfloat16, enabled=plan.half):
+        return forward(params, features, plan.activation).float()
+
+
+def check_loss(loss: float, where: str) -> float:
+    """The same. Raises Failed, saying where, if it is no number."""
+    if not np.isfinite(loss):
+        raise Failed(
+            f"the loss is {loss} {where}: the weights of the last checkpoint stand; "
+            "try a smaller rate"
+        )
+    return loss

@@ -1,0 +1,139 @@
+"""Who may sit at the table to bid: systems by their rules, and trained networks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick import model, store
+from overtrick.core import Array, Deals, Policy, Refused
+from overtrick.games.bridge import bidding, heard, networks, score, system
+from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
+from overtrick.games.bridge.cards import CARDS, hands, read
+from overtrick.games.bridge.known import LONGEST_AUCTION
+from overtrick.games.bridge.networks import Bidder, Network
+from overtrick.games.bridge.rows import table_read
+from overtrick.games.bridge.system import System
+from overtrick.learners.networks import unprefixed
+from overtrick.play import play
+
+
+class Side(NamedTuple):
+    """A pair of players: how it bids, and what its calls mean."""
+
+    name: str
+    system: System
+    calls: Network | None = None  # none: it bids by the rules of its system
+    imps: Network | None = None
+
+    def policy(self, ns: System, ew: System, epsilon: float = 0.0, sampled: bool = False) -> Policy:
+        """A player at a table where the sides' calls have these meanings."""
+        if self.calls is None:
+            return networks.Rules(ns, ew)
+        return Bidder(ns, ew, self.calls, self.imps, epsilon, sampled)
+
+
+def side_of(what: str) -> Side:
+    """A side by the name or file of its system, or by the folder of a model. Raises Refused."""
+    folder = Path(what)
+    if not (folder / model.CARD).exists():
+        rules = system.load(what)
+        return Side(rules.name, rules)
+    stored = model.load(folder, Auction.name)
+    parts = {name: network_of(stored, name, folder) for name in networks.OUTPUTS}
+    if parts["calls"] is None:
+        raise Refused(
+            f"the model in {folder} only values calls: it takes a network of calls to bid"
+        )
+    name = folder.parent.name if folder.name == "model" else folder.name
+    return Side(name, system.load(_named(stored, folder, "system")), parts["calls"], parts["imps"])
+
+
+def network_of(stored: model.Model, name: str, folder: Path) -> Network | None:
+    """A network of a model, None if it has none of that name. Raises Refused for one that does not
+    fit the features of this version."""
+    weights = unprefixed(name, stored.weights)
+    if not weights:
+        return None
+    layers = len(weights) // 2
+    widths = (networks.inputs(False), networks.inputs(True))
+    fits = weights.keys() == {f"{kind}{k}" for kind in "wb" for k in range(layers)} and all(
+        weights[f"w{k}"].ndim == 2 and weights[f"b{k}"].shape == weights[f"w{k}"].shape[1:]
+        for k in range(layers)
+    )
+    if not fits or len(weights["w0"]) not in widths:
+        raise Refused(f"the network of {name} in {folder} does not fit {widths[0]} features")
+    if len(weights[f"b{layers - 1}"]) != networks.OUTPUTS[name]:
+        raise Refused(f"the network of {name} in {folder} has not {networks.OUTPUTS[name]} answers")
+    learning = _named(stored, folder, "network")
+    return Network(weights, learning["activation"], learning["half"])
+
+
+def _named(stored: model.Model, folder: Path, key: str) -> Any:
+    """What the job of a model says. Raises Refused if it says nothing of it."""
+    if key not in stored.job:
+        raise Refused(f"{folder / model.CARD} is damaged, or of no bidder: it names no {key}")
+    return stored.job[key]
+
+
+def auctions(
+    ns: Side, ew: Side, holder: Array, dealer: Array, vulnerable: Array, rng: Generator
+) -> Array:
+    """(G, L) int8 how two sides bid deals, padded with -1; L depends on the sides alone.
+
+    holder (G, 52), dealer and vulnerable (G,) as `trainers.deals.dealt` has them.
+    """
+    if ns.calls is None and ew.calls is None:
+        return bidding.auctions(hands(holder), dealer, vulnerable, ns.system, ew.system)
+    deals = np.zeros((len(holder), WIDTH), np.int8)
+    deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
+    pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
+    batch = play(Auction("nothing", seats=2), pair, deals, rng).batch
+    place = heard.places(batch.seen)
+    calls = np.full((len(holder), LONGEST_AUCTION), -1, np.int8)
+    calls[batch.game, place] = batch.action
+    return calls
+
+
+def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
+    """(G,) the IMPs that side a wins on solved deals (G, 74): each is bid at two tables, at the
+    first of which a sits North-South."""
+    game = Auction("points", seats=2)
+    points = []
+    for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True):
+        pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
+        points.append(play(game, pair, deals, child, watch=()).payoff[:, 0])
+    found: Array = score.imps((points[0] - points[1]).astype(np.int64))
+    return found
+
+
+@lru_cache(maxsize=2)
+def solved(path: str) -> Deals:
+    """(G, 74) the deals of a Parquet file with columns deal and dd_table; North deals, nobody is
+    vulnerable. Raises Refused."""
+    deals = []
+    for columns in store.batches(Path(path), ("deal", "dd_table"), ()):
+        for deal, table in zip(*columns.values(), strict=True):
+            if table:
+                row = np.zeros(WIDTH, np.int8)
+                row[:CARDS], row[TABLE:] = read(deal), table_read(table).ravel()
+                deals.append(row)
+    if not deals:
+        raise Refused(f"{path} holds no deals with double-dummy tricks")
+    return np.stack(deals)
+
+
+def turned(deals: Deals, rng: Generator) -> Deals:
+    """The same deals with the hands at other seats, any dealer and any vulnerability."""
+    turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
+    found = deals.copy()
+    found[:, :CARDS] = (deals[:, :CARDS] + turn[:, None]) % 4
+    found[:, CARDS], found[:, CARDS + 1] = dealer, vulnerable
+    seats = (np.arange(4) - turn[:, None]) % 4
+    tables = deals[:, TABLE:].reshape(-1, 4, 5)
+    found[:, TABLE:] = tables[np.arange(len(deals))[:, None], seats].reshape(len(deals), 20)
+    return found

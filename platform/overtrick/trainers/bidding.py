@@ -1,0 +1,216 @@
+"""The networks that bid, taught by recorded auctions: which call is made, and what it brings
+(Zhang et al. 2022, sections 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick import counts
+from overtrick.config import Count, Folder, Job, Positive, Section
+from overtrick.core import Array, Refused
+from overtrick.games.bridge import networks, system
+from overtrick.games.bridge.auction import legal_after
+from overtrick.learners import supervised
+from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.learners.supervised import Classifier
+from overtrick.trainers import precision
+from overtrick.trainers.examples import Examples
+from overtrick.trainers.report import History, Report
+from overtrick.workers import Crew, Part, generator
+
+Learnt = Literal["calls", "imps"]
+LOOK = 100  # gradient steps between looks at the loss
+WARM = 500  # gradient steps in which the rate rises
+METRICS = {
+    **{name: f"{name}_precision" for name in ("total", "real", "unreal")},
+    "error": "error_imps",
+}
+AT_ONCE = 4096  # examples of one answer
+
+
+class Learning(Section):
+    """How a network learns."""
+
+    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = "leaky_relu"
+    optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
+    rate: Positive = Field(default=0.001, description="learning rate, at its highest")
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="linear: rises over 500 steps, then falls to 0"
+    )
+    batch: Count = Field(default=512, description="examples of a gradient step")
+    half: bool = Field(default=False, description="products in bfloat16")
+
+    def plan(self, device: str) -> supervised.Plan:
+        return supervised.Plan(self.activation, self.optimizer, self.rate, self.half, device)
+
+    def pace(self, done: int, steps: int) -> float:
+        """The rate of a step after so many, of so many in all."""
+        if self.schedule == "constant":
+            return self.rate
+        return self.rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
+
+
+class Network(Learning):
+    """A network and how it learns."""
+
+    hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each layer")
+    auction: bool = Field(
+        default=False, description="it also sees the last bid, by whom, and whether it is doubled"
+    )
+
+    def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
+        """Fresh ones."""
+        return initial((networks.inputs(self.auction), *self.hidden, outputs), rng, 0.1)
+
+
+class Tested(Section):
+    """How a network is judged, on deals that it has never met."""
+
+    every: Count = Field(default=1, description="iterations between measurements")
+    examples: Count = Field(default=100_000, description="of a measurement; the last uses all")
+
+
+class BiddingJob(Job):
+    """Everything that teaching a network needs."""
+
+    on_gpu: ClassVar[bool] = True
+
+    trainer: Literal["bidding"]
+    examples: Folder = Field(description="a folder that `overtrick generate examples` made")
+    learn: Learnt = Field(default="calls", description="which call is made, or what it brings")
+    system: str = Field(default="natural", description="what its calls mean, when it bids")
+    network: Network = Network()
+    evaluate: Tested = Tested()
+
+
+class BiddingTrainer:
+    """An iteration is a pass over all examples."""
+
+    def __init__(self, job: BiddingJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.examples = Examples(job.examples, "train")
+        device = "cuda" if job.resources.gpus else "cpu"
+        torch.set_num_threads(max(1, int(job.resources.cpus)))
+        weights = job.network.weights(
+            networks.OUTPUTS[job.learn], generator(job.seed, Part.INITIAL)
+        )
+        self.learner = Classifier(weights, job.network.plan(device))
+
+    def step(self) -> dict[str, float]:
+        """Learn from every example once, then measure."""
+        network, each = self.job.network, -(-len(self.examples) // self.job.network.batch)
+        done = self.iteration * each
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        losses: list[torch.Tensor] = []
+        total = 0.0
+        for rows in self.examples.batches(network.batch, rng):
+            self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
+            losses.append(self.learner.learn(*seen(rows, self.job.learn, network.auction)))
+            done += 1
+            if len(losses) == LOOK or done == each * self.iteration:
+                found = float(torch.stack(losses).sum())
+                total += supervised.check_loss(found, f"in iteration {self.iteration}")
+                losses.clear()
+        metrics = {"loss_nats": total / each}
+        if self.iteration % self.job.evaluate.every == 0:
+            metrics |= self._measured(self.job.evaluate.examples)[0]
+        return metrics
+
+    def _measured(self, most: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        return measured(self.job, self.learner, most)
+
+    def report(self, history: History) -> Report:
+        """How well it does on all deals that were kept for testing."""
+        _, rows = self._measured(len(Examples(self.job.examples, "test")))
+        drawn = {"precision": counts.grouped(rows, "part", precision.SHOWN[self.job.learn])}
+        return Report(rows, drawn)
+
+    def model(self) -> dict[str, Array]:
+        """The network under the name of what it knows."""
+        return prefixed(self.job.learn, self.learner.weights())
+
+    def state(self) -> dict[str, Array]:
+        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.learner.load(unprefixed("learner", state))
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: BiddingJob) -> None:
+    """Raise Refused for another game, examples that are not there, or no GPU where one is asked
+    for."""
+    if job.game.name != "auction":
+        raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
+    system.load(job.system)
+    for split in ("train", "test"):
+        columns = Examples(job.examples, split).columns
+    if job.learn not in (*columns, "calls"):
+        raise Refused(
+            f"the examples in {job.examples} do not say what calls brought: generate them again "
+            "with outcomes=true from boards with double-dummy tricks"
+        )
+
+
+def judge(
+    job: BiddingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """How well a stored network does on the deals that were kept for testing."""
+    own = unprefixed(job.learn, weights)
+    learner = Classifier(own, job.network.plan("cpu"))
+    return measured(job, learner, len(Examples(job.examples, "test")))[1]
+
+
+def score(rows: list[dict[str, Any]]) -> float:
+    """Of a table: total precision; of what is foretold in IMPs, minus the mean error."""
+    return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
+
+
+def measured(
+    job: BiddingJob, learner: Classifier, most: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """The metrics and the table of a network on examples kept for testing, at most so many."""
+    parts: list[dict[str, Array]] = []
+    for rows in _pieces(Examples(job.examples, "test").in_order(most)):
+        features, possible, _ = seen(rows, job.learn, job.network.auction)
+        told = learner.log_probs(features, possible)
+        small = ("call", "place", "length", "type", *(("imps",) if job.learn == "imps" else ()))
+        answer = precision.ANSWERS[job.learn](told)
+        parts.append({**answer, **{name: rows[name] for name in small}})
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    table = precision.table(whole, precision.MEASURES[job.learn])
+    said = {k: v for k, v in table[0].items() if isinstance(v, float)}
+    return {METRICS.get(name, name): value for name, value in said.items()}, table
+
+
+def seen(
+    rows: Mapping[str, Array], learn: Learnt, with_auction: bool
+) -> tuple[Array, Array, Array]:
+    """What a network learns from: features (R, F), what is possible (R, A), what it was (R,)."""
+    situation = rows["situation"]
+    if learn == "calls":
+        features = networks.numbers(rows["before"], situation if with_auction else None)
+        return features, legal_after(situation), rows["call"]
+    after = networks.situations_after(situation, rows["call"]) if with_auction else None
+    label = rows["imps"] + networks.MOST
+    return (
+        networks.numbers(rows["after"], after), np.ones((len(label), networks.VALUES), bool), label
+    )  # fmt: skip
+
+
+def _pieces(whole: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:
+    for rows in whole:
+        for first in range(0, len(rows["call"]), AT_ONCE):
+            yield {name: column[first : first + AT_ONCE] for name, column in rows.items()}

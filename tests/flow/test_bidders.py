@@ -1,0 +1,309 @@
+"""Networks that bid: from boards to examples, to a trained bidder at the table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from ray import cloudpickle
+
+from overtrick import cli, config, model, store, trainers
+from overtrick.core import Failed, Refused
+from overtrick.games.bridge import auction, networks
+from overtrick.games.bridge.cards import SEATS, written
+from overtrick.games.bridge.packed import unpacked
+from overtrick.games.bridge.result import VULNERABILITIES
+from overtrick.games.bridge.rows import table_written
+from overtrick.trainers import bidders, bidding, examples
+from overtrick.trainers.deals import dealt
+from overtrick.workers import Crew, LocalCrew, RayCrew
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+BOARDS = 400
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Boards that natural bids, with tricks that are made up."""
+    rng = np.random.default_rng(8)
+    holder, dealer, vulnerable = dealt(0, BOARDS, "random", "random", rng)
+    side = bidders.side_of("natural")
+    calls = bidders.auctions(side, side, holder, dealer, vulnerable, rng)
+    tables = rng.integers(14, size=(BOARDS, 4, 5))
+    path = tmp_path_factory.mktemp("boards") / "boards.parquet"
+    columns = {
+        "dealer": [SEATS[seat] for seat in dealer],
+        "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
+        "deal": [written(each) for each in holder],
+        "auction": [auction.written(each[each >= 0].tolist()) for each in calls],
+        "system_ns": ["2/1", "unknown"] * (BOARDS // 2),
+        "system_ew": ["Precision", "unknown"] * (BOARDS // 2),
+        "sys_inferred_ew": [None, "strong_club"] * (BOARDS // 2),
+        "dd_table": [table_written(table) for table in tables],
+    }
+    pq.write_table(pa.table(columns), path, row_group_size=100)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(boards: Path) -> str:
+    """Their examples."""
+    plan = examples.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
+    out = boards.parent / "examples"
+    made = examples.generate(plan, out, silent)
+    assert made["left_out"] == []
+    return str(out)
+
+
+def every(folder: str, split: str) -> dict[str, np.ndarray]:
+    parts = list(examples.Examples(folder, split).in_order(10**9))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path, folder: str):
+    rows = pq.read_table(boards).to_pylist()
+    both = [every(folder, split) for split in examples.SPLITS]
+    counted = np.bincount(np.concatenate([part["call"] for part in both]), minlength=38)
+    wanted = np.bincount(
+        [auction.CALLS.index(call) for row in rows for call in row["auction"].split()], minlength=38
+    )
+    assert np.array_equal(counted, wanted)
+    own = [{bytes(hand) for hand in unpacked(part["before"])[:, :52].astype(bool)} for part in both]
+    assert not own[0] & own[1]
+    assert 0.1 < len(both[1]["call"]) / wanted.sum() < 0.3
+    assert both[0]["before"].nbytes == 161 * len(both[0]["call"])
+
+
+def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folder: str):
+    known = examples.Examples(folder, "train")
+    orders = [list(known.batches(64, np.random.default_rng(seed))) for seed in (1, 1, 2)]
+    keys = [
+        np.concatenate([b["before"].astype(np.int64) @ np.arange(161) for b in order])
+        for order in orders
+    ]
+    assert np.array_equal(keys[0], keys[1])
+    assert not np.array_equal(keys[0], keys[2])
+    assert np.array_equal(np.sort(keys[0]), np.sort(keys[2]))
+    assert {len(b["call"]) for b in orders[0][:-1]} == {64}
+    assert len(keys[0]) == len(known)
+
+
+def test_imps_are_those_of_the_callers_side(folder: str):
+    rows = every(folder, "train")
+    assert (np.abs(rows["imps"]) <= 24).all()
+    assert abs(float(rows["imps"].mean())) < 3 < float(np.abs(rows["imps"]).mean())
+
+
+def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
+    out = tmp_path / "recorded"
+    examples.generate(examples.plan_of([boards], []), out, silent)
+    # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
+    told = examples.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
+    examples.generate(told, tmp_path / "told", silent)
+    for split in examples.SPLITS:
+        one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
+        keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
+        assert np.array_equal(*keys)
+        assert not np.array_equal(keys[0], np.sort(
+            every(folder, split)["before"].astype(np.int64) @ np.arange(161)
+        ))  # fmt: skip
+
+
+def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monkeypatch):
+    plan = examples.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
+    out, save, written_files = tmp_path / "again", store.save, []
+
+    def stops(path: Path, *rest: Any) -> None:
+        if len(written_files) == 1:
+            raise KeyboardInterrupt
+        written_files.append(path)
+        save(path, *rest)
+
+    monkeypatch.setattr(store, "save", stops)
+    with pytest.raises(KeyboardInterrupt):
+        examples.generate(plan, out, silent)
+    assert not out.exists()
+    monkeypatch.setattr(store, "save", save)
+    stamp = written_files[0].stat().st_mtime_ns
+    examples.generate(plan, out, silent)
+    assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
+    for split in examples.SPLITS:
+        one, two = every(str(out), split), every(folder, split)
+        assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def job_of(folder: str, **changes: Any) -> Any:
+    content = {
+        "trainer": "bidding", "game": "auction", "examples": folder, "stop": {"iterations": 12},
+        "network": {"hidden": [64], "rate": 0.003, "schedule": "linear", "batch": 32},
+        **changes,
+    }  # fmt: skip
+    return config.parse(content, trainers.JOBS, "tiny")
+
+
+@pytest.fixture(scope="module")
+def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A small model of each network."""
+    places = {}
+    for learn in networks.OUTPUTS:
+        job = job_of(folder, learn=learn)
+        trainer = bidding.BiddingTrainer(job, LocalCrew())
+        history = [trainer.step() for _ in range(job.stop.iterations)]
+        assert history[-1]["loss_nats"] < 0.8 * history[0]["loss_nats"]
+        places[learn] = tmp_path_factory.mktemp(learn) / "model"
+        plain = job.model_dump(mode="json")
+        model.save(model.Model(trainer.model(), "auction", plain), places[learn])
+    return places
+
+
+def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, Path]):
+    stored = model.load(taught["calls"])
+    job = config.parse(stored.job, trainers.JOBS, "its card")
+    rows = bidding.judge(job, stored.weights, LocalCrew(), np.random.default_rng(0))
+    whole, calls = rows[0], every(folder, "test")["call"]
+    assert whole["calls"] == len(calls)
+    assert whole["total"] > (calls == auction.PASS).mean() + 0.05
+    share = (calls < auction.BIDS).mean()
+    assert whole["total"] == pytest.approx(share * whole["real"] + (1 - share) * whole["unreal"])
+    by_length = [row for row in rows if row["part"] in ("4", "5 to 8")]
+    (short,) = [row for row in rows if row["part"] == "4 to 8 calls"]
+    assert short["calls"] == sum(row["calls"] for row in by_length)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "rmsprop"])
+def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer: str):
+    network = {"hidden": [16], "rate": 0.001, "optimizer": optimizer, "auction": True}
+    job = job_of(folder, network=network, stop={"iterations": 2})
+    whole = bidding.BiddingTrainer(job, LocalCrew())
+    told = [whole.step() for _ in range(2)]
+    first = bidding.BiddingTrainer(job, LocalCrew())
+    first.step()
+    second = bidding.BiddingTrainer(job, LocalCrew())
+    second.load({name: value.copy() for name, value in first.state().items()})
+    assert second.step() == told[-1]
+    ended = second.state()
+    assert all(np.array_equal(value, ended[name]) for name, value in whole.state().items())
+
+
+def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
+    trainer = bidding.BiddingTrainer(job_of(folder), LocalCrew())
+    trainer.step()
+    state = trainer.state()
+    broken = {name: np.full_like(v, np.nan) if name.endswith(".w0") else v
+              for name, v in state.items()}  # fmt: skip
+    trainer.load(broken)
+    with pytest.raises(Failed, match=r"the loss is nan in iteration 2: .* try a smaller rate"):
+        trainer.step()
+
+
+def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
+    content = {
+        "trainer": "bidder", "game": "auction", "calls": str(taught["calls"]),
+        "imps": str(taught["imps"]), "deals": str(boards), "stop": {"iterations": 2},
+        "bidder": {"games": 300, "steps": 5, "room": 2000, "refresh": 3, **bidder},
+        "network": {"batch": 64},
+        "evaluate": {"every": 2, "boards": 60, "final": 60, "against": ["precision"]},
+    }  # fmt: skip
+    return config.parse(content, trainers.JOBS, "tiny")
+
+
+def ended(job: Any, crew: Crew) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
+    """Two iterations, with a stop between: their metrics, and the state at the end."""
+    page = trainers.TRAINERS["bidder"]
+    trainer = page.trainer(job, crew)
+    metrics = [trainer.step()]
+    again = page.trainer(job, crew)
+    again.load({name: value.copy() for name, value in trainer.state().items()})
+    metrics.append(again.step())
+    state = again.state()
+    again.close()
+    return metrics, state
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
+    taught: dict[str, Path], boards: Path
+):
+    job = bidder_job(taught, boards)
+    trainers.TRAINERS["bidder"].check(job)
+    whole = trainers.TRAINERS["bidder"].trainer(job, LocalCrew())
+    told = [whole.step(), whole.step()]
+    metrics, state = ended(job, RayCrew(2))
+    assert metrics == told
+    assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
+    assert metrics[1]["auctions"] == 600
+
+
+def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Path], boards: Path):
+    trainer = trainers.TRAINERS["bidder"].trainer(
+        bidder_job(taught, boards, target="next"), LocalCrew()
+    )
+    trainer.step()
+    places = np.arange(100)
+    rows = trainer.memory.at(places)
+    goal, last = trainer._goal(places, rows), rows["last"]
+    assert np.allclose(goal.sum(axis=1), 1, atol=1e-5)
+    assert (goal[last].argmax(axis=1) == rows["imps"][last] + networks.MOST).all()
+    assert (goal[last].max(axis=1) == 1).all()
+    assert (goal[~last].max(axis=1) < 1).all()
+    after = trainer.goals.log_probs(unpacked(rows["after"]), np.ones((100, networks.VALUES), bool))
+    inside = np.flatnonzero(~last[:-1])
+    assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
+
+
+def test_a_bidder_plays_matches(taught: dict[str, Path], capsys, monkeypatch):
+    place = str(taught["calls"])
+    asked = ["match", place, "precision", "--boards", "6", "--show", "1", "--json"]
+    monkeypatch.setattr(sys, "argv", ["overtrick", *asked])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    told = json.loads(out.strip().splitlines()[-1])
+    assert told["unit"] == "imp"
+    assert told["boards"] == 6
+    side = bidders.side_of(place)
+    rng = np.random.default_rng(3)
+    holder, dealer, vulnerable = dealt(0, 30, "random", "random", rng)
+    other = bidders.side_of("precision")
+    for calls in bidders.auctions(side, other, holder, dealer, vulnerable, rng):
+        auction.check([int(made) for made in calls[calls >= 0]])  # lawful, and over
+
+
+def test_bad_input_is_one_line(folder: str, taught: dict[str, Path], boards: Path, tmp_path: Path):
+    page = trainers.TRAINERS["bidding"]
+    with pytest.raises(Refused, match=r"no examples in .*absent: overtrick generate examples"):
+        page.check(job_of(str(tmp_path / "absent")))
+    with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
+        page.check(job_of(folder, game="kuhn"))
+    with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
+        page.check(job_of(folder, system="naturel"))
+    plain = tmp_path / "plain"
+    examples.generate(examples.plan_of([boards], []), plain, silent)
+    with pytest.raises(Refused, match="do not say what calls brought: generate them again with"):
+        page.check(job_of(str(plain), learn="imps"))
+    old = next(plain.glob("train/*.parquet"))
+    kept = store.load(old, examples.KIND)
+    kind = store.Kind(examples.KIND.name, examples.KIND.version + 1, "")
+    store.save(old, kind, kept.parameters, kept.columns)
+    with pytest.raises(Refused, match="has version 2, and we read 1: generate them again"):
+        page.check(job_of(str(plain)))
+    with pytest.raises(Refused, match="only values calls: it takes a network of calls to bid"):
+        bidders.side_of(str(taught["imps"]))
+    reinforce = trainers.TRAINERS["bidder"]
+    job = bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards)
+    with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
+        reinforce.check(job)
+    with pytest.raises(Refused, match="examples of which boards"):
+        examples.plan_of([], [])

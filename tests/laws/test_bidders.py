@@ -1,0 +1,162 @@
+"""What networks that bid see and do: the same as the systems and the auction say in other words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick.games.bridge import auction, bidding, double_dummy, features, heard, networks, packed
+from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
+from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.system import load
+from overtrick.learners.networks import initial
+from overtrick.play import play
+from overtrick.trainers import bidders
+from overtrick.trainers.examples import for_judging
+
+GAMES = 400
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Deals, the auctions that natural and precision bid on them, and the same as a game."""
+    rng = np.random.default_rng(5)
+    natural, precision = load("natural"), load("precision")
+    game = Auction("nothing", seats=2)
+    deals = game.deal(GAMES, rng)
+    dealer, vulnerable = deals[:, CARDS].astype(int), deals[:, CARDS + 1].astype(int)
+    calls = bidding.auctions(hands(deals[:, :CARDS]), dealer, vulnerable, natural, precision)
+    rules = networks.Rules(natural, precision)
+    batch = play(game, (rules, rules), deals, rng).batch
+    return deals, dealer, vulnerable, calls, natural, precision, batch
+
+
+def test_rules_as_a_policy_bid_as_the_kernel_of_whole_auctions(table):
+    _, _, _, calls, _, _, batch = table
+    placed = np.full_like(calls, -1)
+    placed[batch.game, heard.places(batch.seen)] = batch.action
+    assert np.array_equal(placed, calls)
+
+
+def test_features_by_the_facts_are_those_of_whole_auctions(table):
+    deals, dealer, vulnerable, calls, ns, ew, batch = table
+    place = heard.places(batch.seen)
+    row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
+    told = hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
+    before, after = features.rows(*told), features.rows(*told, after=True)
+    assert np.array_equal(heard.before(batch.seen, ns, ew), before[row])
+    every = np.arange(len(batch.seen))
+    assert np.array_equal(heard.after(batch.seen, every, batch.action, ns, ew), after[row])
+
+
+def test_packing_loses_nothing(table):
+    deals, dealer, vulnerable, calls, ns, ew, _ = table
+    rows = features.rows(hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
+    bits = packed.packed(rows)
+    assert bits.shape == (len(rows), 161)
+    assert np.array_equal(packed.unpacked(bits), rows)
+    assert sum(packed.WIDTHS) == features.OF_PLAYER
+    wide = np.full((len(rows), features.WIDTH + 3), 7, np.float32)
+    packed.unpacked(bits, wide)
+    assert np.array_equal(wide[:, : features.WIDTH], rows)
+    assert (wide[:, features.WIDTH :] == 7).all()
+    with pytest.raises(ValueError, match="do not fit"):
+        packed.unpacked(bits[:, :100])
+
+
+def test_what_is_lawful_follows_from_the_last_bid_alone(table):
+    _, _, _, calls, _, _, batch = table
+    place = heard.places(batch.seen)
+    row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
+    situations = auction.situations(calls)[row]
+    assert np.array_equal(networks.situations(batch.seen), situations)
+    assert np.array_equal(auction.legal_after(situations), batch.legal)
+    seen = networks.numbers(np.zeros((len(row), packed.BYTES), np.uint8), situations)
+    told = seen[:, features.WIDTH :]
+    assert (told.sum(axis=1) == 3).all()
+    assert np.array_equal(told[:, :36].argmax(axis=1), situations[:, 0] % 36)
+    later = networks.situations_after(situations, batch.action)
+    step = np.stack([later[:, 0], (later[:, 1] - 1) % 4, later[:, 2]], axis=1)
+    step[later[:, 0] < 0, 1] = -1
+    order = np.lexsort((place, batch.game))
+    following = order[1:][place[order][1:] > 0]
+    before = order[:-1][place[order][1:] > 0]
+    assert np.array_equal(step[before], situations[following])
+
+
+def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
+    deals = Auction().deal(4000, rng)
+    held = for_judging(hands(deals[:, :CARDS]), 0.2)
+    for turn in range(1, 4):
+        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + turn) % 4), 0.2), held)
+    assert abs(held.mean() - 0.2) < 0.03
+    fewer = for_judging(hands(deals[:, :CARDS]), 0.1)
+    assert not (fewer & ~held).any()
+
+
+def test_turned_deals_take_their_tricks_along(rng):
+    deals = np.zeros((3, WIDTH), np.int8)
+    deals[:, :CARDS] = Auction().deal(3, rng)[:, :CARDS]
+    deals[:, TABLE:] = double_dummy.tables(deals[:, :CARDS]).reshape(3, 20)
+    turned = bidders.turned(np.repeat(deals, 2, axis=0), rng)
+    assert (turned[:, :CARDS] != np.repeat(deals, 2, axis=0)[:, :CARDS]).any()
+    again = double_dummy.tables(turned[:, :CARDS]).reshape(6, 20)
+    assert np.array_equal(turned[:, TABLE:], again)
+
+
+def pair(rng) -> tuple[networks.Network, networks.Network]:
+    """Fresh networks of both kinds."""
+    made = [
+        networks.Network(initial((features.WIDTH, 16, outputs), rng), "leaky_relu")
+        for outputs in networks.OUTPUTS.values()
+    ]
+    return made[0], made[1]
+
+
+def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
+    _, _, _, _, ns, ew, batch = table
+    calls, imps = pair(rng)
+    bidder, turn = networks.Bidder(ns, ew, calls, imps), batch.turn()
+    chosen = bidder.probs(turn)
+    assert np.array_equal(chosen.sum(axis=1), np.ones(len(turn)))
+    likely = bidder.likely(turn)
+    assert np.allclose(likely.sum(axis=1), 1)
+    assert not likely[~batch.legal].any()
+    for row, candidates in enumerate(bidder.candidates(turn)[:300]):
+        assert {c.call for c in candidates} == set(np.flatnonzero(likely[row] >= networks.LIKELY))
+        values = [c.imps for c in candidates]
+        assert values == sorted(values, reverse=True)
+        assert chosen[row].argmax() == candidates[0].call
+        assert -24 <= min(values) <= max(values) <= 24
+
+
+def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
+    _, _, _, _, ns, ew, batch = table
+    calls, _ = pair(rng)
+    bidder, turn = networks.Bidder(ns, ew, calls), batch.turn()
+    assert np.array_equal(bidder.probs(turn).argmax(axis=1), bidder.likely(turn).argmax(axis=1))
+    drawn = networks.Bidder(ns, ew, calls, sampled=True)
+    assert np.array_equal(drawn.probs(turn), bidder.likely(turn))
+
+
+def test_exploring_gives_every_candidate_its_share(table, rng):
+    _, _, _, _, ns, ew, batch = table
+    calls, imps = pair(rng)
+    probs = networks.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(batch.turn())
+    candidates = (probs > 0).sum(axis=1)
+    assert (candidates > 1).any()
+    least = np.where(probs > 0, probs, 1).min(axis=1)
+    assert np.allclose(least[candidates > 1], (0.3 / candidates)[candidates > 1])
+
+
+def test_equal_bidders_win_nothing_from_each_other(rng):
+    calls, imps = pair(rng)
+    side = bidders.Side("one", load("natural"), calls, imps)
+    game = Auction(seats=2)
+    deals = game.deal(40, rng)
+    deals[:, TABLE:] = rng.integers(14, size=(40, 20))
+    assert not bidders.imps_between(side, side, deals, rng).any()
+    other = bidders.Side("rules", load("natural"))
+    won = bidders.imps_between(side, other, deals, rng)
+    assert np.array_equal(won, -bidders.imps_between(other, side, deals, rng))
+    assert won.any()
