@@ -210,7 +210,10 @@ def forward(weights: Mapping[str, Tensor], x: Tensor, activation: str = "relu") 
     """Hidden layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights."""
     layers = len(weights) // 2
     for layer in range(layers):
-        x = x @ weights[f"w{layer}"] + weights[f"b{layer}"].unsqueeze(-2)
+        w, b = weights[f"w{layer}"], weights[f"b{layer}"]
+        # a bias that is added apart would make float32 of half products
+        half = w.dim() == 2 and torch.is_autocast_enabled(x.device.type)
+        x = torch.addmm(b, x, w) if half else x @ w + b.unsqueeze(-2)
         if layer < layers - 1:
             x = ACTIVATIONS[activation](x)
     return x

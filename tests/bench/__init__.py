@@ -23,6 +23,7 @@ NAMES = (
     "double_dummy",
     "bidding_speed",
     "bidding_systems",
+    "bidding_training",
     "minibridge_dqn",
     "minibridge_learning",
     "minibridge_search",

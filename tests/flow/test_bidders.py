@@ -281,6 +281,29 @@ def test_a_bidder_plays_matches(taught: dict[str, Path], capsys, monkeypatch):
         auction.check([int(made) for made in calls[calls >= 0]])  # lawful, and over
 
 
+def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
+    side, other = bidders.side_of(str(taught["calls"])), bidders.side_of("natural")
+    calls = auction.read("1N P")
+    thought = bidders.candidates(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
+    assert all(each.call > auction.CALLS.index("1N") for each in thought)
+    assert [each.imps for each in thought] == [None] * len(thought)
+    chances = [each.probability for each in thought]
+    assert chances == sorted(chances, reverse=True)
+    assert networks.LIKELY <= min(chances) <= sum(chances) <= 1
+    for hand, said in (
+        ("AQ42.K5.QT93.K7", "a hand has 13 cards, but 'AQ42.K5.QT93.K7' has 12"),
+        ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is no rank"),
+        ("AQ42.K5.QT93", "the hand 'AQ42.K5.QT93' has 3 suits, not 4"),
+    ):
+        with pytest.raises(Refused, match=said):
+            bidders.candidates(side, other, calls, hand, 0, 0)
+    with pytest.raises(Refused, match="natural bids by rules: ask a trained network"):
+        bidders.candidates(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
+    over = auction.read("P P P P")
+    with pytest.raises(Refused, match="the auction is over"):
+        bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
+
+
 def test_bad_input_is_one_line(folder: str, taught: dict[str, Path], boards: Path, tmp_path: Path):
     page = trainers.TRAINERS["bidding"]
     with pytest.raises(Refused, match=r"no examples in .*absent: overtrick generate examples"):

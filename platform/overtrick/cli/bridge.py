@@ -128,6 +128,24 @@ def match_of_bidders(
     )  # fmt: skip
 
 
+Dealer = Annotated[str, typer.Option(help="N, E, S or W: who makes the first call.")]
+Vulnerable = Annotated[
+    str, typer.Option(help="None, NS, EW or All: some calls show more, or less, then.")
+]
+
+
+def _situation(dealer: str, vulnerable: str) -> tuple[int, int]:
+    """Dealer and vulnerability as numbers. Raises Refused."""
+    from overtrick.games.bridge.cards import SEATS
+    from overtrick.games.bridge.result import VULNERABILITIES
+
+    if dealer not in tuple(SEATS):
+        raise Refused(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
+    if vulnerable not in VULNERABILITIES:
+        raise Refused(f"--vulnerable is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
+    return SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
+
+
 @app.command()
 def explain(
     auction: Annotated[str, typer.Argument(help='Calls, such as "1N P 2D P".')],
@@ -135,29 +153,21 @@ def explain(
         str, typer.Option(help="Of the side that deals; a name or a file.")
     ] = "natural",
     against: Annotated[str | None, typer.Option(help="Of the other side; the same.")] = None,
-    dealer: Annotated[str, typer.Option(help="N, E, S or W: who makes the first call.")] = "N",
-    vulnerable: Annotated[
-        str, typer.Option(help="None, NS, EW or All: some calls show more, or less, then.")
-    ] = "None",
+    dealer: Dealer = "N",
+    vulnerable: Vulnerable = "None",
     as_json: Json = False,
 ) -> None:
     """Say in words what each call of an auction shows."""
     from overtrick.games.bridge import auction as rules
     from overtrick.games.bridge import bidding
-    from overtrick.games.bridge.cards import SEATS
-    from overtrick.games.bridge.result import VULNERABILITIES
     from overtrick.games.bridge.system import load
 
     calls = rules.read(auction)
     rules.check(calls, done=False)
-    if dealer not in tuple(SEATS):
-        raise Refused(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
-    if vulnerable not in VULNERABILITIES:
-        raise Refused(f"--vulnerable is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
-    first = SEATS.index(dealer)
+    first, which = _situation(dealer, vulnerable)
     ours, theirs = load(system), load(against or system)
     pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
-    told = bidding.explained(calls, first, VULNERABILITIES.index(vulnerable), *pairs)
+    told = bidding.explained(calls, first, which, *pairs)
     words = auction.split()
     for call, meaning in zip(words, told, strict=True):
         people.print(f"{call:>4}  {meaning}", highlight=False, soft_wrap=True)
@@ -167,6 +177,39 @@ def explain(
             for call, meaning in zip(words, told, strict=True)
         ],
     )  # fmt: skip
+
+
+@app.command()
+def suggest(
+    bidder: Annotated[str, typer.Argument(help="A run, or the folder of a model.")],
+    hand: Annotated[str, typer.Argument(help="Spades first, such as AQ42.K5.QT93.K76.")],
+    auction: Annotated[str, typer.Argument(help='Calls so far, such as "1N P".')] = "",
+    against: Annotated[
+        str, typer.Option(help="Whom it meets: a system, a run, or the folder of a model.")
+    ] = "natural",
+    dealer: Dealer = "N",
+    vulnerable: Vulnerable = "None",
+    as_json: Json = False,
+) -> None:
+    """What a trained bidder would call with a hand, and why: the calls it thinks of, how likely
+    its system makes each, and the IMPs against par that it expects of them."""
+    from overtrick import run
+    from overtrick.games.bridge import auction as rules
+    from overtrick.match import bidder as known
+    from overtrick.trainers import bidders
+
+    calls = rules.read(auction)
+    if calls:
+        rules.check(calls, done=False)
+    side = bidders.side_of(str(run.model_of(bidder)))
+    other = bidders.side_of(str(known(against) or against))
+    thought = bidders.candidates(side, other, calls, hand, *_situation(dealer, vulnerable))
+    told = [
+        {"call": rules.CALLS[each.call], "probability": each.probability, "imps": each.imps}
+        for each in thought
+    ]
+    people.print(tables.plain(told, f"{side.name} with {hand} after {auction or 'nothing'}"))
+    result(as_json, bidder=side.name, hand=hand, auction=auction, candidates=told)
 
 
 @app.command()

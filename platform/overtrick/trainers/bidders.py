@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,9 @@ from overtrick import model, store
 from overtrick.core import Array, Deals, Policy, Refused
 from overtrick.games.bridge import bidding, heard, networks, score, system
 from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
-from overtrick.games.bridge.cards import CARDS, hands, read
+from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
 from overtrick.games.bridge.known import LONGEST_AUCTION
-from overtrick.games.bridge.networks import Bidder, Network
+from overtrick.games.bridge.networks import Bidder, Candidate, Network
 from overtrick.games.bridge.rows import table_read
 from overtrick.games.bridge.system import System
 from overtrick.learners.networks import unprefixed
@@ -109,6 +110,34 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
         points.append(play(game, pair, deals, child, watch=()).payoff[:, 0])
     found: Array = score.imps((points[0] - points[1]).astype(np.int64))
     return found
+
+
+def candidates(
+    side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
+) -> list[Candidate]:
+    """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises Refused
+    for a hand that is none, a side that bids by rules, or an auction that is over."""
+    if side.calls is None:
+        raise Refused(f"{side.name} bids by rules: ask a trained network")
+    own = sorted(set(held(hand)))
+    if len(own) != TRICKS:
+        raise Refused(f"a hand has 13 cards, but '{hand}' has {len(own)}")
+    seat = (dealer + len(calls)) % 4
+    others = np.repeat([who for who in range(4) if who != seat], TRICKS)
+    deals = np.zeros((1, WIDTH), np.int8)
+    deals[0, own] = seat
+    deals[0, np.setdiff1d(np.arange(CARDS), own)] = others  # in any way: they are not seen
+    deals[0, CARDS], deals[0, CARDS + 1] = dealer, vulnerable
+    game = Auction("nothing", seats=2)
+    state = game.start(deals)
+    for made in calls:
+        game.step(state, game.turn(state), np.array([made]))
+    turn = game.turn(state)
+    if not len(turn):
+        raise Refused("the auction is over: there is nothing to call")
+    ns, ew = (side, other) if seat % 2 == 0 else (other, side)
+    bidder = Bidder(ns.system, ew.system, side.calls, side.imps)
+    return bidder.candidates(turn)[0]
 
 
 @lru_cache(maxsize=2)

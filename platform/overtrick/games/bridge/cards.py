@@ -59,22 +59,31 @@ def read(text: str) -> Array:
     holder = np.full(CARDS, -1, np.int8)
     for k, hand in enumerate(parts):
         seat = (SEATS.index(first) + k) % 4
-        suits = hand.split(".")
-        if len(suits) != 4:
-            raise Refused(f"{SEATS[seat]}'s hand '{hand}' has {len(suits)} suits, not 4")
-        for suit, ranks in zip(reversed(SUITS), suits, strict=True):
-            for rank in ranks:
-                if rank not in RANKS:
-                    raise Refused(f"'{rank}' in {SEATS[seat]}'s hand '{hand}' is no rank")
-                card = NAMES.index(suit + rank)
-                if holder[card] >= 0:
-                    raise Refused(f"{suit}{rank} is dealt twice in '{text}'")
-                holder[card] = seat
+        for card in held(hand, f"{SEATS[seat]}'s hand"):
+            if holder[card] >= 0:
+                raise Refused(f"{NAMES[card]} is dealt twice in '{text}'")
+            holder[card] = seat
     counts = [int((holder == seat).sum()) for seat in range(4)]
     if counts != [TRICKS] * 4:
         said = ", ".join(f"{seat} {count}" for seat, count in zip(SEATS, counts, strict=True))
         raise Refused(f"a hand has 13 cards, but in '{text}' they have {said}")
     return holder
+
+
+def held(hand: str, whose: str = "the hand") -> list[int]:
+    """The cards of a hand in PBN, such as KT8.A96.A95.7542, spades first. Raises Refused, saying
+    whose hand it is."""
+    suits = hand.split(".")
+    if len(suits) != 4:
+        raise Refused(f"{whose} '{hand}' has {len(suits)} suits, not 4")
+    for rank in hand.replace(".", ""):
+        if rank not in RANKS:
+            raise Refused(f"'{rank}' in {whose} '{hand}' is no rank")
+    return [
+        NAMES.index(suit + rank)
+        for suit, ranks in zip(reversed(SUITS), suits, strict=True)
+        for rank in ranks
+    ]
 
 
 def written(holder: Array) -> str:

@@ -1,0 +1,101 @@
+"""The network of calls taught from packed files, beside a bare PyTorch loop on tensors."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from tests.bench.measure import Result, in_turns
+from torch import nn
+
+from overtrick import config, trainers
+from overtrick.games.bridge import auction
+from overtrick.games.bridge.cards import SEATS, written
+from overtrick.games.bridge.result import VULNERABILITIES
+from overtrick.trainers import bidders, bidding, examples
+from overtrick.trainers.deals import dealt
+from overtrick.workers import LocalCrew
+
+BOARDS, BATCH, ROUNDS, CORES = 3000, 512, 5, 2
+SHAPES = {"3 x 1024": (1024,) * 3, "4 x 2048": (2048,) * 4}
+
+
+def run() -> Result:
+    """Passes over the same examples, in turns; the paper's network decides."""
+    found, said = {}, []
+    with tempfile.TemporaryDirectory() as place:
+        folder = _examples(Path(place))
+        for name, hidden in SHAPES.items():
+            for half in (True, False):
+                ours, peer = _rates(folder, hidden, half)
+                kind = f"{name} {'bfloat16' if half else 'float32'}"
+                found[kind] = ours, peer
+                said.append(f"{kind} {ours:,.0f} rows a second, bare {peer:,.0f}")
+    ours, peer = found["4 x 2048 bfloat16"]
+    return Result(
+        name="bidding_training",
+        work=f"examples learnt from, batches of {BATCH}, {CORES} threads: {'; '.join(said)}",
+        ours=ours,
+        peer=peer,
+        peer_name="bare PyTorch loop on tensors in memory",
+        unit="rows/s",
+        ratio=min(mine / theirs for mine, theirs in found.values()),
+        goal=0.9,
+    )
+
+
+def _examples(place: Path) -> str:
+    """Of random deals that natural bids."""
+    rng = np.random.default_rng(0)
+    holder, dealer, vulnerable = dealt(0, BOARDS, "random", "random", rng)
+    side = bidders.side_of("natural")
+    calls = bidders.auctions(side, side, holder, dealer, vulnerable, rng)
+    columns = {
+        "dealer": [SEATS[seat] for seat in dealer],
+        "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
+        "deal": [written(each) for each in holder],
+        "auction": [auction.written(each[each >= 0].tolist()) for each in calls],
+    }
+    pq.write_table(pa.table(columns), place / "boards.parquet")
+    plan = examples.plan_of([place / "boards.parquet"], [])
+    examples.generate(plan, place / "examples", lambda stage, done, total: None)
+    return str(place / "examples")
+
+
+def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, float]:
+    """Rows a second of ours and of the bare loop."""
+    content = {
+        "trainer": "bidding", "game": "auction", "examples": folder,
+        "resources": {"cpus": CORES}, "evaluate": {"every": 1000},
+        "network": {"hidden": hidden, "half": half, "batch": BATCH},
+    }  # fmt: skip
+    job = config.parse(content, trainers.JOBS, "the bench")
+    trainer = bidding.BiddingTrainer(job, LocalCrew())
+    rows = list(trainer.examples.batches(BATCH, np.random.default_rng(0)))
+    held = [
+        tuple(torch.from_numpy(part) for part in (features, possible, label.astype(np.int64)))
+        for features, possible, label in (bidding.seen(part, "calls", False) for part in rows)
+    ]
+    sizes = (held[0][0].shape[1], *hidden, held[0][1].shape[1])
+    layers = [
+        layer for k in range(len(hidden)) for layer in (nn.Linear(sizes[k], sizes[k + 1]),
+                                                         nn.LeakyReLU())
+    ]  # fmt: skip
+    network = nn.Sequential(*layers, nn.Linear(sizes[-2], sizes[-1]))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.001, fused=True)
+
+    def bare() -> None:
+        for features, possible, label in held:
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                said = network(features)
+            loss = nn.functional.cross_entropy(said.float().masked_fill(~possible, -1e9), label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    ours, peer = in_turns(trainer.step, bare, ROUNDS)
+    return len(trainer.examples) / ours, len(trainer.examples) / peer
