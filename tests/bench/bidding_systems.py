@@ -98,8 +98,10 @@ def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
     return float(np.abs(score.imps(points - best.score)).mean())
 
 
-def _of_people(rules: system.System) -> str:
-    """How far the calls of natural pairs in tournaments show what they have."""
+def shown_by_people(rules: system.System) -> tuple[Array, Array]:
+    """Of each call but passes of natural pairs in tournaments, whether the hand has the points and
+    lengths that its player's calls so far show; of each bid, how many numbers of honour points they
+    leave."""
     counted = []
     for side, column in ((0, "sys_inferred_ns"), (1, "sys_inferred_ew")):
         of, _ = recorded_boards("boards", {"kind": "human", column: NATURAL_PAIR})
@@ -108,7 +110,12 @@ def _of_people(rules: system.System) -> str:
         part = (of.calls >= 0) & (of.calls != auction.PASS) & (seat % 2 == side)
         counted.append((by.true[part], by.width[part & (of.calls < auction.BIDS)]))
     true, width = (np.concatenate(each) for each in zip(*counted, strict=True))
+    return true, width
+
+
+def _of_people(rules: system.System) -> str:
+    true, width = shown_by_people(rules)
     return (
-        f"{len(true):,} calls of natural pairs in tournaments: {true.mean():.1%} mean what they "
-        f"show, bids leave {width.mean():.2f} numbers of honour points"
+        f"{len(true):,} calls of natural pairs in tournaments: {true.mean():.1%} are true of all "
+        f"that is shown so far, bids leave {width.mean():.2f} numbers of honour points"
     )

@@ -59,8 +59,8 @@ def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
-    """The rule that bids is known to the reader, and what the call shows is true of the hand; a few
-    hands in 100,000 have more length than the reader of points allows for."""
+    """The rule that bids is known to the reader, and what a player has shown is true of the hand
+    but for a few in a thousand, whose calls are rare ones."""
     rules = system.load(name)
     of = dealt(3000, rng)
     calls = auctions(*of, rules, rules)
@@ -68,7 +68,7 @@ def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
     made = calls >= 0
     assert (found.calls == calls)[made].all()
     assert (found.rule[made] == NO_RULE).mean() < 1e-4
-    assert found.true[made].mean() > 0.9995
+    assert found.true[made].mean() > 0.995
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,28 @@ def test_a_player_tells_the_table_no_more_than_the_call(rng):
     assert np.array_equal(read.read, bid.read)
     assert np.array_equal(read.width, bid.width)
     assert np.array_equal(bid.calls[calls >= 0], calls[calls >= 0])
+
+
+def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(tmp_path):
+    """A rule that is heard widens what a call shows and not what it promises; a rare one the other
+    way round."""
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nat opening\n  1N | 15-17 hcp | Strong\n  1N | 18+ hcp | Big | rare\n"
+        "  1N | 14-17 hcp | Stretched | heard\n  P | anything | Pass\n"
+        "at anywhere\n  3N | together 25+ hcp | Game\n  P | anything | Pass\n"
+    )
+    rules = system.load(path)
+    north, others = hand_of("AK32.AK.AQ32.A32"), [hand_of("J852.Q7.K9832.42")] * 3
+    calls = auctions(np.array([[north, *others]]), *np.zeros((2, 1), int), rules, rules)
+    assert auction.CALLS[calls[0, 0]] == "1N"
+    opening = meanings(auction.read("1N"), 0, 0, rules, rules)[0]
+    assert opening.lo[hand.HCP] == 15
+    ten = np.array([[north, north, hand_of("KQ2.Q92.K9832.42"), north]])
+    found = follow(ten, *np.zeros((2, 1), int), np.array([auction.read("1N P P")]), rules, rules)
+    assert found.width[0, 0] == 4
+    assert not found.true[0, 0]
+    assert auction.CALLS[found.calls[0, 2]] == "3N"  # 10 points with 15, not with 14
 
 
 def test_key_cards_are_told():

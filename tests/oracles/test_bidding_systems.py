@@ -1,9 +1,10 @@
-"""The systems beside auctions that an independent engine bid by the same books."""
+"""The systems beside auctions that an independent engine bid by the same books, and those of
+tournament players."""
 
 from __future__ import annotations
 
 import pytest
-from tests.bench.bidding_systems import SAYC, recorded_boards
+from tests.bench.bidding_systems import SAYC, recorded_boards, shown_by_people
 from tests.data import DATA, needed
 
 from overtrick.games.bridge import system
@@ -28,3 +29,10 @@ def test_a_system_agrees_with_recorded_auctions(name):
 
 def test_a_system_that_is_only_a_file_opens_as_others_who_play_it():
     assert shares(SAYC, "sayc")["opening"] >= 0.92
+
+
+def test_tournament_players_have_what_their_calls_show():
+    needed(DATA / "bridge" / "boards.parquet")
+    true, width = shown_by_people(system.load("natural"))
+    assert true.mean() >= 0.85
+    assert width.mean() <= 10

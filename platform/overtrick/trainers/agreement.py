@@ -74,8 +74,9 @@ def shares(of: Auctions, by: Followed) -> dict[str, float | None]:
 
 def truths(rules: System, of: Auctions, by: Followed) -> list[dict[str, Any]]:
     """By type of call, passes left out: how many there are, for which share the system has a
-    meaning, for which share the hand has the points and lengths that the call shows, and how many
-    numbers of honour points bids leave on average; and the same of all together."""
+    meaning, for which share the hand has the points and lengths that its player's calls so far
+    show, and how many numbers of honour points bids leave on average; and the same of all
+    together."""
     counted = (of.calls >= 0) & (of.calls != PASS)
     kind = types(rules)[by.read]  # NO_RULE is the last
     rows = []

@@ -19,9 +19,14 @@ from overtrick.games.bridge.terms import Pattern, Test
 
 RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
 SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
-FLAGGED = {"extra": ("power", 1), "minimum": ("power", 0), "heard": ("heard", 1)}
+FLAGGED = {
+    "extra": ("power", 1),
+    "minimum": ("power", 0),
+    "heard": ("heard", 1),
+    "rare": ("rare", 1),
+}
 FORCING = ("forcing", "game-forcing", "asking")
-TYPE_OF, RULE, HEARD = 7, 15, 16  # columns of Tables.rule
+TYPE_OF, RULE, HEARD, RARE = 7, 15, 16, 17  # columns of Tables.rule
 FIRST_CALLS, LENGTHS = 36, 24  # how places are found: by the opening bid, and how many calls since
 
 
@@ -44,6 +49,7 @@ class Meant:
     to_game: bool
     rule: int
     heard: bool  # it reads calls, but makes none
+    rare: bool  # it makes calls, but another rule reads them
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Tables(NamedTuple):
     block: Array  # (blocks, 9) level, only, length or -1, patterns, conditions, rules
     pattern: Array  # (., 2) int64 how many calls ago, set of calls
     condition: Array  # (., 3) index of the view, least, most
-    rule: Array  # (., 17)
+    rule: Array  # (., 18)
     test: Array  # (., 4) field of the hand, least, most, index of the view added or -1
 
 
@@ -97,6 +103,7 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
                         each.relative, each.call, own[0], len(test), own[1], len(condition),
                         each.status, each.type, each.slam, each.suit, each.agreed, each.trumps,
                         each.power, each.forcing, each.to_game, each.rule, each.heard,
+                        each.rare,
                     )
                 )  # fmt: skip
         length = len(shape.masks) if shape.whole else -1
@@ -124,7 +131,7 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
 
     return Tables(
         np.array(index, np.int32), np.array(listed, np.int32), array(block, 9),
-        array(pattern, 2, np.int64), array(condition, 3), array(rows, 17), array(test, 4),
+        array(pattern, 2, np.int64), array(condition, 3), array(rows, 18), array(test, 4),
     )  # fmt: skip
 
 
@@ -200,6 +207,7 @@ def _kind(
         "status": STATUSES.index("passed" if call == "P" else "non-forcing"),
         "type": TYPES.index(kind or ("notrump" if strain == NOTRUMP else "natural")),
         "slam": 0, "suit": strain, "agreed": -1, "trumps": -1, "power": -1, "heard": 0,
+        "rare": 0,
     }  # fmt: skip
     for word in rule.kinds:
         said.update([_said(terms.with_suits(word, suits))])
@@ -209,7 +217,7 @@ def _kind(
     return Meant(
         made, relative, shown, when, said["status"], said["type"], said["slam"], said["suit"],
         said["agreed"], said["trumps"], said["power"], status in FORCING, status == "game-forcing",
-        number, bool(said["heard"]),
+        number, bool(said["heard"]), bool(said["rare"]),
     )  # fmt: skip
 
 
