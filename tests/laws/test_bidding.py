@@ -14,7 +14,7 @@ from overtrick.games.bridge import auction, bidding, features, hand, system
 from overtrick.games.bridge.bidding import auctions, explained, follow, meanings
 from overtrick.games.bridge.cards import hands, read, shuffled
 from overtrick.games.bridge.choosing import NO_RULE
-from overtrick.games.bridge.known import LIMITS
+from overtrick.games.bridge.known import LIMITS, POWER
 
 SAYC = Path(__file__).parent / "sayc.bidding"
 SHIPPED = ("natural", "precision")
@@ -256,6 +256,23 @@ def test_key_cards_are_told():
     answer = meanings(auction.read("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
     code = hand.KEYCODE + 3
     assert (answer.lo[code], answer.hi[code]) == (1, 1)
+
+
+def test_the_queen_of_trumps_and_kings_are_told():
+    natural, precision = map(system.load, SHIPPED)
+    queen = meanings(auction.read("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural)[-1]
+    assert queen.lo[hand.QUEEN + 3] == 1
+    kings = meanings(auction.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, natural, natural)[-1]
+    assert (kings.lo[hand.KINGS], kings.hi[hand.KINGS]) == (1, 1)
+    king = meanings(auction.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, precision, precision)[-1]
+    assert (king.lo[hand.KING + 1], king.hi[hand.KING]) == (1, 0)
+
+
+def test_a_rebid_tells_extra_values_or_a_minimum():
+    rules = system.load("natural")
+    for auction_so_far, power in (("1D P 1S P 3D", 1), ("1D P 1S P 1N", 0), ("1D P 1S P 2C", -1)):
+        said = meanings(auction.read(auction_so_far), 0, 0, rules, rules)[-1].said
+        assert said[POWER] == power
 
 
 def test_a_file_without_a_name_or_with_an_unknown_base_is_refused(tmp_path):
