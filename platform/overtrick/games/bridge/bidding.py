@@ -57,7 +57,7 @@ def follow(
 def meanings(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[Meaning]:
-    """What each call of a lawful auction shows, by the system of its side."""
+    """What each call of a lawful auction promises, by the system of its side."""
     at, (fields, limits) = table(), tools()[1:]
     sit(at, dealer, vulnerable, limits)
     room = scratch(limits, max(len(each.tables.rule) for each in (ns, ew)))
