@@ -92,25 +92,27 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
     if found < 0:
         lo[:], hi[:] = limits[0], limits[1]  # of both readings
         return PASS if by_hand else wanted, NO_RULE, NO_RULE
-    read = NO_RULE
-    for reading, kind in ((SHOWN, RARE), (PROMISED, HEARD)):
-        read = _hull(tables, matched[:count], found, kind, view, lo[reading], hi[reading], limits)
+    read = _hulls(tables, matched[:count], found, view, lo, hi, limits)
     return found, first, read
 
 
 @njit(cache=True)
-def _hull(tables, matched, made, but, view, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """The hull of the rules for a call, those of one kind left out if there are others; and the
-    first of them."""
+def _hulls(tables, matched, made, view, lo, hi, limits):  # type: ignore[no-untyped-def]
+    """What a call promises and shows by the rules that hold; and the first that it promises."""
     lo[:], hi[:] = limits[1], limits[0]
+    some_heard_not = some_rare_not = False
+    for row, call in matched:
+        if call == made:
+            some_heard_not = some_heard_not or tables.rule[row, HEARD] == 0
+            some_rare_not = some_rare_not or tables.rule[row, RARE] == 0
     read = NO_RULE
-    for left_out in range(2):
-        for row, call in matched:
-            if call == made and tables.rule[row, but] == left_out:
-                read = row if read == NO_RULE else read
-                widen(tables, row, view, lo, hi, limits)
-        if read != NO_RULE:
-            break
+    for row, call in matched:
+        if call == made:
+            promised = tables.rule[row, HEARD] == 0 or not some_heard_not
+            shown = tables.rule[row, RARE] == 0 or not some_rare_not
+            if promised and read == NO_RULE:
+                read = row
+            widen(tables, row, view, lo, hi, promised, shown, limits)
     return read
 
 
@@ -161,9 +163,9 @@ def fits(tables, row, held, view):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """Take a rule's ranges into a hull."""
-    mine = np.empty((2, len(lo)), np.int16)
+def widen(tables, row, view, lo, hi, promised, shown, limits):  # type: ignore[no-untyped-def]
+    """Take a rule's ranges into the hulls of what is promised and shown."""
+    mine = np.empty((2, lo.shape[1]), np.int16)
     mine[0], mine[1] = limits[0], limits[1]
     for k in range(tables.rule[row, 2], tables.rule[row, 3]):
         field, ref = tables.test[k, 0], tables.test[k, 3]
@@ -173,9 +175,11 @@ def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
         if most < MOST:
             mine[1, field] = min(mine[1, field], most - shift)
     settle(mine[0], mine[1])
-    for field in range(len(lo)):
-        lo[field] = min(lo[field], mine[0, field])
-        hi[field] = max(hi[field], mine[1, field])
+    for reading in range(2):
+        if promised if reading == PROMISED else shown:
+            for field in range(lo.shape[1]):
+                lo[reading, field] = min(lo[reading, field], mine[0, field])
+                hi[reading, field] = max(hi[reading, field], mine[1, field])
 
 
 @njit(cache=True)
