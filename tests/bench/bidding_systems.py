@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -89,12 +90,15 @@ def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
     return float(np.abs(score.imps(points - best.score)).mean())
 
 
-def _of_people(rules: system.System) -> str:
-    """How far the calls of natural pairs in tournaments show what they have."""
+def of_people(rules: system.System) -> dict[str, Any]:
+    """How far the calls of natural pairs in tournaments show what they have, of all types."""
     of = agreement.auctions_of(_boards("boards"), NATURAL_PAIR, "human")
-    told = agreement.truths(rules, of, agreement.followed(rules, of))[-1]
+    return agreement.truths(rules, of, agreement.followed(rules, of))[-1]
+
+
+def _of_people(rules: system.System) -> str:
+    told = of_people(rules)
     return (
-        f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} mean what "
-        f"they show, bids leave {told['width']:.2f} numbers of honour points; with all that their "
-        f"players called before, {told['true_so_far']:.1%} and {told['width_so_far']:.2f}"
+        f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} are true of "
+        f"all that is shown so far, bids leave {told['width']:.2f} numbers of honour points"
     )

@@ -1,10 +1,11 @@
-"""The systems beside auctions that an independent engine bid by the same books."""
+"""The systems beside auctions that an independent engine bid by the same books, and those of
+tournament players."""
 
 from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from tests.bench.bidding_systems import SAYC
+from tests.bench.bidding_systems import SAYC, of_people
 from tests.data import DATA, needed
 
 from overtrick.games.bridge import system
@@ -30,3 +31,10 @@ def test_a_system_agrees_with_recorded_auctions(name, tmp_path):
 
 def test_a_system_that_is_only_a_file_opens_as_others_who_play_it(tmp_path):
     assert shares(SAYC, "sayc", tmp_path)["opening"] >= 0.92
+
+
+def test_tournament_players_have_what_their_calls_show():
+    needed(DATA / "bridge" / "boards.parquet")
+    found = of_people(system.load("natural"))
+    assert found["true"] >= 0.85
+    assert found["width"] <= 10

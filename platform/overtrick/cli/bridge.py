@@ -222,9 +222,8 @@ def agreement(
     kind: Annotated[str | None, typer.Option(help="Only boards of this kind: human.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Which share of recorded calls a system makes too, and how far its meanings hold: by what a
-    call says itself, and by what all of its player's calls so far say together. Width is how many
-    numbers of honour points bids leave."""
+    """Which share of recorded calls a system makes too, and how far what a player's calls so far
+    show together holds for the hand. Width is how many numbers of honour points bids leave."""
     from overtrick.games.bridge.system import load
     from overtrick.trainers import agreement as agreed
     from overtrick.trainers import recorded

@@ -106,9 +106,9 @@ def shares(of: Auctions, by: Followed) -> dict[str, float | None]:
 
 def truths(rules: System, of: Auctions, by: Followed) -> list[dict[str, Any]]:
     """By type of the counted calls, passes left out: how many there are, for which share the system
-    has a meaning, for which share the hand has the points and lengths that the call itself shows,
-    and how many numbers of honour points bids leave on average; the last two also of what all of
-    the player's calls so far show together; and the same of all types in one."""
+    has a meaning, for which share the hand has the points and lengths that its player's calls so
+    far show, and how many numbers of honour points bids leave on average; and the same of all
+    types in one."""
     counted = of.counted & (of.calls != PASS)
     kind = types(rules)[by.read]  # NO_RULE is the last
     rows = []
@@ -125,8 +125,6 @@ def truths(rules: System, of: Auctions, by: Followed) -> list[dict[str, Any]]:
                     "known": float((by.read[part] != NO_RULE).mean()),
                     "true": float(by.true[part].mean()),
                     "width": _mean(by.width[bids]),
-                    "true_so_far": float(by.true_so_far[part].mean()),
-                    "width_so_far": _mean(by.width_so_far[bids]),
                 }
             )
     return rows

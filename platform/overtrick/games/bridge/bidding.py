@@ -13,7 +13,7 @@ from overtrick.games.bridge import hand
 from overtrick.games.bridge.auction import COUNT, PASS, SEAT, over
 from overtrick.games.bridge.choosing import NO_RULE, choose, learn, scratch, tools
 from overtrick.games.bridge.compiled import RULE
-from overtrick.games.bridge.known import look, sit, table
+from overtrick.games.bridge.known import PROMISED, SHOWN, look, sit, table
 from overtrick.games.bridge.meaning import Meaning, in_words
 from overtrick.games.bridge.system import System
 
@@ -26,10 +26,8 @@ class Followed(NamedTuple):
     calls: Array  # (G, L) int8 what the hand's own system calls there
     rule: Array  # (G, L) int32 by which rule of System.rules
     read: Array  # (G, L) int32 the rule by which the real call is read, NO_RULE if it is none
-    true: Array  # (G, L) bool: the hand has the points and lengths that the real call itself shows
-    width: Array  # (G, L) int16 numbers of honour points that the call itself leaves
-    true_so_far: Array  # (G, L) and that all of its caller's calls so far show together
-    width_so_far: Array  # (G, L) and that they leave
+    true: Array  # (G, L) bool: the hand has the points and lengths that its calls so far show
+    width: Array  # (G, L) int16 numbers of honour points that they leave
 
 
 def auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
@@ -51,7 +49,6 @@ def follow(
     found = Followed(
         np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
         np.full(shape, NO_RULE, np.int32), np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
-        np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
     )  # fmt: skip
     _follow(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), found)
     return found
@@ -60,7 +57,7 @@ def follow(
 def meanings(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[Meaning]:
-    """What each call of a lawful auction shows, by the system of its side."""
+    """What each call of a lawful auction promises, by the system of its side."""
     at, (fields, limits) = table(), tools()[1:]
     sit(at, dealer, vulnerable, limits)
     room = scratch(limits, max(len(each.tables.rule) for each in (ns, ew)))
@@ -73,7 +70,7 @@ def meanings(
         _, _, row = choose(system.tables, at, room[0], held, False, made, *room[1:], limits)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
         learn(system.tables, at, seat, made, row, *room[3:])
-        lo, hi = room[3].copy(), room[4].copy()
+        lo, hi = room[3][PROMISED].copy(), room[4][PROMISED].copy()
         found.append(Meaning(made, rule, lo, hi, at.said[seat].copy()))
     return found
 
@@ -142,17 +139,9 @@ def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, fou
                 )
             found.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
             learn(tables, table, seat, real, row, lo, hi)
-            least, most = table.lo[seat], table.hi[seat]
-            found.true[game, at] = _has(mine, lo, hi)
-            found.width[game, at] = hi[hand.HCP] - lo[hand.HCP] + 1
-            found.true_so_far[game, at] = _has(mine, least, most)
-            found.width_so_far[game, at] = most[hand.HCP] - least[hand.HCP] + 1
-
-
-@njit(cache=True)
-def _has(mine, lo, hi):  # type: ignore[no-untyped-def]
-    """Has a hand the points and the lengths of these ranges?"""
-    true = lo[hand.HCP] <= mine[hand.HCP] <= hi[hand.HCP]
-    for field in range(hand.LENGTH, hand.LENGTH + 4):
-        true = true and lo[field] <= mine[field] <= hi[field]
-    return true
+            least, most = table.lo[SHOWN, seat], table.hi[SHOWN, seat]
+            found.width[game, at] = most[hand.HCP] - least[hand.HCP] + 1
+            found.true[game, at] = least[hand.HCP] <= mine[hand.HCP] <= most[hand.HCP]
+            for field in range(hand.LENGTH, hand.LENGTH + 4):
+                if not least[field] <= mine[field] <= most[field]:
+                    found.true[game, at] = False

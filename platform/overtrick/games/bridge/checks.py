@@ -15,7 +15,7 @@ from overtrick.games.bridge.auction import COUNT, LAST, PASS, SEAT, lawful_call
 from overtrick.games.bridge.cards import hands, shuffled
 from overtrick.games.bridge.choosing import NO_RULE, choose, holds, learn, scratch, tools
 from overtrick.games.bridge.compiled import Block, Meant, Tables
-from overtrick.games.bridge.known import LIMITS, look, settle, sit
+from overtrick.games.bridge.known import LIMITS, PROMISED, look, settle, sit
 from overtrick.games.bridge.minibridge import said
 from overtrick.games.bridge.places import Place, Rule
 from overtrick.games.bridge.terms import NO_REF, Test
@@ -183,7 +183,7 @@ def _lead(tables, table, masks, passes, view, owner, matched, lo, hi, fields, li
 def _first_without(tables, table, pool, held, view, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
     """A hand that fits what its player has shown, but has no call; or 0."""
     seat = table.now[SEAT]
-    shown_lo, shown_hi = table.lo[seat].copy(), table.hi[seat].copy()
+    shown_lo, shown_hi = table.lo[PROMISED, seat], table.hi[PROMISED, seat]
     tried = 0
     for k in range(len(pool)):
         fitting = True

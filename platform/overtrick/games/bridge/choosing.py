@@ -28,6 +28,7 @@ from overtrick.games.bridge.compiled import (
     ONLY,
     PATTERNS,
     PATTERNS_END,
+    RARE,
     RELATIVE_TO,
     RULES,
     RULES_END,
@@ -42,9 +43,12 @@ from overtrick.games.bridge.known import (
     FIELD_OF_RANGED,
     FORCING,
     GAME,
+    LIKELY,
     LIMITS,
     OPENED,
+    PROMISED,
     SAID,
+    SHOWN,
     VIEW,
     called,
     settle,
@@ -64,15 +68,15 @@ def tools() -> Any:
 @njit(cache=True)
 def scratch(limits, rules):  # type: ignore[no-untyped-def]
     """Room for one decision by a system of so many rows of rules: the view (VIEWED,), the level
-    that names each call (38,), the rules that hold with their calls (rules, 2), and a hull, the
-    least and the most of each field (H,)."""
+    that names each call (38,), the rules that hold with their calls (rules, 2), and the hulls of
+    what they promise and show, the least and the most of each field (2, H)."""
     width = limits.shape[1]
     return (
         np.zeros(VIEWED, np.int64),
         np.empty(38, np.int32),
         np.empty((rules, 2), np.int32),
-        np.empty(width, np.int16),
-        np.empty(width, np.int16),
+        np.empty((2, width), np.int16),
+        np.empty((2, width), np.int16),
     )
 
 
@@ -80,7 +84,8 @@ def scratch(limits, rules):  # type: ignore[no-untyped-def]
 def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
     """The call that a hand makes, or the meaning of one: the call; the row of the rule that the
     hand fits, or -1; and the row by which everybody reads the call, the first of its rules. In lo
-    and hi is the hull of what its rules show."""
+    and hi are the hulls of what its rules promise, heard ones left out if there are others, and of
+    what they show, rare ones left out if there are others."""
     now, more = table.now, table.more
     opening = 35 if more[OPENED] < 0 else table.calls[more[OPENED]]
     length = 0 if more[OPENED] < 0 else min(now[COUNT] - more[OPENED], LENGTHS - 1)
@@ -113,15 +118,30 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
                 if mine or not by_hand:
                     found, first = call, row
     if found < 0:
-        lo[:], hi[:] = limits[0], limits[1]
+        lo[:], hi[:] = limits[0], limits[1]  # of both readings
         return PASS if by_hand else wanted, NO_RULE, NO_RULE
-    lo[:], hi[:] = limits[1], limits[0]
-    read = NO_RULE
-    for k in range(count):
-        if matched[k, 1] == found:
-            read = matched[k, 0] if read == NO_RULE else read
-            widen(tables, matched[k, 0], view, lo, hi, limits)
+    read = _hulls(tables, matched[:count], found, view, lo, hi, limits)
     return found, first, read
+
+
+@njit(cache=True)
+def _hulls(tables, matched, made, view, lo, hi, limits):  # type: ignore[no-untyped-def]
+    """What a call promises and shows by the rules that hold; and the first that it promises."""
+    lo[:], hi[:] = limits[1], limits[0]
+    some_heard_not = some_rare_not = False
+    for row, call in matched:
+        if call == made:
+            some_heard_not = some_heard_not or tables.rule[row, HEARD] == 0
+            some_rare_not = some_rare_not or tables.rule[row, RARE] == 0
+    read = NO_RULE
+    for row, call in matched:
+        if call == made:
+            promised = tables.rule[row, HEARD] == 0 or not some_heard_not
+            shown = tables.rule[row, RARE] == 0 or not some_rare_not
+            if promised and read == NO_RULE:
+                read = row
+            widen(tables, row, view, lo, hi, promised, shown, limits)
+    return read
 
 
 @njit(cache=True)
@@ -171,9 +191,9 @@ def fits(tables, row, held, view):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """Take a rule's ranges into a hull."""
-    mine = np.empty((2, len(lo)), np.int16)
+def widen(tables, row, view, lo, hi, promised, shown, limits):  # type: ignore[no-untyped-def]
+    """Take a rule's ranges into the hulls of what is promised and shown."""
+    mine = np.empty((2, lo.shape[1]), np.int16)
     mine[0], mine[1] = limits[0], limits[1]
     for k in range(tables.rule[row, TESTS], tables.rule[row, TESTS_END]):
         field, ref = tables.test[k, ASKED], tables.test[k, ADDED]
@@ -183,9 +203,11 @@ def widen(tables, row, view, lo, hi, limits):  # type: ignore[no-untyped-def]
         if most < MOST:
             mine[1, field] = min(mine[1, field], most - shift)
     settle(mine[0], mine[1])
-    for field in range(len(lo)):
-        lo[field] = min(lo[field], mine[0, field])
-        hi[field] = max(hi[field], mine[1, field])
+    for reading in range(2):
+        if promised if reading == PROMISED else shown:
+            for field in range(lo.shape[1]):
+                lo[reading, field] = min(lo[reading, field], mine[0, field])
+                hi[reading, field] = max(hi[reading, field], mine[1, field])
 
 
 @njit(cache=True)
@@ -193,17 +215,10 @@ def learn(tables, table, seat, made, row, lo, hi):  # type: ignore[no-untyped-de
     """A call is made: everybody takes note of what it shows."""
     called(table, made)
     more = table.more
-    known_lo, known_hi = table.lo[seat], table.hi[seat]
-    for field in range(len(lo)):
-        least, most = max(known_lo[field], lo[field]), min(known_hi[field], hi[field])
-        if least > most:  # what a player says later counts for more
-            least, most = lo[field], hi[field]
-        known_lo[field], known_hi[field] = least, most
-    settle(known_lo, known_hi)
-    least = table.lo[0, HCP] + table.lo[1, HCP] + table.lo[2, HCP] + table.lo[3, HCP]
-    for each in range(4):  # the pack has 40 honour points
-        left = 40 - least + table.lo[each, HCP]
-        table.hi[each, HCP] = min(table.hi[each, HCP], max(left, table.lo[each, HCP]))
+    for reading in range(2):
+        _narrow(table.lo[reading], table.hi[reading], seat, lo[reading], hi[reading])
+    known = table.lo[SHOWN, seat, HCP]
+    table.hi[SHOWN, seat, HCP] = min(table.hi[SHOWN, seat, HCP], LIKELY[known])
     if made != PASS:
         more[FORCING] = -1
     said = table.said[seat]
@@ -220,3 +235,19 @@ def learn(tables, table, seat, made, row, lo, hi):  # type: ignore[no-untyped-de
         more[FORCING] = seat
     if rule[TO_GAME]:
         more[GAME + seat % 2] = 1
+
+
+@njit(cache=True)
+def _narrow(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
+    """Take a hull into what is known of all seats."""
+    mine_lo, mine_hi = known_lo[seat], known_hi[seat]
+    for field in range(len(lo)):
+        least, most = max(mine_lo[field], lo[field]), min(mine_hi[field], hi[field])
+        if least > most:  # what a player says later counts for more
+            least, most = lo[field], hi[field]
+        mine_lo[field], mine_hi[field] = least, most
+    settle(mine_lo, mine_hi)
+    least = known_lo[0, HCP] + known_lo[1, HCP] + known_lo[2, HCP] + known_lo[3, HCP]
+    for each in range(4):  # the pack has 40 honour points
+        left = 40 - least + known_lo[each, HCP]
+        known_hi[each, HCP] = min(known_hi[each, HCP], max(left, known_lo[each, HCP]))

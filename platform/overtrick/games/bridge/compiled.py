@@ -19,7 +19,12 @@ from overtrick.games.bridge.terms import Pattern, Test
 
 RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
 SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
-FLAGGED = {"extra": ("power", 1), "minimum": ("power", 0), "heard": ("heard", 1)}
+FLAGGED = {
+    "extra": ("power", 1),
+    "minimum": ("power", 0),
+    "heard": ("heard", 1),
+    "rare": ("rare", 1),
+}
 FORCING = ("forcing", "game-forcing", "asking")
 FIRST_CALLS, LENGTHS = 36, 24  # how places are found: by the opening bid, and how many calls since
 
@@ -29,12 +34,12 @@ for any; and the rows of its pattern, of its conditions and of its rules, first 
 last."""
 
 RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, SAYS = range(7)
-FORCES, TO_GAME, RULE, HEARD = range(SAYS + SAID, SAYS + SAID + 4)
+FORCES, TO_GAME, RULE, HEARD, RARE = range(SAYS + SAID, SAYS + SAID + 5)
 TYPE_OF = SAYS + TYPE
 """Columns of Tables.rule: 0 for a call as it stands, or how it is relative (RELATIVE); the call, or
 the strain of a relative one; the rows of what it shows and of its conditions; from SAYS on what
 `known` counts as said; whether it forces, and to game; the number of the rule in the file; whether
-it only reads."""
+it only reads; whether it is no part of what its call shows."""
 
 AGO, CALLS_THEN = range(2)
 """Columns of Tables.pattern."""
@@ -62,6 +67,7 @@ class Meant:
     to_game: bool
     rule: int
     heard: bool  # it reads calls, but makes none
+    rare: bool  # it makes calls, but another rule reads them
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Tables(NamedTuple):
     block: Array  # (blocks, RULES_END + 1)
     pattern: Array  # (., 2) int64 how many calls ago, set of calls
     condition: Array  # (., 3) index of the view, least, most
-    rule: Array  # (., HEARD + 1)
+    rule: Array  # (., RARE + 1)
     test: Array  # (., 4) field of the hand, least, most, index of the view added or -1
 
 
@@ -115,6 +121,7 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
                         each.relative, each.call, own[0], len(test), own[1], len(condition),
                         each.status, each.type, each.slam, each.suit, each.agreed, each.trumps,
                         each.power, each.forcing, each.to_game, each.rule, each.heard,
+                        each.rare,
                     )
                 )  # fmt: skip
         length = len(shape.masks) if shape.whole else -1
@@ -142,7 +149,7 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
 
     return Tables(
         np.array(index, np.int32), np.array(listed, np.int32), array(block, RULES_END + 1),
-        array(pattern, 2, np.int64), array(condition, 3), array(rows, HEARD + 1), array(test, 4),
+        array(pattern, 2, np.int64), array(condition, 3), array(rows, RARE + 1), array(test, 4),
     )  # fmt: skip
 
 
@@ -218,6 +225,7 @@ def _kind(
         "status": STATUSES.index("passed" if call == "P" else "non-forcing"),
         "type": TYPES.index(kind or ("notrump" if strain == NOTRUMP else "natural")),
         "slam": 0, "suit": strain, "agreed": -1, "trumps": -1, "power": -1, "heard": 0,
+        "rare": 0,
     }  # fmt: skip
     for word in rule.kinds:
         said.update([_said(terms.with_suits(word, suits))])
@@ -227,7 +235,7 @@ def _kind(
     return Meant(
         made, relative, shown, when, said["status"], said["type"], said["slam"], said["suit"],
         said["agreed"], said["trumps"], said["power"], status in FORCING, status == "game-forcing",
-        number, bool(said["heard"]),
+        number, bool(said["heard"]), bool(said["rare"]),
     )  # fmt: skip
 
 

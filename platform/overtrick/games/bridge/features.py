@@ -45,6 +45,7 @@ from overtrick.games.bridge.choosing import choose, learn, scratch, tools
 from overtrick.games.bridge.known import (
     AGREED,
     POWER,
+    SHOWN,
     SLAM,
     STATUS,
     STATUSES,
@@ -140,7 +141,7 @@ def write_row(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _player(table, seat, out):  # type: ignore[no-untyped-def]
     """Write what a player has shown."""
-    lo, hi, said = table.lo[seat], table.hi[seat], table.said[seat]
+    lo, hi, said = table.lo[SHOWN, seat], table.hi[SHOWN, seat], table.said[seat]
     if said[SUIT] >= 0:
         out[4 - said[SUIT]] = 1
     _range(lo[hand.HCP], hi[hand.HCP], out[5:46])

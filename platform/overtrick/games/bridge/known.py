@@ -6,6 +6,7 @@ numbers that the places of a bidding system ask about, each at an index of VIEW.
 
 from __future__ import annotations
 
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -94,14 +95,38 @@ LIMITS[1, hand.SUPPORT : hand.LONGER] = 45
 LIMITS[0, hand.LONGER :] = -13
 
 
+def _likely() -> Array:
+    """(38,) the most honour points of all but one in UNLIKELY of the hands that have at least so
+    many. Hands are counted exactly, by how many cards of each honour they have."""
+    ways = np.zeros((14, 38))  # of so many cards with so many points
+    ways[0, 0] = 1
+    for points, cards in ((4, 4), (3, 4), (2, 4), (1, 4), (0, 36)):
+        more = np.zeros_like(ways)
+        for taken in range(min(cards, 13) + 1):
+            worth = points * taken
+            more[taken:, worth:] += comb(cards, taken) * ways[: 14 - taken, : 38 - worth]
+        ways = more
+    above = np.cumsum(ways[13, ::-1])[::-1]  # hands with at least so many
+    return np.array([(above * UNLIKELY >= above[least]).sum() - 1 for least in range(38)])
+
+
+UNLIKELY = 100
+LIKELY = _likely()
+
+
+PROMISED, SHOWN = range(2)
+"""Two readings of the same calls: what the rules that make them ask of a hand, on which partner
+counts; and what players may have for them, with the rules that are heard and without rare ones."""
+
+
 class Table(NamedTuple):
     """One auction in progress; edited in place."""
 
     calls: Array  # (319,) int8
     now: Array  # (NOW,) int64 as `auction` has it
     more: Array  # (MORE,) int64, by the numbers below
-    lo: Array  # (4, H) int16 the least of each field that each seat has shown
-    hi: Array  # (4, H) int16 the most
+    lo: Array  # (2, 4, H) int16 the least of each field that each seat has PROMISED, and SHOWN
+    hi: Array  # (2, 4, H) int16 the most
     said: Array  # (4, SAID) int8
     made: Array  # (4, 2) int64 calls other than passes, and bids, of each seat
     passed: Array  # (4,) bool: passed before anybody bid
@@ -120,8 +145,8 @@ def table() -> Table:
         np.empty(LONGEST_AUCTION, np.int8),
         np.empty(auction.NOW, np.int64),
         np.empty(MORE, np.int64),
-        np.empty((4, width), np.int16),
-        np.empty((4, width), np.int16),
+        np.empty((2, 4, width), np.int16),
+        np.empty((2, 4, width), np.int16),
         np.empty((4, SAID), np.int8),
         np.empty((4, 2), np.int64),
         np.empty(4, np.bool_),
@@ -189,12 +214,12 @@ def look(table, fields, view):  # type: ignore[no-untyped-def]
     for who in range(4):
         seat = (me + who) % 4
         for k in range(len(fields)):
-            view[at + k] = table.lo[seat, fields[k]]
-            view[at + len(fields) + k] = table.hi[seat, fields[k]]
+            view[at + k] = table.lo[PROMISED, seat, fields[k]]
+            view[at + len(fields) + k] = table.hi[PROMISED, seat, fields[k]]
         at += 2 * len(fields)
     for suit in range(4):
         length = hand.LENGTH + suit
-        view[at + suit] = max(table.lo[left, length], table.lo[right, length])
+        view[at + suit] = max(table.lo[PROMISED, left, length], table.lo[PROMISED, right, length])
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""What a call shows, in numbers and in words."""
+"""What a call promises, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNTOLD = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one call shows by the system of its side."""
+    """What one call promises by the system of its side."""
 
     call: int
     rule: Rule | None  # the first that makes it; None if the system does not know the call here

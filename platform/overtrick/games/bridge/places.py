@@ -9,10 +9,14 @@
 
 The first rule that fits a hand is its call. Places that tell the auction from its opening bid on
 are tried first, in the order of the file; then those that tell its last calls, `at ... 4N (P)`;
-then `at anywhere`. What a call shows is the hull of the rules for it; each kind of place names only
-calls that none before it names. A file `based on` another one is tried first, and the other names
-only calls that it does not. After a place that begins with `only at` nothing else counts. A rule of
-the kind `heard` reads the calls of others and makes none. The words are those of `terms`.
+then `at anywhere`. Each kind of place names only calls that none before it names. A file `based on`
+another one is tried first, and the other names only calls that it does not. After a place that
+begins with `only at` nothing else counts. The words are those of `terms`.
+
+A rule of the kind `heard` reads calls and makes none; one of the kind `rare` makes calls that
+nobody expects of such a hand. What a call promises is the hull of the rules that make it, and
+partner counts on that. What it shows takes in how far players stretch it, the rules that are heard,
+and leaves out the rare ones.
 """
 
 from __future__ import annotations
