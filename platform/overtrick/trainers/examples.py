@@ -52,6 +52,7 @@ class Plan(Section):
         description="by name or as a file; recorded: by what is said of each board, else natural",
     )
     system_ew: str = Field(default=RECORDED, description="the same of East-West")
+    kind: str | None = Field(default=None, description="only boards of this kind, such as human")
     outcomes: bool = Field(default=False, description="boards with double-dummy tricks, for IMPs")
     solved: bool = Field(
         default=False,
@@ -113,7 +114,7 @@ def generate(plan: Plan, out: Path, progress: parted.Progress) -> dict[str, Any]
             _write(plan, part, number, folder, made_with)
             progress("boards", number, max(total, number))
         if not any(folder.glob("train/*.parquet")):
-            raise Refused(f"no board of {', '.join(plan.files)} can be learnt from")
+            raise Refused(f"no board of {', '.join(plan.files)} can be learnt from, as it is asked")
         os.replace(folder, out)
     counts = [_rows_of(file, made_with) for file in sorted(out.glob("*/*.parquet"))]
     if not counts:
@@ -150,7 +151,8 @@ def _recorded(plan: Plan, boards: Sequence[Board]) -> list[Bid]:
     """Recorded auctions, those side by side whose systems are the same."""
     together: dict[tuple[str, str], list[Board]] = {}
     for board in boards:
-        if board.auction and (board.table is not None or not plan.outcomes):
+        asked_for = plan.kind in (None, board.kind)
+        if asked_for and board.auction and (board.table is not None or not plan.outcomes):
             said = zip((plan.system_ns, plan.system_ew), board.systems, strict=True)
             ns, ew = (_system(asked, words) for asked, words in said)
             together.setdefault((ns, ew), []).append(board)
