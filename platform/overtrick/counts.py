@@ -48,10 +48,11 @@ def grouped(rows: Sequence[Mapping[str, Any]], part: str, names: Sequence[str]) 
 
 
 def against(told: Sequence[tuple[float, float, float]], x: str, y: str) -> Figure:
-    """Means with two standard errors to either side, in their order: (x, mean, error) each."""
+    """Means with two standard errors to either side, in their order: (x, mean, error)
+    each, at least one."""
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     axis = figure.subplots()
-    places, means, errors = zip(*told, strict=True) if told else ((), (), ())
+    places, means, errors = zip(*told, strict=True)
     axis.errorbar(places, means, [2 * error for error in errors], color=COLOURS[0], marker="o")
     axis.axhline(0, color=COLOURS[-1], linewidth=0.8)
     axis.set(xlabel=x, ylabel=y)

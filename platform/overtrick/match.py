@@ -48,12 +48,15 @@ def match(
 
 
 def bidder(what: str) -> Path | None:
-    """The folder of a run's model, or of a model, if it plays the auction."""
+    """The folder of a model that bids, by itself or by its run; None if it is none. Raises Refused
+    for a damaged one."""
     try:
         folder = run.model_of(what)
-        return folder if model.load(folder).game == "auction" else None
-    except Refused:
+    except Refused:  # there is no such run: it may be a system
         return None
+    stored = model.load(folder)
+    bids = any(name.startswith("calls.") for name in stored.weights)
+    return folder if stored.game == "auction" and bids else None
 
 
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:

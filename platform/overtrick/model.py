@@ -170,21 +170,34 @@ def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
 def _network(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     if not isinstance(game, Game):
         raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
-    layers = len(weights) // 2
-    moves = {LOG_STD} if game.actions is None else set()
-    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)} | moves
-    if not layers or weights.keys() != names or weights["w0"].ndim != 2:
+    moves = {LOG_STD: weights[LOG_STD]} if LOG_STD in weights else {}
+    if bool(moves) != (game.actions is None):
         raise Refused(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
-    wide = [inputs(game), *(len(weights[f"b{k}"]) for k in range(layers - 1)), outputs(game)]
+    rest = {name: value for name, value in weights.items() if name != LOG_STD}
+    check_layers(rest, inputs(game), outputs(game), f"the model in {folder}", game.name, moves)
+    if moves and weights[LOG_STD].shape != (outputs(game),):
+        raise Refused(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
+    return of_network(game.features, weights)
+
+
+def check_layers(
+    weights: Mapping[str, Array], seen: int, said: int, what: str, of: str,
+    more: Mapping[str, Array] | None = None,
+) -> None:  # fmt: skip
+    """Raise Refused, saying what is wrong and of what it should be, unless weights are finite
+    layers from so many inputs to so many answers; more: weights that are no layers."""
+    layers = len(weights) // 2
+    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
+    if not layers or weights.keys() != names or weights["w0"].ndim != 2:
+        raise Refused(f"{what} is damaged: it has other layers than w0, b0, ...")
+    wide = [seen, *(len(weights[f"b{k}"]) for k in range(layers - 1)), said]
     for k in range(layers):
         shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
         if shapes != ((wide[k], wide[k + 1]), (wide[k + 1],)):
             raise Refused(
-                f"the model in {folder} has other inputs or actions than {game.name}, or layers "
-                f"that do not fit: w{k} and b{k} are {shapes[0]} and {shapes[1]}"
+                f"{what} has other inputs or actions than {of}, or layers that do not fit: w{k} "
+                f"and b{k} are {shapes[0]} and {shapes[1]}"
             )
-    if moves and weights[LOG_STD].shape != (outputs(game),):
-        raise Refused(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
-    if any(w.dtype != np.float32 or not np.isfinite(w).all() for w in weights.values()):
-        raise Refused(f"the model in {folder} is damaged: its weights must be finite float32")
-    return of_network(game.features, weights)
+    for value in (*weights.values(), *(more or {}).values()):
+        if value.dtype != np.float32 or not np.isfinite(value).all():
+            raise Refused(f"{what} is damaged: its weights must be finite float32")

@@ -44,6 +44,15 @@ class Stored:
     columns: dict[str, Array]  # (R, ...) each
 
 
+@dataclass(frozen=True)
+class Head:
+    """What a file says of itself."""
+
+    rows: int
+    columns: tuple[str, ...]
+    parameters: dict[str, Any]
+
+
 def save(
     path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
 ) -> None:
@@ -79,23 +88,11 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     Raises Refused, with the kind's remedy, for a file that is missing, damaged, of another kind or
     version, or made with other parameters.
     """
-    if not path.is_file():
-        raise Refused(f"no {kind.name} at {path}: {kind.remedy}")
+    file, about = _opened(path, kind)
     try:
-        table = parquet.ParquetFile(path).read()
-        about = json.loads((table.schema.metadata or {}).get(KEY, b"{}"))
-    except PermissionError:
-        raise Refused(f"cannot read {path}: permission denied") from None
+        table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        why = " ".join(str(error).split())[:100]
-        raise Refused(f"{path} is damaged ({why}): {kind.remedy}") from None
-    if not isinstance(about, dict) or about.get("kind") != kind.name:
-        known = isinstance(about, dict) and "kind" in about
-        held = f"'{about['kind']}'" if known else "something that is not ours"
-        raise Refused(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
-    for name, ours in (("format", FORMAT), ("version", kind.version)):
-        if about.get(name) != ours:
-            raise Refused(f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}")
+        raise _damaged(path, kind, error) from None
     try:
         digest = about.pop("digest")
         objects = about.get("objects", ())
@@ -111,6 +108,45 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     if parameters is not None:
         _same(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
     return Stored(about["parameters"], columns)
+
+
+def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Head:
+    """What a file of some kind says of itself, its rows unread and their digest unchecked. Raises
+    Refused as `load`."""
+    file, about = _opened(path, kind)
+    try:
+        told = Head(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
+    except KeyError as error:
+        raise _damaged(path, kind, error) from None
+    if parameters is not None:
+        _same(path, kind, told.parameters, json.loads(json.dumps(dict(parameters))))
+    return told
+
+
+def _opened(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
+    """A file and what it says of itself, if it is of a kind and version that we read."""
+    if not path.is_file():
+        raise Refused(f"no {kind.name} at {path}: {kind.remedy}")
+    try:
+        file = parquet.ParquetFile(path)
+        about = json.loads((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
+    except PermissionError:
+        raise Refused(f"cannot read {path}: permission denied") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(path, kind, error) from None
+    if not isinstance(about, dict) or about.get("kind") != kind.name:
+        known = isinstance(about, dict) and "kind" in about
+        held = f"'{about['kind']}'" if known else "something that is not ours"
+        raise Refused(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
+    for name, ours in (("format", FORMAT), ("version", kind.version)):
+        if about.get(name) != ours:
+            raise Refused(f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}")
+    return file, about
+
+
+def _damaged(path: Path, kind: Kind, error: Exception) -> Refused:
+    why = " ".join(str(error).split())[:100]
+    return Refused(f"{path} is damaged ({why}): {kind.remedy}")
 
 
 def batches(

@@ -86,12 +86,10 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
 
 def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
     deals = Auction().deal(4000, rng)
-    held = for_judging(hands(deals[:, :CARDS]), 0.2)
+    held = for_judging(hands(deals[:, :CARDS]))
     for turn in range(1, 4):
-        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + turn) % 4), 0.2), held)
+        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + turn) % 4)), held)
     assert abs(held.mean() - 0.2) < 0.03
-    fewer = for_judging(hands(deals[:, :CARDS]), 0.1)
-    assert not (fewer & ~held).any()
 
 
 def test_turned_deals_take_their_tricks_along(rng):
@@ -135,8 +133,6 @@ def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
     calls, _ = pair(rng)
     bidder, turn = networks.Bidder(ns, ew, calls), batch.turn()
     assert np.array_equal(bidder.probs(turn).argmax(axis=1), bidder.likely(turn).argmax(axis=1))
-    drawn = networks.Bidder(ns, ew, calls, sampled=True)
-    assert np.array_equal(drawn.probs(turn), bidder.likely(turn))
 
 
 def test_exploring_gives_every_candidate_its_share(table, rng):

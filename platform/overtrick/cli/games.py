@@ -111,7 +111,7 @@ def generate(
     as what a bidding network learns from (--file, --system-ns, --system-ew, outcomes=true)."""
     from overtrick import progress, run
     from overtrick.trainers import boards as minibridge
-    from overtrick.trainers import deals, examples
+    from overtrick.trainers import collecting, deals
     from overtrick.trainers import generate as page
 
     given: dict[str, Any] = {
@@ -145,8 +145,9 @@ def generate(
             with run.crew_of(workers) as crew:
                 done = minibridge.generate(plan, path, crew, told)
         elif kind == "examples":
-            chosen = examples.plan_of(file or (), asked)
-            done = examples.generate(chosen, out or examples.place_of(chosen), told)
+            chosen = collecting.plan_of(file or (), asked)
+            with run.crew_of(workers) as crew:
+                done = collecting.generate(chosen, out or collecting.place_of(chosen), crew, told)
             for problem in done["left_out"]:
                 people.print(problem, highlight=False, soft_wrap=True)
         else:

@@ -124,8 +124,9 @@ class Descent:
                     if key.endswith(f".{name}")
                 }
                 if memory:
+                    fused = self._optimizer.defaults.get("fused")  # then steps are counted there
                     self._optimizer.state[param] = {
-                        key: value if key == "step" else value.to(param.device)
+                        key: value if key == "step" and not fused else value.to(param.device)
                         for key, value in memory.items()
                     }
 

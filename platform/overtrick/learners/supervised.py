@@ -45,8 +45,9 @@ class Classifier:
 
     def learn(self, features: Array, possible: Array, label: Array) -> Tensor:
         """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
-        classes (R,) or their probabilities (R, A); the mean cross-entropy before it, in nats, on
-        the device: to read it is to wait for it."""
+        classes (R,) or, if all are possible, their probabilities (R, A); the mean cross-entropy
+        before it, in nats, on the device: to read it is to wait for it."""
+        assert label.ndim == 1 or possible.all()
         goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
         loss = cross_entropy(self._logits(features, possible), self._there(goal))
         self.optimizer.descend(loss)
@@ -64,6 +65,11 @@ class Classifier:
 
     def _there(self, values: Array) -> Tensor:
         return torch.from_numpy(values).to(self.plan.device, non_blocking=True)
+
+    def check(self, where: str) -> None:
+        """Raise Failed, saying where, if a weight is no number."""
+        for value in self.optimizer.params.values():
+            check_loss(float(value.detach().sum()), where)
 
     def weights(self) -> Weights:
         return arrays(self.optimizer.params)

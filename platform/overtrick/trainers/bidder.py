@@ -21,14 +21,13 @@ from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.replay import Ring
 from overtrick.learners.supervised import Classifier, check_loss
 from overtrick.play import play
-from overtrick.trainers.bidders import Side, imps_between, network_of, solved, turned
+from overtrick.trainers.bidders import Side, imps_between, network_of, solved, told_of, turned
 from overtrick.trainers.bidding import Learning
 from overtrick.trainers.examples import for_judging
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
 SHARD = 250  # auctions of one shard, whatever the number of workers
-HELD = 0.2  # of deals, for judging
 PRETRAINED = "pretrained"
 
 
@@ -53,8 +52,8 @@ class Judging(Section):
     """How the bidder is judged, on deals that it never met."""
 
     every: Count = Field(default=10, description="iterations between measurements")
-    boards: Count = Field(default=1000, description="duplicate boards of a measurement")
-    final: Count = Field(default=10_000, description="of the last one")
+    boards: int = Field(default=1000, ge=2, description="duplicate boards of a measurement")
+    final: int = Field(default=10_000, ge=2, description="of the last one")
     against: tuple[str, ...] = Field(
         default=("natural", "precision"), description="bidding systems that it meets in the end"
     )
@@ -87,7 +86,7 @@ class BidderTrainer:
         self.learner = Classifier(first.weights, job.network.plan("cpu"))
         self.goals = Classifier(first.weights, job.network.plan("cpu"))
         self.memory = Ring(job.bidder.room)
-        self.deals = _parted(job)[0]
+        self.deals, self.kept = _parted(job)
 
     def step(self) -> dict[str, float]:
         """Bid, remember, learn, and now and then measure."""
@@ -101,9 +100,10 @@ class BidderTrainer:
         for rows in self.crew.map(_bid, common, shards, play_rng):
             self.memory.add(rows, learn_rng)
         loss = check_loss(self._learn(learn_rng), f"in iteration {self.iteration}")
+        self.learner.check(f"in iteration {self.iteration}")
         metrics = {"loss_nats": loss, "auctions": float(self.iteration * plan.games)}
         if self.iteration % job.evaluate.every == 0:
-            row = _row(job, self._side(), PRETRAINED, job.evaluate.boards, self.crew)
+            row = _row(job, self._side(), PRETRAINED, self.kept, job.evaluate.boards, self.crew)
             metrics |= {"imps_per_board": row["mean"], "imps_per_board_se": row["standard_error"]}
         return metrics
 
@@ -183,7 +183,7 @@ def check(job: BidderJob) -> None:
         raise Refused(f"the bidder trainer is for the auction, not for {job.game.name}")
     _networks(job)
     for part in _parted(job):
-        if not len(part):
+        if len(part) < 2:
             raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
     for name in (job.system, *job.evaluate.against):
         system.load(name)
@@ -198,7 +198,8 @@ def judge(
     values = Network(unprefixed("imps", weights), plan.activation, plan.half)
     side = Side("bidder", system.load(job.system), calls, values)
     opponents = (PRETRAINED, *job.evaluate.against)
-    return [_row(job, side, name, job.evaluate.final, crew) for name in opponents]
+    kept = _parted(job)[1]
+    return [_row(job, side, name, kept, job.evaluate.final, crew) for name in opponents]
 
 
 def score(rows: list[dict[str, Any]]) -> float:
@@ -206,15 +207,17 @@ def score(rows: list[dict[str, Any]]) -> float:
     return float(rows[0]["mean"])
 
 
-def _row(job: BidderJob, side: Side, name: str, boards: int, crew: Crew) -> dict[str, Any]:
-    """What a side wins from an opponent on deals kept for judging."""
+def _row(
+    job: BidderJob, side: Side, name: str, kept: Deals, boards: int, crew: Crew
+) -> dict[str, Any]:
+    """What a side wins from an opponent on so many deals kept for judging, or on all of them."""
     calls, first = _networks(job)
     other = Side(name, side.system, calls, first) if name == PRETRAINED else Side(
         name, system.load(name)
     )  # fmt: skip
     rng = generator(job.seed, Part.JUDGE)
-    held = _parted(job)[1]
-    deals = turned(held[rng.integers(len(held), size=boards)], rng)
+    boards = min(boards, len(kept))
+    deals = turned(kept[rng.choice(len(kept), boards, replace=False)], rng)
     shards = [(deals[k : k + SHARD],) for k in range(0, boards, SHARD)]
     won = np.concatenate(crew.map(_meet, (side, other), shards, rng))
     error = float(won.std(ddof=1) / np.sqrt(boards))
@@ -228,24 +231,27 @@ def _networks(job: BidderJob) -> tuple[Network, Network]:
     found = []
     for name, place in (("calls", job.calls), ("imps", job.imps)):
         folder = model.located(place)
-        network = network_of(model.load(folder, Auction.name), name, folder)
+        stored = model.load(folder, Auction.name)
+        network = network_of(stored, name, folder)
         if network is None:
             raise Refused(
                 f"the model in {folder} has no network of {name}: train one with learn: {name}"
             )
+        if network.activation != job.network.activation:
+            raise Refused(
+                f"network.activation is {job.network.activation}, but {folder} has "
+                f"{network.activation}"
+            )
+        if (bids := told_of(stored, folder, "system")) != job.system:
+            raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
         found.append(network)
-    if found[1].activation != job.network.activation:
-        raise Refused(
-            f"network.activation is {job.network.activation}, but {job.imps} has "
-            f"{found[1].activation}"
-        )
     return found[0], found[1]
 
 
 def _parted(job: BidderJob) -> tuple[Deals, Deals]:
     """The deals to learn from, and those for judging."""
     deals = solved(job.deals)
-    held = for_judging(hands(deals[:, :CARDS]), HELD)
+    held = for_judging(hands(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
 

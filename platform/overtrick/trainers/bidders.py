@@ -31,50 +31,46 @@ class Side(NamedTuple):
     calls: Network | None = None  # none: it bids by the rules of its system
     imps: Network | None = None
 
-    def policy(self, ns: System, ew: System, epsilon: float = 0.0, sampled: bool = False) -> Policy:
+    def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
         """A player at a table where the sides' calls have these meanings."""
         if self.calls is None:
             return networks.Rules(ns, ew)
-        return Bidder(ns, ew, self.calls, self.imps, epsilon, sampled)
+        return Bidder(ns, ew, self.calls, self.imps, epsilon)
 
 
 def side_of(what: str) -> Side:
-    """A side by the name or file of its system, or by the folder of a model. Raises Refused."""
-    folder = Path(what)
+    """A side by the name or file of its system, or by the folder of a model or of its run. Raises
+    Refused."""
+    folder = model.located(what)
     if not (folder / model.CARD).exists():
         rules = system.load(what)
         return Side(rules.name, rules)
     stored = model.load(folder, Auction.name)
-    parts = {name: network_of(stored, name, folder) for name in networks.OUTPUTS}
-    if parts["calls"] is None:
-        raise Refused(
-            f"the model in {folder} only values calls: it takes a network of calls to bid"
-        )
+    calls, imps = (network_of(stored, name, folder) for name in networks.OUTPUTS)
+    if calls is None:
+        raise Refused(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
-    return Side(name, system.load(_named(stored, folder, "system")), parts["calls"], parts["imps"])
+    return Side(name, system.load(told_of(stored, folder, "system")), calls, imps)
 
 
 def network_of(stored: model.Model, name: str, folder: Path) -> Network | None:
-    """A network of a model, None if it has none of that name. Raises Refused for one that does not
-    fit the features of this version."""
+    """A network of a model, None if it has none of that name. Raises Refused for one that is
+    damaged, or sees or says other numbers than networks that bid."""
     weights = unprefixed(name, stored.weights)
     if not weights:
         return None
-    layers = len(weights) // 2
-    widths = (networks.inputs(False), networks.inputs(True))
-    fits = weights.keys() == {f"{kind}{k}" for kind in "wb" for k in range(layers)} and all(
-        weights[f"w{k}"].ndim == 2 and weights[f"b{k}"].shape == weights[f"w{k}"].shape[1:]
-        for k in range(layers)
-    )
-    if not fits or len(weights["w0"]) not in widths:
-        raise Refused(f"the network of {name} in {folder} does not fit {widths[0]} features")
-    if len(weights[f"b{layers - 1}"]) != networks.OUTPUTS[name]:
-        raise Refused(f"the network of {name} in {folder} has not {networks.OUTPUTS[name]} answers")
-    learning = _named(stored, folder, "network")
-    return Network(weights, learning["activation"], learning["half"])
+    first = len(weights["w0"]) if "w0" in weights else 0
+    seen = networks.inputs(first == networks.inputs(with_auction=True))
+    what = f"the network of {name} in {folder}"
+    model.check_layers(weights, seen, networks.OUTPUTS[name], what, "networks that bid")
+    learning = told_of(stored, folder, "network")
+    try:
+        return Network(weights, learning["activation"], learning["half"])
+    except (KeyError, TypeError):
+        raise Refused(f"{folder / model.CARD} is damaged: its network is no section") from None
 
 
-def _named(stored: model.Model, folder: Path, key: str) -> Any:
+def told_of(stored: model.Model, folder: Path, key: str) -> Any:
     """What the job of a model says. Raises Refused if it says nothing of it."""
     if key not in stored.job:
         raise Refused(f"{folder / model.CARD} is damaged, or of no bidder: it names no {key}")
@@ -144,16 +140,26 @@ def candidates(
 def solved(path: str) -> Deals:
     """(G, 74) the deals of a Parquet file with columns deal and dd_table; North deals, nobody is
     vulnerable. Raises Refused."""
-    deals = []
+    parts, number = [], 0
     for columns in store.batches(Path(path), ("deal", "dd_table"), ()):
-        for deal, table in zip(*columns.values(), strict=True):
-            if table:
-                row = np.zeros(WIDTH, np.int8)
-                row[:CARDS], row[TABLE:] = read(deal), table_read(table).ravel()
-                deals.append(row)
-    if not deals:
+        rows = np.zeros((len(columns["deal"]), WIDTH), np.int8)
+        kept = np.zeros(len(rows), np.bool_)
+        for k, (deal, table) in enumerate(zip(*columns.values(), strict=True)):
+            number += 1
+            if table is None:
+                continue
+            try:
+                if not isinstance(deal, str) or not isinstance(table, str):
+                    raise Refused("its deal and dd_table must be text")
+                rows[k, :CARDS], rows[k, TABLE:] = read(deal), table_read(table).ravel()
+            except Refused as error:
+                raise Refused(f"{path}: row {number}: {error}") from None
+            kept[k] = True
+        parts.append(rows[kept])
+    deals = np.concatenate(parts) if parts else np.zeros((0, WIDTH), np.int8)
+    if not len(deals):
         raise Refused(f"{path} holds no deals with double-dummy tricks")
-    return np.stack(deals)
+    return deals
 
 
 def turned(deals: Deals, rng: Generator) -> Deals:

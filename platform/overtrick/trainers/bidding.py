@@ -20,7 +20,8 @@ from overtrick.learners import supervised
 from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.learners.supervised import Classifier
 from overtrick.trainers import precision
-from overtrick.trainers.examples import Examples
+from overtrick.trainers.collecting import RECORDED
+from overtrick.trainers.examples import SPLITS, Examples
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -96,7 +97,7 @@ class BiddingTrainer:
         self.job = job
         self.crew = crew
         self.iteration = 0
-        self.examples = Examples(job.examples, "train")
+        self.examples, self.kept = (Examples(job.examples, split) for split in SPLITS)
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
@@ -120,17 +121,18 @@ class BiddingTrainer:
                 found = float(torch.stack(losses).sum())
                 total += supervised.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
+        self.learner.check(f"in iteration {self.iteration}")
         metrics = {"loss_nats": total / each}
         if self.iteration % self.job.evaluate.every == 0:
             metrics |= self._measured(self.job.evaluate.examples)[0]
         return metrics
 
     def _measured(self, most: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        return measured(self.job, self.learner, most)
+        return measured(self.job, self.learner, self.kept, most)
 
     def report(self, history: History) -> Report:
         """How well it does on all deals that were kept for testing."""
-        _, rows = self._measured(len(Examples(self.job.examples, "test")))
+        _, rows = self._measured(len(self.kept))
         drawn = {"precision": counts.grouped(rows, "part", precision.SHOWN[self.job.learn])}
         return Report(rows, drawn)
 
@@ -150,14 +152,19 @@ class BiddingTrainer:
 
 
 def check(job: BiddingJob) -> None:
-    """Raise Refused for another game, examples that are not there, or no GPU where one is asked
-    for."""
+    """Raise Refused for another game, or for examples that are not there, or of other systems."""
     if job.game.name != "auction":
         raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
     system.load(job.system)
-    for split in ("train", "test"):
-        columns = Examples(job.examples, split).columns
-    if job.learn not in (*columns, "calls"):
+    for split in SPLITS:
+        known = Examples(job.examples, split)
+    by = [known.parameters[name] for name in ("system_ns", "system_ew")]
+    if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
+        raise Refused(
+            f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
+            f"{job.system}: set system"
+        )
+    if job.learn not in (*known.columns, "calls"):
         raise Refused(
             f"the examples in {job.examples} do not say what calls brought: generate them again "
             "with outcomes=true from boards with double-dummy tricks"
@@ -169,8 +176,8 @@ def judge(
 ) -> list[dict[str, Any]]:
     """How well a stored network does on the deals that were kept for testing."""
     own = unprefixed(job.learn, weights)
-    learner = Classifier(own, job.network.plan("cpu"))
-    return measured(job, learner, len(Examples(job.examples, "test")))[1]
+    learner, kept = Classifier(own, job.network.plan("cpu")), Examples(job.examples, "test")
+    return measured(job, learner, kept, len(kept))[1]
 
 
 def score(rows: list[dict[str, Any]]) -> float:
@@ -179,14 +186,14 @@ def score(rows: list[dict[str, Any]]) -> float:
 
 
 def measured(
-    job: BiddingJob, learner: Classifier, most: int
+    job: BiddingJob, learner: Classifier, kept: Examples, most: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """The metrics and the table of a network on examples kept for testing, at most so many."""
     parts: list[dict[str, Array]] = []
-    for rows in _pieces(Examples(job.examples, "test").in_order(most)):
+    for rows in _pieces(kept.in_order(most)):
         features, possible, _ = seen(rows, job.learn, job.network.auction)
         told = learner.log_probs(features, possible)
-        small = ("call", "place", "length", "type", *(("imps",) if job.learn == "imps" else ()))
+        small = ("call", "length", "type", *(("imps",) if job.learn == "imps" else ()))
         answer = precision.ANSWERS[job.learn](told)
         parts.append({**answer, **{name: rows[name] for name in small}})
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -84,7 +84,7 @@ def generate(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> di
     made_with = plan.model_dump() | {
         "system_ns": systems[0].name,
         "system_ew": systems[1].name,
-        "rules": [_fingerprint(each) for each in systems],
+        "rules": [fingerprint(each) for each in systems],
     }
     if not parted.already(out, KIND, made_with):
         shards = [
@@ -150,7 +150,7 @@ def _solved(
     }
 
 
-def _fingerprint(rules: System) -> str:
+def fingerprint(rules: System) -> str:
     """Of what a system's rules say, those of the files that it is based on too; words are free."""
     digest = hashlib.sha256(rules.name.encode())
     for table in rules.tables:

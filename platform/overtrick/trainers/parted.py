@@ -59,7 +59,7 @@ def done(
     folder, made_with = open_parts(out), {**made_with, "together": together}
     parts = [range(len(shards))[k : k + together] for k in range(0, len(shards), together)]
     files = [folder / f"{k}.parquet" for k in range(len(parts))]
-    missing = [k for k, file in enumerate(files) if not _is_part(file, kind, made_with)]
+    missing = [k for k, file in enumerate(files) if not is_part(file, kind, made_with)]
     left = [shard for k in missing for shard in parts[k]]
     finished = len(shards) - len(left)
     results: dict[int, dict[str, Array]] = {}
@@ -83,7 +83,7 @@ def _joined(results: Sequence[dict[str, Array]]) -> dict[str, Array]:
     return {name: np.concatenate([each[name] for each in results]) for name in results[0]}
 
 
-def _is_part(file: Path, kind: store.Kind, made_with: Mapping[str, Any]) -> bool:
+def is_part(file: Path, kind: store.Kind, made_with: Mapping[str, Any]) -> bool:
     """Is a part whole, and of this work? If not it is done again."""
     try:
         store.load(file, kind, made_with)

@@ -54,15 +54,22 @@ def parts(path: Path) -> Iterator[Read]:
         found = rows.load(path)
         tables = [None] * len(found.boards) if found.tables is None else found.tables
         solved = [replace(b, table=t) for b, t in zip(found.boards, tables, strict=True)]
-        yield Read(solved, found.problems)
+        yield from _cut(Read(solved, found.problems))
     elif ending != ".parquet":
-        yield records.load(path)
+        yield from _cut(records.load(path))
     else:
         yield from _from_parquet(path)
 
 
+def _cut(whole: Read) -> Iterator[Read]:
+    """Boards that lie in memory, in parts of the size of others."""
+    for first in range(0, len(whole.boards), store.ROWS):
+        problems = [] if first else whole.problems
+        yield Read(whole.boards[first : first + store.ROWS], problems)
+
+
 def count(path: Path) -> int:
-    """How many parts it is read in. Raises Refused."""
+    """How many parts of a file there are, or at least. Raises Refused."""
     return store.parts(path) if path.suffix.lower() == ".parquet" else 1
 
 

@@ -14,7 +14,7 @@ from overtrick.games.bridge.auction import BIDS, CALLS
 from overtrick.games.bridge.features import WIDTH
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.system import System
-from overtrick.policies import Memoryless, Weights, forward, masked_log_softmax, tensors
+from overtrick.policies import Memoryless, Weights, forward, masked_log_softmax
 
 MOST = 24  # IMPs
 VALUES = 2 * MOST + 1
@@ -42,10 +42,9 @@ class Network(NamedTuple):
     def log_probs(self, features: Array, possible: Array) -> Array:
         """(R, A) float64 for features (R, F), -inf where impossible."""
         with torch.inference_mode():
+            weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
             with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
-                said = forward(
-                    tensors(self.weights), torch.from_numpy(features), self.activation
-                ).float()
+                said = forward(weights, torch.from_numpy(features), self.activation).float()
             return masked_log_softmax(said, torch.from_numpy(possible)).double().numpy()
 
 
@@ -122,21 +121,19 @@ class Bidder(Memoryless):
     """Of the calls that are likely, the one that is expected to bring most; without a network of
     values, the likeliest. ns, ew: how the calls of both sides are understood.
 
-    epsilon: with this probability any candidate. With sampled, calls are drawn as they are likely.
+    epsilon: with this probability any candidate.
     """
 
     def __init__(
         self, ns: System, ew: System, calls: Network, imps: Network | None = None,
-        epsilon: float = 0.0, sampled: bool = False,
+        epsilon: float = 0.0,
     ) -> None:  # fmt: skip
         self.ns, self.ew = ns, ew
         self.calls, self.imps = calls, imps
-        self.epsilon, self.sampled = epsilon, sampled
+        self.epsilon = epsilon
 
     def probs(self, turn: Turn) -> Array:
         likely = self.likely(turn)
-        if self.sampled:
-            return likely
         candidates = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
         worth = likely if self.imps is None else self.worth(turn, candidates)
         best = np.where(candidates, worth, -np.inf).argmax(axis=1)

@@ -20,7 +20,7 @@ from overtrick.games.bridge.cards import SEATS, written
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.result import VULNERABILITIES
 from overtrick.games.bridge.rows import table_written
-from overtrick.trainers import bidders, bidding, examples
+from overtrick.trainers import bidders, bidding, collecting, examples, recorded
 from overtrick.trainers.deals import dealt
 from overtrick.workers import Crew, LocalCrew, RayCrew
 
@@ -59,9 +59,9 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(boards: Path) -> str:
     """Their examples."""
-    plan = examples.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
+    plan = collecting.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
     out = boards.parent / "examples"
-    made = examples.generate(plan, out, silent)
+    made = collecting.generate(plan, out, LocalCrew(), silent)
     assert made["left_out"] == []
     return str(out)
 
@@ -99,18 +99,28 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
     assert len(keys[0]) == len(known)
 
 
-def test_imps_are_those_of_the_callers_side(folder: str):
-    rows = every(folder, "train")
-    assert (np.abs(rows["imps"]) <= 24).all()
-    assert abs(float(rows["imps"].mean())) < 3 < float(np.abs(rows["imps"]).mean())
+def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
+    """North-South make ten tricks in spades and nothing else makes: par is 4S, 420 points. They
+    stop in three, for 170: 250 less, 6 IMPs."""
+    row = pq.read_table(boards).slice(0, 1).to_pylist()[0]
+    table = np.zeros((4, 5), int)
+    table[[0, 2], 3] = 10
+    row |= {"dealer": "N", "vulnerability": "None", "dd_table": table_written(table)}
+    row |= {"auction": "1S P 3S P P P"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "one.parquet")
+    plan = collecting.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
+    bids = collecting._recorded(plan, next(recorded.parts(tmp_path / "one.parquet")).boards)
+    columns = collecting._columns(plan, bids[0])
+    assert columns["place"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert columns["imps"].tolist() == [-6, 6, -6, 6, -6, 6]
 
 
 def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
     out = tmp_path / "recorded"
-    examples.generate(examples.plan_of([boards], []), out, silent)
+    collecting.generate(collecting.plan_of([boards], []), out, LocalCrew(), silent)
     # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
-    told = examples.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
-    examples.generate(told, tmp_path / "told", silent)
+    told = collecting.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
+    collecting.generate(told, tmp_path / "told", LocalCrew(), silent)
     for split in examples.SPLITS:
         one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
         keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
@@ -121,7 +131,7 @@ def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Pat
 
 
 def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monkeypatch):
-    plan = examples.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
+    plan = collecting.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
     out, save, written_files = tmp_path / "again", store.save, []
 
     def stops(path: Path, *rest: Any) -> None:
@@ -132,15 +142,72 @@ def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monke
 
     monkeypatch.setattr(store, "save", stops)
     with pytest.raises(KeyboardInterrupt):
-        examples.generate(plan, out, silent)
+        collecting.generate(plan, out, LocalCrew(), silent)
     assert not out.exists()
     monkeypatch.setattr(store, "save", save)
     stamp = written_files[0].stat().st_mtime_ns
-    examples.generate(plan, out, silent)
+    collecting.generate(plan, out, LocalCrew(), silent)
     assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
     for split in examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_path: Path):
+    """Parts that a stop left count only for the plan that made them."""
+    out = tmp_path / "mine"
+    left = tmp_path / ".mine.parts"
+    other = collecting.plan_of([boards], ["system_ns=precision", "system_ew=precision"])
+    collecting.generate(other, left, LocalCrew(), silent)
+    told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    collecting.generate(collecting.plan_of([boards], told), out, LocalCrew(), silent)
+    for split in examples.SPLITS:
+        one, two = every(str(out), split), every(folder, split)
+        assert all(np.array_equal(one[name], two[name]) for name in one)
+    with pytest.raises(
+        Refused, match="was made with system_ns natural, not with system_ns precision"
+    ):
+        collecting.generate(other, out, LocalCrew(), silent)
+    mixed = next(out.glob("test/*.parquet"))
+    kept = store.load(mixed, examples.KIND)
+    store.save(out / "test" / "9.parquet", examples.KIND, {**kept.parameters, "seed": 9},
+               kept.columns)  # fmt: skip
+    with pytest.raises(Refused, match=r"9.parquet was made otherwise than .*00001.parquet"):
+        examples.Examples(str(out), "test")
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(collecting, "PIECE", 150)
+    plan = collecting.plan_of(
+        [boards], ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"]
+    )
+    crew = RayCrew(2)
+    for name, who in (("one", LocalCrew()), ("two", crew)):
+        made = collecting.generate(plan, tmp_path / name, who, silent)
+        assert made["rows"] > 4 * BOARDS
+    crew.close()
+    for split in examples.SPLITS:
+        one, two = (every(str(tmp_path / name), split) for name in ("one", "two"))
+        assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path):
+    texts = tmp_path / "boards.pbn"
+    recorded.save(texts, recorded.load(boards).boards)
+    plan = collecting.plan_of([texts], [])
+    made = collecting.generate(plan, tmp_path / "texts", LocalCrew(), silent)
+    told = pq.read_table(boards).column("auction").to_pylist()
+    assert made["rows"] == sum(len(auction.split()) for auction in told)
+    none = collecting.plan_of([texts], ["kind=human"])
+    with pytest.raises(Refused, match=r"no board of .* can be learnt from, as it is asked"):
+        collecting.generate(none, tmp_path / "none", LocalCrew(), silent)
+    half = collecting.plan_of([texts, boards], ["outcomes=true"])
+    made = collecting.generate(half, tmp_path / "half", LocalCrew(), silent)
+    assert made["left_out"] == [
+        f"{texts}: {BOARDS} boards are left out: they have no auction, are of another kind, or "
+        "lack the double-dummy tricks that outcomes take"
+    ]
 
 
 def job_of(folder: str, **changes: Any) -> Any:
@@ -313,7 +380,7 @@ def test_bad_input_is_one_line(folder: str, taught: dict[str, Path], boards: Pat
     with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
         page.check(job_of(folder, system="naturel"))
     plain = tmp_path / "plain"
-    examples.generate(examples.plan_of([boards], []), plain, silent)
+    collecting.generate(collecting.plan_of([boards], []), plain, LocalCrew(), silent)
     with pytest.raises(Refused, match="do not say what calls brought: generate them again with"):
         page.check(job_of(str(plain), learn="imps"))
     old = next(plain.glob("train/*.parquet"))
@@ -322,11 +389,35 @@ def test_bad_input_is_one_line(folder: str, taught: dict[str, Path], boards: Pat
     store.save(old, kind, kept.parameters, kept.columns)
     with pytest.raises(Refused, match="has version 2, and we read 1: generate them again"):
         page.check(job_of(str(plain)))
-    with pytest.raises(Refused, match="only values calls: it takes a network of calls to bid"):
+    with pytest.raises(Refused, match="only values calls: to bid takes one of calls, too"):
         bidders.side_of(str(taught["imps"]))
     reinforce = trainers.TRAINERS["bidder"]
     job = bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards)
     with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
         reinforce.check(job)
     with pytest.raises(Refused, match="examples of which boards"):
-        examples.plan_of([], [])
+        collecting.plan_of([], [])
+    with pytest.raises(Refused, match="say who bids with --system-ns"):
+        collecting.plan_of([boards], ["solved=true"])
+    with pytest.raises(Refused, match="are those of natural and natural, not of precision"):
+        page.check(job_of(folder, system="precision"))
+    with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
+        reinforce.check(bidder_job(taught, boards).model_copy(update={"system": "precision"}))
+    for key, value, said in (
+        ("network", {}, "is damaged: its network is no section"),
+        ("network", {"activation": "tanh", "half": False}, "leaky_relu, but .* has tanh"),
+    ):
+        bad = tmp_path / f"bad{len(said)}"
+        stored = model.load(taught["calls"])
+        model.save(model.Model(stored.weights, "auction", stored.job | {key: value}), bad)
+        with pytest.raises(Refused, match=said):
+            reinforce.check(bidder_job({**taught, "calls": bad}, boards))
+    weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
+    model.save(model.Model(weights, "auction", stored.job), tmp_path / "nan")
+    with pytest.raises(Refused, match=r"network of calls in .* its weights must be finite"):
+        bidders.side_of(str(tmp_path / "nan"))
+    rows = pq.read_table(boards).slice(0, 2).to_pylist()
+    rows[1]["deal"] = None
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
+    with pytest.raises(Refused, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
+        bidders.solved(str(tmp_path / "odd.parquet"))
