@@ -90,14 +90,14 @@ def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
     return float(np.abs(score.imps(points - best.score)).mean())
 
 
-def of_people(rules: system.System) -> dict[str, Any]:
+def of_people(rules: system.System, boards: list[Board]) -> dict[str, Any]:
     """How far the calls of natural pairs in tournaments show what they have, of all types."""
-    of = agreement.auctions_of(_boards("boards"), NATURAL_PAIR, "human")
+    of = agreement.auctions_of(boards, NATURAL_PAIR, "human")
     return agreement.truths(rules, of, agreement.followed(rules, of))[-1]
 
 
 def _of_people(rules: system.System) -> str:
-    told = of_people(rules)
+    told = of_people(rules, _boards("boards"))
     return (
         f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} are true of "
         f"all that is shown so far, bids leave {told['width']:.2f} numbers of honour points"

@@ -164,9 +164,7 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
     for split in examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
-    with pytest.raises(
-        Refused, match="made with system_ns natural, not with system_ns precision"
-    ):
+    with pytest.raises(Refused, match="made with system_ns natural, not with system_ns precision"):
         collecting.generate(other, out, LocalCrew(), silent)
     mixed = next(out.glob("test/*.parquet"))
     kept = store.load(mixed, examples.KIND)

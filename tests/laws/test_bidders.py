@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from overtrick.core import take_turn
 from overtrick.games.bridge import auction, bidding, double_dummy, features, heard, networks, packed
 from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, hands
@@ -114,13 +115,13 @@ def pair(rng) -> tuple[networks.Network, networks.Network]:
 def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    bidder, turn = networks.Bidder(ns, ew, calls, imps), batch.turn()
+    bidder, turn = networks.Bidder(ns, ew, calls, imps), take_turn(batch.turn(), np.arange(300))
     chosen = bidder.probs(turn)
     assert np.array_equal(chosen.sum(axis=1), np.ones(len(turn)))
     likely = bidder.likely(turn)
     assert np.allclose(likely.sum(axis=1), 1)
-    assert not likely[~batch.legal].any()
-    for row, candidates in enumerate(bidder.candidates(turn)[:300]):
+    assert not likely[~turn.legal].any()
+    for row, candidates in enumerate(bidder.candidates(turn)):
         assert {c.call for c in candidates} == set(np.flatnonzero(likely[row] >= networks.LIKELY))
         values = [c.imps for c in candidates]
         assert values == sorted(values, reverse=True)
@@ -138,7 +139,8 @@ def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
 def test_exploring_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    probs = networks.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(batch.turn())
+    turn = take_turn(batch.turn(), np.arange(500))
+    probs = networks.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(turn)
     candidates = (probs > 0).sum(axis=1)
     assert (candidates > 1).any()
     least = np.where(probs > 0, probs, 1).min(axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from tests.bench.bidding_systems import SAYC, of_people
+from tests.bench.bidding_systems import NATURAL_PAIR, SAYC, of_people
 from tests.data import DATA, needed
 
 from overtrick.games.bridge import system
@@ -14,10 +14,15 @@ from overtrick.trainers import agreement, recorded
 MANY = 10_000  # auctions, the first of a set
 
 
+def first(table, folder):
+    """The first boards of a table."""
+    pq.write_table(table.slice(0, MANY), folder / "first.parquet")
+    return recorded.load(folder / "first.parquet").boards
+
+
 def shares(name, file, folder):
     path = needed(DATA / "bridge" / f"{file}.parquet")
-    pq.write_table(pq.read_table(path).slice(0, MANY), folder / "first.parquet")
-    of = agreement.auctions_of(recorded.load(folder / "first.parquet").boards)
+    of = agreement.auctions_of(first(pq.read_table(path), folder))
     return agreement.shares(of, agreement.followed(system.load(name), of))
 
 
@@ -33,8 +38,9 @@ def test_a_system_that_is_only_a_file_opens_as_others_who_play_it(tmp_path):
     assert shares(SAYC, "sayc", tmp_path)["opening"] >= 0.92
 
 
-def test_tournament_players_have_what_their_calls_show():
-    needed(DATA / "bridge" / "boards.parquet")
-    found = of_people(system.load("natural"))
+def test_tournament_players_have_what_their_calls_show(tmp_path):
+    human = [("kind", "=", "human"), ("sys_inferred_ns", "=", NATURAL_PAIR)]
+    path = needed(DATA / "bridge" / "boards.parquet")
+    found = of_people(system.load("natural"), first(pq.read_table(path, filters=human), tmp_path))
     assert found["true"] >= 0.85
     assert found["width"] <= 10
