@@ -369,53 +369,66 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
         bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 
 
-def test_bad_input_is_one_line(folder: str, taught: dict[str, Path], boards: Path, tmp_path: Path):
-    page = trainers.TRAINERS["bidding"]
+def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
+    check = trainers.TRAINERS["bidding"].check
     with pytest.raises(Refused, match=r"no examples in .*absent: overtrick generate examples"):
-        page.check(job_of(str(tmp_path / "absent")))
-    with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
-        page.check(job_of(folder, game="kuhn"))
-    with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
-        page.check(job_of(folder, system="naturel"))
+        check(job_of(str(tmp_path / "absent")))
+    with pytest.raises(Refused, match="are those of natural and natural, not of precision"):
+        check(job_of(folder, system="precision"))
     plain = tmp_path / "plain"
     collecting.generate(collecting.plan_of([boards], []), plain, LocalCrew(), silent)
     with pytest.raises(Refused, match="do not say what calls brought: generate them again with"):
-        page.check(job_of(str(plain), learn="imps"))
-    old = next(plain.glob("train/*.parquet"))
-    kept = store.load(old, examples.KIND)
+        check(job_of(str(plain), learn="imps"))
+    files = [next(plain.glob(f"{split}/*.parquet")) for split in examples.SPLITS]
+    kept = store.load(files[0], examples.KIND)
+    for file in files:
+        changed = {**kept.parameters, "rules": ["what natural said before"]}
+        store.save(file, examples.KIND, changed, kept.columns)
+    with pytest.raises(Refused, match=r"the systems have changed since .*plain was made: generate"):
+        check(job_of(str(plain)))
     kind = store.Kind(examples.KIND.name, examples.KIND.version + 1, "")
-    store.save(old, kind, kept.parameters, kept.columns)
+    store.save(files[0], kind, kept.parameters, kept.columns)
     with pytest.raises(Refused, match="has version 2, and we read 1: generate them again"):
-        page.check(job_of(str(plain)))
-    with pytest.raises(Refused, match="only values calls: to bid takes one of calls, too"):
-        bidders.side_of(str(taught["imps"]))
-    reinforce = trainers.TRAINERS["bidder"]
-    job = bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards)
-    with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
-        reinforce.check(job)
+        check(job_of(str(plain)))
+
+
+def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
+    check = trainers.TRAINERS["bidding"].check
+    with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
+        check(job_of(folder, game="kuhn"))
+    with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
+        check(job_of(folder, system="naturel"))
     with pytest.raises(Refused, match="examples of which boards"):
         collecting.plan_of([], [])
     with pytest.raises(Refused, match="say who bids with --system-ns"):
         collecting.plan_of([boards], ["solved=true"])
-    with pytest.raises(Refused, match="are those of natural and natural, not of precision"):
-        page.check(job_of(folder, system="precision"))
-    with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
-        reinforce.check(bidder_job(taught, boards).model_copy(update={"system": "precision"}))
-    for key, value, said in (
-        ("network", {}, "is damaged: its network is no section"),
-        ("network", {"activation": "tanh", "half": False}, "leaky_relu, but .* has tanh"),
-    ):
-        bad = tmp_path / f"bad{len(said)}"
-        stored = model.load(taught["calls"])
-        model.save(model.Model(stored.weights, "auction", stored.job | {key: value}), bad)
-        with pytest.raises(Refused, match=said):
-            reinforce.check(bidder_job({**taught, "calls": bad}, boards))
-    weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
-    model.save(model.Model(weights, "auction", stored.job), tmp_path / "nan")
-    with pytest.raises(Refused, match=r"network of calls in .* its weights must be finite"):
-        bidders.side_of(str(tmp_path / "nan"))
     rows = pq.read_table(boards).slice(0, 2).to_pylist()
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
     with pytest.raises(Refused, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
         bidders.solved(str(tmp_path / "odd.parquet"))
+
+
+def test_models_that_do_not_serve_are_one_line(
+    taught: dict[str, Path], boards: Path, tmp_path: Path
+):
+    check = trainers.TRAINERS["bidder"].check
+    with pytest.raises(Refused, match="only values calls: to bid takes one of calls, too"):
+        bidders.side_of(str(taught["imps"]))
+    with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
+        check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
+    with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
+        check(bidder_job(taught, boards).model_copy(update={"system": "precision"}))
+    stored = model.load(taught["calls"])
+    for network, said in (
+        ({}, "is damaged: its network is no section"),
+        ({"activation": "tanh", "half": False}, "leaky_relu, but .* has tanh"),
+    ):
+        bad = tmp_path / f"bad{len(network)}"
+        model.save(model.Model(stored.weights, "auction", stored.job | {"network": network}), bad)
+        with pytest.raises(Refused, match=said):
+            check(bidder_job({**taught, "calls": bad}, boards))
+    weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
+    model.save(model.Model(weights, "auction", stored.job), tmp_path / "nan")
+    with pytest.raises(Refused, match=r"network of calls in .* its weights must be finite"):
+        bidders.side_of(str(tmp_path / "nan"))

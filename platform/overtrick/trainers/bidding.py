@@ -20,7 +20,7 @@ from overtrick.learners import supervised
 from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.learners.supervised import Classifier
 from overtrick.trainers import precision
-from overtrick.trainers.collecting import RECORDED
+from overtrick.trainers.collecting import RECORDED, check_rules
 from overtrick.trainers.examples import SPLITS, Examples
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -158,6 +158,7 @@ def check(job: BiddingJob) -> None:
     system.load(job.system)
     for split in SPLITS:
         known = Examples(job.examples, split)
+    check_rules(job.examples, known.parameters)
     by = [known.parameters[name] for name in ("system_ns", "system_ew")]
     if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
         raise Refused(

@@ -125,6 +125,14 @@ def generate(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> di
     return {"path": str(out), "rows": rows, "seconds": seconds, "left_out": problems}
 
 
+def check_rules(folder: str, made_with: Mapping[str, Any]) -> None:
+    """Raise Refused if the systems by which recorded calls were understood say something else by
+    now, so that new calls would be seen otherwise than these examples."""
+    plan = validated(Plan, {n: v for n, v in made_with.items() if n in Plan.model_fields})
+    if not plan.solved and _rules(plan) != made_with.get("rules"):
+        raise Refused(f"the systems have changed since {folder} was made: {KIND.remedy}")
+
+
 def _rules(plan: Plan) -> list[str]:
     """What the systems by which calls are understood say."""
     asked_for = (plan.system_ns, plan.system_ew)
