@@ -196,6 +196,31 @@ BROKEN = {
 }
 
 
+RAISE = "2N | 13+ hcp, S 4+ | Jacoby two notrump"
+
+
+@pytest.mark.parametrize(
+    ("wide", "reached"),
+    [
+        ("at 1M (P)\n  2N | 11+ hcp | Strong", False),
+        ("at 1S (P) if unpassed\n  2N | 11+ hcp | Strong", True),  # a passed hand gets there
+        ("at 1S (P)\n  2N | 11-12 hcp | Invitation", True),
+        ("at 1H (P)\n  2N | 11+ hcp | Strong", True),
+        ("at 1S (P)\n  2N | 11+ hcp | Strong | heard", True),
+    ],
+)
+def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        f"system mine\n{wide}\nat 1S (P)\n  {RAISE}\nat anywhere\n  P | anything | Pass\n"
+    )
+    if reached:
+        system.load(path)
+    else:
+        with pytest.raises(Refused, match=r"line 5: rule 'Jacoby .*' is never reached: line 3, 'S"):
+            system.load(path)
+
+
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
     path = tmp_path / "mine.bidding"

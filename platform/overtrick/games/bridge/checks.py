@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import hand
-from overtrick.games.bridge.auction import COUNT, LAST, PASS, SEAT, lawful_call
+from overtrick.games.bridge.auction import CALLS, COUNT, LAST, PASS, SEAT, lawful_call
 from overtrick.games.bridge.cards import hands, shuffled
 from overtrick.games.bridge.choosing import NO_RULE, choose, holds, learn, scratch, tools
 from overtrick.games.bridge.compiled import Block, Meant, Tables
@@ -36,14 +36,14 @@ def problems(
     places: Sequence[Place], rules: Sequence[Rule], blocks: Sequence[Block], tables: Tables
 ) -> Iterator[str]:
     """A line for each thing that is wrong."""
-    by_rule: dict[int, list[tuple[Meant, Block]]] = {}
-    for block in blocks:
+    by_rule: dict[int, list[tuple[Meant, Sequence[Block]]]] = {}
+    for block, covering in zip(blocks, _covering(places, blocks), strict=True):
         for meant in block.meant:
-            by_rule.setdefault(meant.rule, []).append((meant, block))
+            by_rule.setdefault(meant.rule, []).append((meant, (*covering, block)))
     for number, rule in enumerate(rules):
         where = f"{rule.source}, line {rule.line}: rule '{rule.name}'"
         ways = by_rule.get(number, [])
-        earlier = [_earlier(meant, block) for meant, block in ways]
+        earlier = [_earlier(meant, there, places) for meant, there in ways]
         if all(impossible(meant.tests) for meant, _ in ways):
             yield f"{where} shows what no hand has: {', '.join(rule.shows) or rule.call}"
         elif None not in earlier:
@@ -86,26 +86,50 @@ def impossible(tests: Sequence[Test]) -> bool:
     return bool((wide[0] > hi).any() or (wide[1] < lo).any())
 
 
-def _earlier(meant: Meant, block: Block) -> int | None:
-    """The rule before this one in its place that takes every hand that fits it."""
+def _covering(places: Sequence[Place], blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """For each block those before it in the same file whose calls have been made wherever its own
+    have; what a file is based on stands behind it on purpose."""
+    none = 1 << len(CALLS)  # no call since the opening bid
+    sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
+    for row, block in enumerate(blocks):
+        if block.shape.whole:
+            sets[row] = none
+        sets[row, : len(block.shape.masks)] = block.shape.masks
+    based = np.array([places[block.place].based for block in blocks])
+    for row in range(len(blocks)):
+        covered = ((sets[row] & ~sets[:row]) == 0).all(axis=1) & (based[:row] == based[row])
+        yield [blocks[k] for k in np.flatnonzero(covered).tolist()]
+
+
+def _earlier(meant: Meant, there: Sequence[Block], places: Sequence[Place]) -> int | None:
+    """The rule before this one that takes every hand that fits it, in its own block, the last one,
+    or in those that cover it."""
     if meant.heard:
         return None
-    for other in block.meant:
-        if other is meant:
-            return None
-        if other.rule == meant.rule or other.heard or not _lawful_too(other, meant):
+    holding = (*there[-1].when, *meant.when)
+    for block in there:
+        if not all(_implied(test, holding) for test in block.when):
             continue
-        if all(_implied(test, meant.when) for test in other.when) and all(
-            _implied(test, meant.tests) for test in other.tests
-        ):
-            return other.rule
+        first = places[block.place].level == 0
+        for other in block.meant:
+            if other is meant:
+                return None
+            if other.rule == meant.rule or other.heard or not _lawful_too(other, meant, first):
+                continue
+            if all(_implied(test, holding) for test in other.when) and all(
+                _implied(test, meant.tests) for test in other.tests
+            ):
+                return other.rule
     return None
 
 
-def _lawful_too(other: Meant, meant: Meant) -> bool:
-    """Is another call lawful wherever this one is?"""
+def _lawful_too(other: Meant, meant: Meant, first: bool) -> bool:
+    """May another call be made wherever this one may? At places of the first level; after them
+    another place may have named the one call and not the other."""
     if (other.call, other.relative) == (meant.call, meant.relative):
         return True
+    if not first:
+        return False
     if not other.relative and other.call == PASS:
         return True
     bids = other.call < PASS and meant.call < PASS and not other.relative and not meant.relative
