@@ -327,17 +327,40 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
 
 
-def test_a_bidder_plays_matches(taught: dict[str, Path], capsys, monkeypatch):
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """told(*words): the answer of a command that ends well."""
+
+    def asked(*words: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", ["overtrick", *words, "--json"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 0
+        answer: dict[str, Any] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+        return answer
+
+    return asked
+
+
+def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
+    boards: Path, taught: dict[str, Path], tmp_path: Path, told: Any
+):
+    out = str(tmp_path / "made")
+    made = told("generate", "examples", "--file", str(boards), "--out", out)
+    assert (made["path"], made["rows"], made["left_out"]) == (
+        out, sum(len(examples.Examples(out, split)) for split in examples.SPLITS), [],
+    )  # fmt: skip
+    place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
+    answer = told("suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E")
+    assert answer["hand"] == hand
+    assert answer["candidates"][0]["probability"] >= networks.LIKELY
+
+
+def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
     place = str(taught["calls"])
-    asked = ["match", place, "precision", "--boards", "6", "--show", "1", "--json"]
-    monkeypatch.setattr(sys, "argv", ["overtrick", *asked])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
-    out = capsys.readouterr().out
-    told = json.loads(out.strip().splitlines()[-1])
-    assert told["unit"] == "imp"
-    assert told["boards"] == 6
+    answer = told("match", place, "precision", "--boards", "6", "--show", "1")
+    assert answer["unit"] == "imp"
+    assert answer["boards"] == 6
     side = bidders.side_of(place)
     rng = np.random.default_rng(3)
     holder, dealer, vulnerable = dealt(0, 30, "random", "random", rng)
