@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -22,6 +21,7 @@ from pydantic import (
 
 from overtrick import games
 from overtrick.core import Refused, nearest
+from overtrick.search import Search
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -95,12 +95,6 @@ class Films(Section):
         return self
 
 
-class Search(Section):
-    """What a sweep tries for one key."""
-
-    grid: tuple[Any, ...] = Field(min_length=1, description="each of these values")
-
-
 class Work(Section):
     """What every job file has, whatever is to be done."""
 
@@ -133,8 +127,9 @@ class Job(Work):
     stop: Stop = Stop()
     resources: Resources = Resources()
     films: Films = Films()
-    search: dict[str, Search] = Field(
-        default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
+    search: Search = Field(
+        default=Search(),
+        description="what `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
     )
     on_gpu: ClassVar[bool] = False  # can its learner use one?
 
@@ -215,24 +210,6 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
         ours = first["type"] == "value_error"  # says what it was given by itself
         given = "" if ours or isinstance(first["input"], dict) else f", not {first['input']!r}"
         raise Refused(f"'{key}' in {source}: {message}{given}") from None
-
-
-def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dict[str, Any], Job]]:
-    """Every combination of what a job's `search` names, and the job that it makes.
-
-    source is named in errors. Raises Refused for an empty search, or a combination that is no job.
-    """
-    if not job.search:
-        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    made = []
-    for values in itertools.product(*(search.grid for search in job.search.values())):
-        chosen = dict(zip(job.search, values, strict=True))
-        game = {"name": job.game.name, **job.game.options}
-        content = job.model_dump(mode="json") | {"game": game, "search": {}}
-        for key, value in chosen.items():
-            put(content, key, value, f"search of '{key}' in {source}")
-        made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
-    return made
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from overtrick.atomic import write_text
+from overtrick.atomic import whole_lines, write_text
 from overtrick.core import Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
@@ -138,14 +138,8 @@ class Tracker:
         self._new.set()
 
     def _read(self) -> list[dict[str, Any]]:
-        """All events of the spool, without a last line that a kill cut in two."""
-        if not self._spool.exists():
-            return []
-        text = self._spool.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            write_text(self._spool, whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        """All events of the spool."""
+        return [json.loads(line) for line in whole_lines(self._spool)]
 
     def _deliver(self) -> None:
         wait, longest = BACKOFF

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from overtrick.config import Job, parse
-from overtrick.core import Array, Failed
+from overtrick.core import Array, Failed, Refused
+from overtrick.halving import Halving
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import hire, start_ray
 
@@ -35,24 +38,31 @@ class Planned:
     job: Job
     listener: Listener
     done: int = 0
+    until: int | None = None  # the iteration to stop at, if it is not the job's last
+    start: Path | None = None  # the checkpoint of another to begin from, until it has a later one
+
+    @property
+    def last(self) -> int:
+        """The iteration to stop at."""
+        return self.until or self.job.stop.iterations
 
 
 class Trial(tune.Trainable):
     """One run of one job. config["run"]: job, as plain data; number, the place of the job among
-    those of a sweep; resume, a folder with a state, or None."""
+    those of a sweep; last, the iteration to stop at; resume, a folder with a state, or None."""
 
     def setup(self, config: dict[str, Any]) -> None:
         run = config["run"]
-        self.job = parse(run["job"], JOBS, "the trial's job")
-        trainer = TRAINERS[self.job.trainer].trainer
-        self.trainer = trainer(self.job, hire(self.job.workers))
+        job = parse(run["job"], JOBS, "the trial's job")
+        self.last = run["last"]
+        self.trainer = TRAINERS[job.trainer].trainer(job, hire(job.workers))
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
         metrics = self.trainer.step()
         iteration = self.trainer.iteration
-        last = int(iteration >= self.job.stop.iterations)
+        last = int(iteration >= self.last)
         return {"iteration": iteration, "last": last, "metrics": metrics}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -97,15 +107,23 @@ class _Watch(tune.Callback):
             self.listeners[number](result["iteration"], result["metrics"])
 
 
-def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
+def train(
+    plans: Sequence[Planned], folder: Path, halving: Halving | None = None
+) -> list[Failed | None]:
     """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
 
     If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
-    whole one. Answers for each job None, or why it kept failing. All jobs share one configuration
-    of checkpoints, the first's. Raises Refused if a job can never fit on the cluster,
-    KeyboardInterrupt if it was stopped before the end.
+    whole one. Halving may stop some earlier. Answers for each job None, or why it kept failing.
+    All jobs share one configuration of checkpoints, the first's. Raises Refused if a job can never
+    fit on the cluster, or if halving finds nothing to go by; KeyboardInterrupt if it was stopped
+    before the end.
     """
-    waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
+    dropped = halving.stopped if halving else {}
+    waiting = {
+        n: plan
+        for n, plan in enumerate(plans)
+        if n not in dropped and reached(folder, n) < plan.last
+    }
     if not waiting:
         return [None] * len(plans)
     bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
@@ -123,7 +141,7 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         run_config=RunConfig(
             name=f"tune-{len(list(folder.glob('tune-*')))}",
             storage_path=str(folder),
-            stop={"last": 1},
+            stop=functools.partial(_stops, halving),
             callbacks=[_Watch(waiting)],
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
@@ -135,32 +153,49 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         ),
     )
     ended: list[Failed | None] = [None] * len(plans)
-    for number, result in zip(waiting, tuner.fit(), strict=True):
+    results = tuner.fit()
+    if halving is not None and halving.unmeasured:
+        raise Refused(halving.unmeasured)
+    for number, result in zip(waiting, results, strict=True):
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")
-        elif not finished(plans[number].job, folder, number):
+        elif number not in dropped and reached(folder, number) < plans[number].last:
             raise KeyboardInterrupt
     return ended
 
 
-def newest_checkpoint(folder: Path, number: int = 0) -> Path | None:
-    """The checkpoint with the most iterations that is whole: a kill may leave one half written."""
+def newest_checkpoint(folder: Path, number: int = 0, most: int | None = None) -> Path | None:
+    """The checkpoint with the most iterations, at most so many, that is whole: a kill may leave
+    one half written."""
     best: tuple[int, Path] | None = None
     for file in folder.glob(f"tune-*/{_place(number)}/checkpoint_*/{STATE}"):
         try:
             iteration = _iteration(file.parent)
         except (SafetensorError, OSError):
             continue
-        if best is None or iteration > best[0]:
+        if (most is None or iteration <= most) and (best is None or iteration > best[0]):
             best = iteration, file.parent
     return None if best is None else best[1]
 
 
+def reached(folder: Path, number: int = 0) -> int:
+    """The iteration of the newest whole checkpoint of a job, 0 if there is none."""
+    newest = newest_checkpoint(folder, number)
+    return 0 if newest is None else _iteration(newest)
+
+
 def finished(job: Job, folder: Path, number: int = 0) -> bool:
     """Whether a job of the folder has been trained to its last iteration."""
+    return reached(folder, number) >= job.stop.iterations
+
+
+def forget(folder: Path, number: int) -> None:
+    """Remove all checkpoints of a job but its newest."""
     newest = newest_checkpoint(folder, number)
-    return newest is not None and _iteration(newest) >= job.stop.iterations
+    for checkpoint in folder.glob(f"tune-*/{_place(number)}/checkpoint_*"):
+        if checkpoint != newest:
+            shutil.rmtree(checkpoint)
 
 
 def final_state(folder: Path, number: int = 0) -> dict[str, Array]:
@@ -188,8 +223,21 @@ def _iteration(checkpoint: Path) -> int:
 
 def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:
     resume = newest_checkpoint(folder, number)
-    plain = plan.job.model_dump(mode="json")
-    return {"job": plain, "number": number, "resume": str(resume) if resume else None}
+    if plan.start is not None and reached(folder, number) <= _iteration(plan.start):
+        resume = plan.start
+    return {
+        "job": plan.job.model_dump(mode="json"),
+        "number": number,
+        "last": plan.last,
+        "resume": str(resume) if resume else None,
+    }
+
+
+def _stops(halving: Halving | None, trial_id: str, result: dict[str, Any]) -> bool:
+    """Was this iteration the last of its trial?"""
+    told = result["iteration"], result["metrics"]
+    number = result["config"]["run"]["number"]
+    return bool(result["last"]) or (halving is not None and halving.stops(number, *told))
 
 
 def _number(trial: Any) -> int:

@@ -256,6 +256,7 @@ class Part(IntEnum):
     INITIAL = 0
     TRAIN = 1
     JUDGE = 2
+    SEARCH = 3
 
 
 def generator(seed: int, *key: int) -> Generator:

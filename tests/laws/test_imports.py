@@ -33,12 +33,14 @@ ALLOWED = {
     "counts": ("figures",),
     "progress": ("figures",),
     "track": ("core", "atomic"),
-    "config": ("core", "games"),
+    "search": ("core",),
+    "halving": ("atomic",),
+    "config": ("core", "games", "search"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
         "workers", "store", "model", "figures", "curves", "counts", "config", "atomic",
     ),
-    "trial": ("core", "config", "trainers", "workers"),
+    "trial": ("core", "halving", "config", "trainers", "workers"),
     "rllib": ("core", "policies", "games", "trainers"),
     "films": (
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
@@ -49,9 +51,11 @@ ALLOWED = {
         "trial", "films",
     ),
     "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
-    "parts": ("core", "config", "track", "trial", "films", "run"),
+    "parts": ("core", "halving", "config", "track", "trial", "films", "run"),
+    "rounds": ("core", "atomic", "search", "halving", "config", "workers", "trial", "parts"),
     "sweep": (
-        "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
+        "core", "games", "figures", "curves", "search", "halving", "config", "trainers", "workers",
+        "trial", "run", "parts", "rounds",
     ),
     "comparison": (
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",

@@ -66,7 +66,7 @@ def sweep(
     resume: Annotated[str | None, typer.Option(help="Go on with this sweep instead.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a job with every combination of what its search names, side by side; best first."""
+    """Train a job in the ways that its search names, side by side; the best first."""
     from overtrick import parts, run
     from overtrick import sweep as room
     from overtrick.progress import Bar
@@ -76,7 +76,8 @@ def sweep(
     folder = folder or run.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, iterations) as bar:
         done = room.go(folder, lambda told: bar.show(told, {}))
-    people.print(tables.plain(done.rows, "score: larger is better"))
+    shown = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
+    people.print(tables.plain(shown, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
     best = str(parts.place_of(folder, scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"

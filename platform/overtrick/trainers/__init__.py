@@ -23,10 +23,12 @@ from overtrick.trainers import (
     nfsp,
     sampling,
     solve,
+    standing,
     tabular,
     tournament,
 )
 from overtrick.trainers.evaluate import Row
+from overtrick.trainers.standing import Standing
 from overtrick.workers import Crew
 
 
@@ -39,6 +41,7 @@ class Page:
     check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
     score: Callable[[list[Row]], float]  # of a table, larger is better: sweeps go by it
+    standing: Standing | None = None  # the same of an iteration's metrics; None: nobody learns
 
 
 def closeness(rows: list[Row]) -> float:
@@ -53,23 +56,49 @@ def payoff(rows: list[Row]) -> float:
 
 TRAINERS = {
     "bidder": Page(
-        bidder.BidderJob, bidder.BidderTrainer, bidder.check, bidder.judge, bidder.score
+        bidder.BidderJob,
+        bidder.BidderTrainer,
+        bidder.check,
+        bidder.judge,
+        bidder.score,
+        standing.board_imps,
     ),
     "bidding": Page(
-        bidding.BiddingJob, bidding.BiddingTrainer, bidding.check, bidding.judge, bidding.score
+        bidding.BiddingJob,
+        bidding.BiddingTrainer,
+        bidding.check,
+        bidding.judge,
+        bidding.score,
+        standing.foretold,
     ),
     "coevolve": Page(
-        coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
+        coevolve.CoevolveJob,
+        coevolve.CoevolveTrainer,
+        coevolve.check,
+        coevolve.judge,
+        closeness,
+        standing.closeness,
     ),
-    "dqn": Page(dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made),
-    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
-    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff),
-    "evolve": Page(evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff),
+    "dqn": Page(
+        dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made, standing.made
+    ),
+    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff, standing.payoff),
+    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff, standing.payoff),
+    "evolve": Page(
+        evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff, standing.payoff
+    ),
     "exploit": Page(
-        exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
+        exploit.ExploitJob,
+        exploit.ExploitTrainer,
+        exploit.check,
+        exploit.judge,
+        payoff,
+        standing.payoff,
     ),
-    "meta": Page(meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff),
-    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
+    "meta": Page(
+        meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff, standing.payoff
+    ),
+    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff, standing.payoff),
     "sampling": Page(
         sampling.SamplingJob,
         sampling.SamplingTrainer,
@@ -77,13 +106,16 @@ TRAINERS = {
         sampling.judge,
         cardplay.share_made,
     ),
-    "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
+    "solve": Page(
+        solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness, standing.closeness
+    ),
     "tabular": Page(
         tabular.TabularJob,
         tabular.TabularTrainer,
         tabular.check,
         tabular.judge,
         cardplay.share_made,
+        standing.made,
     ),
     "tournament": Page(
         tournament.TournamentJob,
