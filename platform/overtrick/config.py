@@ -76,6 +76,9 @@ class Track(Section):
     @field_validator("uri")
     @classmethod
     def _absolute_file(cls, uri: str) -> str:
+        if re.match(r"https?://[^/]*@", uri):  # it would be kept with the run, and shown
+            raise ValueError("leave the password out: set MLFLOW_TRACKING_USERNAME and "
+                             "MLFLOW_TRACKING_PASSWORD instead")  # fmt: skip
         path = uri.removeprefix("sqlite:///")
         return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 

@@ -46,9 +46,10 @@ ALLOWED = {
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
         "trial", "track",
     ),
+    "provenance": (),
     "run": (
-        "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
-        "trial", "films",
+        "core", "provenance", "games", "workers", "model", "figures", "atomic", "track", "config",
+        "trainers", "trial", "films",
     ),
     "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
     "parts": ("core", "halving", "config", "track", "trial", "films", "run"),
@@ -62,10 +63,12 @@ ALLOWED = {
         "config", "trainers", "trial", "track", "films", "run", "parts",
     ),
     "tables": ("figures",),
+    "submit": ("core",),
     "cli": (
-        "core", "environment", "progress", "games", "config", "trainers", "run", "match", "parts",
-        "sweep", "comparison", "tables", "figures", "counts",
+        "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
+        "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts",
     ),
+    "__main__": ("cli",),
     "__init__": ("games",),
 }  # fmt: skip
 """Each room and the rooms that it may import."""
@@ -75,6 +78,7 @@ GENERAL = ("play", "policies", "solvers", "learners", "population")
 
 DOORS = {
     "ray": {"workers.py"},
+    "ray.exceptions": {"workers.py", "submit.py"},
     "ray.tune": {"trial.py"},
     "ray.rllib": {"rllib.py"},
     "ray.job_submission": {"submit.py"},
