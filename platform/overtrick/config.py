@@ -57,6 +57,10 @@ class Stop(Section):
 class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
+    worker_cpus: Positive = Field(default=1, description="CPUs kept for each game worker")
+    together: bool = Field(
+        default=False, description="learner and workers on one machine, and wait until there is one"
+    )
 
 
 class Checkpoints(Section):

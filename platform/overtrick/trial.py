@@ -55,7 +55,9 @@ class Trial(tune.Trainable):
         run = config["run"]
         job = parse(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
-        self.trainer = TRAINERS[job.trainer].trainer(job, hire(job.workers))
+        self.trainer = TRAINERS[job.trainer].trainer(
+            job, hire(job.workers, job.resources.worker_cpus)
+        )
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
@@ -84,8 +86,10 @@ class Trial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """The learner's bundle first, then one CPU for each game worker."""
-        return tune.PlacementGroupFactory(_bundles(config["run"]["job"]))
+        """The learner's bundle first, then one for each game worker."""
+        job = config["run"]["job"]
+        place = "STRICT_PACK" if job["resources"]["together"] else "PACK"
+        return tune.PlacementGroupFactory(_bundles(job), strategy=place)
 
 
 class _Watch(tune.Callback):
@@ -126,9 +130,10 @@ def train(
     }
     if not waiting:
         return [None] * len(plans)
-    bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
-    for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
-        start_ray(each)  # the largest first: a private Ray is as large as it
+    asked = [plan.job.model_dump(mode="json") for plan in waiting.values()]
+    for job in sorted(asked, key=lambda job: -sum(bundle["CPU"] for bundle in _bundles(job))):
+        # the largest first: a private Ray is as large as it
+        start_ray(_bundles(job), job["resources"]["together"])
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
@@ -252,4 +257,5 @@ def _place(number: int) -> str:
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
     cpus, gpus = (float(job["resources"][kind]) for kind in ("cpus", "gpus"))
     learner = {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
-    return [learner] + [{"CPU": 1.0}] * int(job["workers"])
+    worker = {"CPU": float(job["resources"]["worker_cpus"])}
+    return [learner] + [worker] * int(job["workers"])
