@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.result import SHOULD_CHECKPOINT
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -24,6 +25,7 @@ os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second co
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
 
 STATE = "state.safetensors"
+FAILED = "failed"  # in a result: why the trial cannot go on
 Listener = Callable[[int, dict[str, float]], None]
 """Told of every iteration and its metrics, in order and once, also across restarts."""
 
@@ -50,10 +52,17 @@ class Trial(tune.Trainable):
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        metrics = self.trainer.step()
+        """One iteration. What Failed would fail again, so it ends the trial, without a checkpoint;
+        Tune begins again after anything else."""
+        try:
+            metrics = self.trainer.step()
+        except Failed as error:
+            return {"iteration": 0, "last": 1, "metrics": {}, FAILED: str(error)}
         iteration = self.trainer.iteration
-        last = int(iteration >= self.job.stop.iterations)
-        return {"iteration": iteration, "last": last, "metrics": metrics}
+        last = iteration >= self.job.stop.iterations
+        due = last or iteration % self.job.checkpoints.every == 0
+        told = {"iteration": iteration, "last": int(last), "metrics": metrics}
+        return {**told, SHOULD_CHECKPOINT: due}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         # safetensors writes memory as it lies, so every array must lie in order
@@ -101,8 +110,8 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
     """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
 
     If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
-    whole one. Answers for each job None, or why it kept failing. All jobs share one configuration
-    of checkpoints, the first's. Raises Refused if a job can never fit on the cluster,
+    whole one. Answers for each job None, or why it failed. All jobs share one configuration of
+    retries and of checkpoints to keep, the first's. Raises Refused if a job can never fit on the cluster,
     KeyboardInterrupt if it was stopped before the end.
     """
     waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
@@ -127,10 +136,8 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
             callbacks=[_Watch(waiting)],
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
-            checkpoint_config=CheckpointConfig(
-                checkpoint_frequency=policy.every,
-                checkpoint_at_end=True,
-                num_to_keep=policy.keep,
+            checkpoint_config=CheckpointConfig(  # the trial says when
+                checkpoint_at_end=False, num_to_keep=policy.keep
             ),
         ),
     )
@@ -139,6 +146,8 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")
+        elif FAILED in result.metrics:
+            ended[number] = Failed(result.metrics[FAILED])
         elif not finished(plans[number].job, folder, number):
             raise KeyboardInterrupt
     return ended

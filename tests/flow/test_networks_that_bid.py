@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ray import cloudpickle
+from safetensors.numpy import save_file
 
-from overtrick import cli, config, model, store, trainers
+from overtrick import cli, config, model, store, trainers, trial
 from overtrick.core import Failed, Refused
 from overtrick.games.bridge import auction, networks
 from overtrick.games.bridge.cards import SEATS, written
@@ -270,6 +271,33 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
     trainer.load(broken)
     with pytest.raises(Failed, match=r"the loss is nan in iteration 2: .* try a smaller rate"):
         trainer.step()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
+    folder: str, tmp_path: Path
+):
+    """It is not begun again, for it would diverge again, and its checkpoint stays."""
+
+    def job_at(iterations: int, rate: float) -> Any:
+        network = {"hidden": [8], "optimizer": "sgd", "rate": rate, "batch": 512}
+        return job_of(folder, network=network, stop={"iterations": iterations})
+
+    def ended(iterations: int, rate: float) -> Failed | None:
+        planned = trial.Planned(job_at(iterations, rate), lambda *_: None)
+        return trial.train([planned], tmp_path)[0]
+
+    trainer = bidding.BiddingTrainer(job_at(1, 0.01), LocalCrew())
+    trainer.step()
+    good, first = trainer.state(), tmp_path / "tune-0" / "trial-0" / "checkpoint_000000"
+    first.mkdir(parents=True)
+    save_file(good, first / trial.STATE)
+    assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
+    assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
+    kept = trial.final_state(tmp_path)
+    assert all(np.array_equal(value, kept[name]) for name, value in good.items())
+    assert ended(2, 0.001) is None
+    assert trial.final_state(tmp_path)["iteration"] == 2
 
 
 def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
