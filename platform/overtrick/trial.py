@@ -111,8 +111,8 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
 
     If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
     whole one. Answers for each job None, or why it failed. All jobs share one configuration of
-    retries and of checkpoints to keep, the first's. Raises Refused if a job can never fit on the cluster,
-    KeyboardInterrupt if it was stopped before the end.
+    retries and of checkpoints to keep, the first's. Raises Refused if a job can never fit on the
+    cluster, KeyboardInterrupt if it was stopped before the end.
     """
     waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
     if not waiting:

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from overtrick import cli, config, model, store, trainers, trial
 from overtrick.core import Failed, Refused
-from overtrick.games.bridge import auction, networks
+from overtrick.games.bridge import auction, networks, system
 from overtrick.games.bridge.cards import SEATS, written
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.result import VULNERABILITIES
@@ -443,6 +443,37 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
         check(job_of(str(plain)))
 
 
+def test_a_network_is_of_the_rules_that_it_was_taught_by(
+    taught: dict[str, Path], boards: Path, folder: str, tmp_path: Path, monkeypatch
+):
+    """Once a system says something else, its networks would see calls otherwise."""
+    job = bidder_job(taught, boards)
+    before = config.parse(model.load(taught["calls"]).job, trainers.JOBS, "its card")
+    assert before.rules == {"natural": system.fingerprint(system.load("natural"))}
+    monkeypatch.setattr(system, "fingerprint", lambda rules: f"{rules.name} changed")
+    place, plan = str(taught["calls"]), ["solved=true"]
+    told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
+    with pytest.raises(Refused, match=told):  # before it plays a match, or is asked
+        bidders.side_of(place)
+    with pytest.raises(Refused, match=told):
+        collecting.plan_of([boards], [*plan, f"system_ns={place}", f"system_ew={place}"])
+    with pytest.raises(Refused, match=told):
+        trainers.TRAINERS["bidder"].check(bidder_job(taught, boards))
+    weights, rng = model.load(taught["imps"]).weights, np.random.default_rng(0)
+    with pytest.raises(Refused, match="since the bidder of this job was taught"):
+        trainers.TRAINERS["bidder"].judge(job, weights, LocalCrew(), rng)
+    made = tmp_path / "made"
+    told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    collecting.generate(collecting.plan_of([boards], told), made, LocalCrew(), silent)
+    new = job_of(str(made))
+    trainers.TRAINERS["bidding"].check(new)
+    old = new.model_copy(update={"rules": before.rules})
+    for asked in (lambda: trainers.TRAINERS["bidding"].check(old),
+                  lambda: bidding.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
+        with pytest.raises(Refused, match="by other rules of natural than those"):
+            asked()
+
+
 def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
     check = trainers.TRAINERS["bidding"].check
     with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
@@ -469,7 +500,8 @@ def test_models_that_do_not_serve_are_one_line(
     with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
     with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
-        check(bidder_job(taught, boards).model_copy(update={"system": "precision"}))
+        other = bidder_job(taught, boards).model_dump(mode="json") | {"system": "precision"}
+        check(config.parse(other, trainers.JOBS, "tiny"))
     stored = model.load(taught["calls"])
     for network, said in (
         ({}, "is damaged: its network is no section"),

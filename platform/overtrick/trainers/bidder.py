@@ -11,7 +11,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts, model
-from overtrick.config import Count, Folder, Job, Section, Share
+from overtrick.config import Count, Folder, Section, Share
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import heard, networks, packed, system
 from overtrick.games.bridge.auction_game import Auction
@@ -21,7 +21,16 @@ from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.replay import Ring
 from overtrick.learners.supervised import Classifier, check_loss
 from overtrick.play import play
-from overtrick.trainers.bidders import Side, imps_between, network_of, solved, told_of, turned
+from overtrick.trainers.bidders import (
+    Side,
+    SystemJob,
+    check_version,
+    imps_between,
+    network_of,
+    solved,
+    told_of,
+    turned,
+)
 from overtrick.trainers.bidding import Learning
 from overtrick.trainers.examples import for_judging
 from overtrick.trainers.report import History, Report
@@ -59,14 +68,13 @@ class Judging(Section):
     )
 
 
-class BidderJob(Job):
+class BidderJob(SystemJob):
     """Everything that reinforcement needs."""
 
     trainer: Literal["bidder"]
     calls: Folder = Field(description="the model that proposes calls")
     imps: Folder = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
-    system: str = Field(default="natural", description="what its calls mean")
     network: Learning = Learning()
     bidder: Reinforcing = Reinforcing()
     evaluate: Judging = Judging()
@@ -185,7 +193,7 @@ def check(job: BidderJob) -> None:
     for part in _parted(job):
         if len(part) < 2:
             raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
-    for name in (job.system, *job.evaluate.against):
+    for name in job.evaluate.against:
         system.load(name)
 
 
@@ -228,7 +236,8 @@ def _row(
 
 def _networks(job: BidderJob) -> tuple[Network, Network]:
     """Both networks as they are before. Raises Refused."""
-    found = []
+    found, own = [], system.load(job.system)
+    check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
         folder = model.located(place)
         stored = model.load(folder, Auction.name)
@@ -244,6 +253,7 @@ def _networks(job: BidderJob) -> tuple[Network, Network]:
             )
         if (bids := told_of(stored, folder, "system")) != job.system:
             raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
+        check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
         found.append(network)
     return found[0], found[1]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from pydantic import Field, ValidationInfo, field_validator
 
 from overtrick import model, store
+from overtrick.config import Job
 from overtrick.core import Array, Deals, Policy, Refused
 from overtrick.games.bridge import bidding, heard, networks, score, system
 from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
@@ -21,6 +23,29 @@ from overtrick.games.bridge.rows import table_read
 from overtrick.games.bridge.system import System
 from overtrick.learners.networks import unprefixed
 from overtrick.play import play
+
+
+class SystemJob(Job):
+    """What a job says of the calls of its network."""
+
+    system: str = Field(default="natural", description="what its calls mean")
+    rules: dict[str, str] = Field(
+        default={}, description="the version of its rules; a new run takes the present one"
+    )
+
+    @field_validator("system")
+    @classmethod
+    def _it_is_there(cls, name: str) -> str:
+        system.load(name)
+        return name
+
+    @field_validator("rules")
+    @classmethod
+    def _a_version_is_told(cls, rules: dict[str, str], told: ValidationInfo) -> dict[str, str]:
+        if "system" not in told.data:  # which is wrong, and says so
+            return rules
+        own = system.load(told.data["system"])
+        return {own.name: system.fingerprint(own), **rules}
 
 
 class Side(NamedTuple):
@@ -50,7 +75,18 @@ def side_of(what: str) -> Side:
     if calls is None:
         raise Refused(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
-    return Side(name, system.load(told_of(stored, folder, "system")), calls, imps)
+    own = system.load(told_of(stored, folder, "system"))
+    check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+    return Side(name, own, calls, imps)
+
+
+def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
+    """Raise Refused, saying what was taught, unless its system still has the rules by which its
+    features were made: by others a network would see calls otherwise than it learnt to."""
+    if rules.get(own.name) != system.fingerprint(own):
+        raise Refused(
+            f"the rules of {own.name} have changed since {what} was taught: teach it again"
+        )
 
 
 def network_of(stored: model.Model, name: str, folder: Path) -> Network | None:

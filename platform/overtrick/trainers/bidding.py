@@ -12,7 +12,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts
-from overtrick.config import Count, Folder, Job, Positive, Section
+from overtrick.config import Count, Folder, Positive, Section
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import networks, system
 from overtrick.games.bridge.auction import legal_after
@@ -20,6 +20,7 @@ from overtrick.learners import supervised
 from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.learners.supervised import Classifier
 from overtrick.trainers import precision
+from overtrick.trainers.bidders import SystemJob
 from overtrick.trainers.collecting import RECORDED, check_rules
 from overtrick.trainers.examples import SPLITS, Examples
 from overtrick.trainers.report import History, Report
@@ -77,7 +78,7 @@ class Tested(Section):
     examples: Count = Field(default=100_000, description="of a measurement; the last uses all")
 
 
-class BiddingJob(Job):
+class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
     on_gpu: ClassVar[bool] = True
@@ -85,7 +86,6 @@ class BiddingJob(Job):
     trainer: Literal["bidding"]
     examples: Folder = Field(description="a folder that `overtrick generate examples` made")
     learn: Learnt = Field(default="calls", description="which call is made, or what it brings")
-    system: str = Field(default="natural", description="what its calls mean, when it bids")
     network: Network = Network()
     evaluate: Tested = Tested()
 
@@ -155,7 +155,6 @@ def check(job: BiddingJob) -> None:
     """Raise Refused for another game, or for examples that are not there, or of other systems."""
     if job.game.name != "auction":
         raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
-    system.load(job.system)
     for split in SPLITS:
         known = Examples(job.examples, split)
     check_rules(job.examples, known.parameters)
@@ -165,6 +164,7 @@ def check(job: BiddingJob) -> None:
             f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
             f"{job.system}: set system"
         )
+    _check_version(job, known)
     if job.learn not in (*known.columns, "calls"):
         raise Refused(
             f"the examples in {job.examples} do not say what calls brought: generate them again "
@@ -172,12 +172,22 @@ def check(job: BiddingJob) -> None:
         )
 
 
+def _check_version(job: BiddingJob, examples: Examples) -> None:
+    """Raise Refused for examples that were seen by other rules of the job's system than its own."""
+    if job.rules[system.load(job.system).name] not in examples.parameters["rules"]:
+        raise Refused(
+            f"the examples in {job.examples} were made by other rules of {job.system} than those "
+            "of this job: begin a new one"
+        )
+
+
 def judge(
     job: BiddingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 ) -> list[dict[str, Any]]:
     """How well a stored network does on the deals that were kept for testing."""
-    own = unprefixed(job.learn, weights)
-    learner, kept = Classifier(own, job.network.plan("cpu")), Examples(job.examples, "test")
+    kept = Examples(job.examples, "test")
+    _check_version(job, kept)
+    learner = Classifier(unprefixed(job.learn, weights), job.network.plan("cpu"))
     return measured(job, learner, kept, len(kept))[1]
 
 

@@ -25,7 +25,6 @@ from overtrick.games.bridge.system import System
 from overtrick.trainers import parted, recorded
 from overtrick.trainers.agreement import auctions_of
 from overtrick.trainers.bidders import Side, auctions, side_of, solved, turned
-from overtrick.trainers.deals import fingerprint
 from overtrick.trainers.examples import KIND, SPLITS, for_judging
 from overtrick.trainers.generate import asked, validated
 from overtrick.workers import Crew, Part, generator
@@ -137,9 +136,9 @@ def _rules(plan: Plan) -> list[str]:
     """What the systems by which calls are understood say."""
     asked_for = (plan.system_ns, plan.system_ew)
     if plan.solved:
-        return [fingerprint(side_of(name).system) for name in asked_for]
+        return [system.fingerprint(side_of(name).system) for name in asked_for]
     names = KNOWN if RECORDED in asked_for else ()
-    return [fingerprint(system.load(n)) for n in (*asked_for, *names) if n != RECORDED]
+    return [system.fingerprint(system.load(n)) for n in (*asked_for, *names) if n != RECORDED]
 
 
 def _parts(plan: Plan, crew: Crew, problems: list[str]) -> Iterator[list[Bid]]:
