@@ -488,7 +488,23 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
     with pytest.raises(Refused, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
-        bidders.solved(str(tmp_path / "odd.parquet"))
+        list(bidders.solved(str(tmp_path / "odd.parquet")))
+
+
+def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
+    monkeypatch.setattr(store, "ROWS", 50)
+    rows = np.concatenate(list(bidders.solved(str(boards))))
+    assert len(rows) == BOARDS
+    assert np.array_equal(bidders.sample(str(boards), BOARDS, 1), rows)
+    places = {deal.tobytes(): place for place, deal in enumerate(rows)}
+    seen = np.zeros(BOARDS)
+    for seed in range(30):
+        own = [places[deal.tobytes()] for deal in bidders.sample(str(boards), 90, seed)]
+        assert own == sorted(set(own))
+        assert len(own) == 90
+        seen[own] += 1
+    assert seen.max() < 20  # each is in 6.75 samples, give or take 2.3
+    assert (abs(seen.reshape(-1, 50).mean(axis=1) - 6.75) < 1.5).all()
 
 
 def test_models_that_do_not_serve_are_one_line(
@@ -499,9 +515,10 @@ def test_models_that_do_not_serve_are_one_line(
         bidders.side_of(str(taught["imps"]))
     with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
+    plain = bidder_job(taught, boards).model_dump(mode="json")
+    other = config.parse({**plain, "system": "precision"}, trainers.JOBS, "tiny")
     with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
-        other = bidder_job(taught, boards).model_dump(mode="json") | {"system": "precision"}
-        check(config.parse(other, trainers.JOBS, "tiny"))
+        check(other)
     stored = model.load(taught["calls"])
     for network, said in (
         ({}, "is damaged: its network is no section"),

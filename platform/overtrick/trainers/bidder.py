@@ -27,7 +27,7 @@ from overtrick.trainers.bidders import (
     check_version,
     imps_between,
     network_of,
-    solved,
+    sample,
     told_of,
     turned,
 )
@@ -45,6 +45,9 @@ class Reinforcing(Section):
 
     games: Count = Field(default=1000, description="auctions an iteration")
     epsilon: Share = Field(default=0.1, description="share of calls that are any candidate")
+    deals: Count = Field(
+        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+    )
     room: Count = Field(default=400_000, description="newest calls that are remembered")
     steps: Count = Field(default=40, description="gradient steps an iteration")
     target: Literal["outcome", "next"] = Field(
@@ -260,7 +263,7 @@ def _networks(job: BidderJob) -> tuple[Network, Network]:
 
 def _parted(job: BidderJob) -> tuple[Deals, Deals]:
     """The deals to learn from, and those for judging."""
-    deals = solved(job.deals)
+    deals = sample(job.deals, job.bidder.deals, job.seed)
     held = for_judging(hands(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
