@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -57,6 +56,7 @@ class Stop(Section):
 class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
+    learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
 
 
 class Checkpoints(Section):
@@ -136,13 +136,14 @@ class Job(Work):
     search: dict[str, Search] = Field(
         default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
     )
-    on_gpu: ClassVar[bool] = False  # can its learner use one?
+    uses: ClassVar[frozenset[str]] = frozenset()  # of its resources, those beside cpus
 
     @field_validator("resources")
     @classmethod
-    def _a_gpu_is_used(cls, value: Resources) -> Resources:
-        if value.gpus and not cls.on_gpu:
-            raise ValueError("this trainer's learner uses no GPU: set gpus to 0")
+    def _they_are_used(cls, value: Resources) -> Resources:
+        for name, field in Resources.model_fields.items():
+            if name not in {"cpus", *cls.uses} and getattr(value, name) != field.default:
+                raise ValueError(f"this trainer uses no {name}: leave {name} at {field.default}")
         return value
 
 
@@ -215,24 +216,6 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
         ours = first["type"] == "value_error"  # says what it was given by itself
         given = "" if ours or isinstance(first["input"], dict) else f", not {first['input']!r}"
         raise Refused(f"'{key}' in {source}: {message}{given}") from None
-
-
-def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dict[str, Any], Job]]:
-    """Every combination of what a job's `search` names, and the job that it makes.
-
-    source is named in errors. Raises Refused for an empty search, or a combination that is no job.
-    """
-    if not job.search:
-        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    made = []
-    for values in itertools.product(*(search.grid for search in job.search.values())):
-        chosen = dict(zip(job.search, values, strict=True))
-        game = {"name": job.game.name, **job.game.options}
-        content = job.model_dump(mode="json") | {"game": game, "search": {}}
-        for key, value in chosen.items():
-            put(content, key, value, f"search of '{key}' in {source}")
-        made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
-    return made
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:

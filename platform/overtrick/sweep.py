@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -45,10 +46,28 @@ def check(job: Job, source: str) -> int:
     for key in job.search:
         if key.partition(".")[0] in SHARED:
             raise Refused(f"search of '{key}' in {source}: all trials of a sweep share it")
-    made = config.grid(job, JOBS, source)
+    made = grid(job, source)
     for _, each in made:
         run.check(each)
     return sum(each.stop.iterations for _, each in made)
+
+
+def grid(job: Job, source: str) -> list[tuple[dict[str, Any], Job]]:
+    """Every combination of what a job's `search` names, and the job that it makes.
+
+    source is named in errors. Raises Refused for an empty search, or a combination that is no job.
+    """
+    if not job.search:
+        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
+    made = []
+    for values in itertools.product(*(search.grid for search in job.search.values())):
+        chosen = dict(zip(job.search, values, strict=True))
+        game = {"name": job.game.name, **job.game.options}
+        content = job.model_dump(mode="json") | {"game": game, "search": {}}
+        for key, value in chosen.items():
+            config.put(content, key, value, f"search of '{key}' in {source}")
+        made.append((chosen, config.parse(content, JOBS, f"{source} with {chosen}")))
+    return made
 
 
 def go(folder: Path, progress: Callable[[int], None]) -> Swept:
@@ -59,7 +78,7 @@ def go(folder: Path, progress: Callable[[int], None]) -> Swept:
     """
     run.check_kind(folder, "sweep")
     job = run.read_job(folder)
-    made = config.grid(job, JOBS, str(folder / "job.json"))
+    made = grid(job, str(folder / "job.json"))
     began = time.perf_counter()
     jobs = [each for _, each in made]
     with parts.at_work(folder, job, jobs) as whole:

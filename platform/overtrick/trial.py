@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from overtrick.config import Job, parse
-from overtrick.core import Array, Failed
+from overtrick.core import Array, Failed, Trainer
+from overtrick.spread import Share, Spread
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import hire, start_ray
+from overtrick.workers import hire, room_for, start_ray
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
@@ -46,8 +48,7 @@ class Trial(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         run = config["run"]
         self.job = parse(run["job"], JOBS, "the trial's job")
-        trainer = TRAINERS[self.job.trainer].trainer
-        self.trainer = trainer(self.job, hire(self.job.workers))
+        self.trainer = _trainer(self.job)
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
@@ -117,9 +118,12 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
     waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
     if not waiting:
         return [None] * len(plans)
-    bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
+    jobs = [plan.job.model_dump(mode="json") for plan in waiting.values()]
+    bundles = [_bundles(job) + _apart(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray is as large as it
+    # trials that hold what the learners of each other wait for would wait for ever
+    at_once = min(map(room_for, bundles)) if any(map(_apart, jobs)) else None
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
@@ -127,6 +131,7 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         tune_config=TuneConfig(
             num_samples=1,
             reuse_actors=True,
+            max_concurrent_trials=at_once,
             trial_dirname_creator=lambda trial: _place(_number(trial)),
         ),
         run_config=RunConfig(
@@ -210,7 +215,34 @@ def _place(number: int) -> str:
     return f"trial-{number}"
 
 
+def _trainer(job: Job) -> Trainer | Spread:
+    """Who takes the steps of a job: this process, or several learners that it speaks for."""
+    learners = job.resources.learners
+    if learners == 1:
+        return TRAINERS[job.trainer].trainer(job, hire(job.workers))
+    make = partial(_learner, job.model_dump(mode="json"))
+    return Spread(make, job.stop.iterations, learners, _learner_bundle(job.resources.model_dump()))
+
+
+def _learner(job: dict[str, Any], share: Share) -> Trainer:
+    """One of several learners, in a process of its own."""
+    parsed = parse(job, JOBS, "the trial's job")
+    return TRAINERS[parsed.trainer].trainer(parsed, hire(0), share)
+
+
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
-    cpus, gpus = (float(job["resources"][kind]) for kind in ("cpus", "gpus"))
-    learner = {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
-    return [learner] + [{"CPU": 1.0}] * int(job["workers"])
+    """What a trial asks Tune for; one that speaks for several learners needs little."""
+    several = job["resources"]["learners"] > 1
+    own = {"CPU": 1.0} if several else _learner_bundle(job["resources"])
+    return [own] + [{"CPU": 1.0}] * int(job["workers"])
+
+
+def _apart(job: dict[str, Any]) -> list[dict[str, float]]:
+    """What Ray Train asks for by itself, once the trial runs."""
+    learners = job["resources"]["learners"]
+    return [_learner_bundle(job["resources"])] * learners if learners > 1 else []
+
+
+def _learner_bundle(resources: dict[str, Any]) -> dict[str, float]:
+    cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
+    return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})

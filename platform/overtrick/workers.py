@@ -230,10 +230,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     learner and its workers take turns. Raises Refused if a cluster can never fit the bundles,
     where Tune would wait for ever.
     """
-    wanted = {
-        kind: sum(bundle.get(kind, 0) for bundle in bundles)
-        for kind in sorted({kind for bundle in bundles for kind in bundle})
-    }
+    wanted = _sums(bundles)
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if os.environ.get("RAY_ADDRESS"):
@@ -248,6 +245,22 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
                 "lower 'workers' or 'resources'"
             )
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for bundle in bundles:
+        if not any(all(node.get(k, 0) >= amount for k, amount in bundle.items()) for node in nodes):
+            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
+            raise Refused(f"no node of the cluster has {asked} for one process: lower 'resources'")
+
+
+def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
+    """How many times the cluster holds all these bundles, if they lie well."""
+    wanted, have = _sums(bundles), ray.cluster_resources()
+    return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
+
+
+def _sums(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    kinds = sorted({kind for bundle in bundles for kind in bundle})
+    return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}
 
 
 class Part(IntEnum):

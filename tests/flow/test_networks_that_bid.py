@@ -274,6 +274,34 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
 
 
 @pytest.mark.usefixtures("local_ray")
+def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
+    """From a checkpoint on; batches are odd, so that their shares differ."""
+    network = {"hidden": [16], "rate": 0.003, "batch": 333}
+    one = job_of(folder, network=network, stop={"iterations": 3})
+    alone = bidding.BiddingTrainer(one, LocalCrew())
+    alone.step()
+    begun_at(tmp_path, alone.state())
+    told = {n: alone.step() for n in (2, 3)}
+    two = one.model_copy(update={"resources": config.Resources(learners=2, cpus=0.5)})
+    metrics: dict[int, dict[str, float]] = {}
+    assert trial.train([trial.Planned(two, metrics.__setitem__)], tmp_path) == [None]
+    assert metrics.keys() == told.keys()
+    for iteration, wanted in told.items():
+        assert metrics[iteration] == pytest.approx(wanted, abs=1e-4)
+    found, ended = trial.final_state(tmp_path), alone.state()
+    assert found.keys() == ended.keys()
+    for name, value in ended.items():
+        assert np.allclose(found[name], value, atol=1e-5), name
+
+
+def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
+    """Leave a state in a folder as if a run had been stopped there."""
+    place = folder / "tune-0" / "trial-0" / "checkpoint_000000"
+    place.mkdir(parents=True)
+    save_file(state, place / trial.STATE)
+
+
+@pytest.mark.usefixtures("local_ray")
 def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
     folder: str, tmp_path: Path
 ):
@@ -289,9 +317,8 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
 
     trainer = bidding.BiddingTrainer(job_at(1, 0.01), LocalCrew())
     trainer.step()
-    good, first = trainer.state(), tmp_path / "tune-0" / "trial-0" / "checkpoint_000000"
-    first.mkdir(parents=True)
-    save_file(good, first / trial.STATE)
+    good = trainer.state()
+    begun_at(tmp_path, good)
     assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
     assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
     kept = trial.final_state(tmp_path)

@@ -26,6 +26,7 @@ ALLOWED = {
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
     "workers": ("core",),
+    "spread": ("core",),
     "store": ("core",),
     "model": ("core", "policies", "learners"),
     "figures": ("core",),
@@ -36,9 +37,9 @@ ALLOWED = {
     "config": ("core", "games"),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "store", "model", "figures", "curves", "counts", "config", "atomic",
+        "workers", "spread", "store", "model", "figures", "curves", "counts", "config", "atomic",
     ),
-    "trial": ("core", "config", "trainers", "workers"),
+    "trial": ("core", "config", "trainers", "workers", "spread"),
     "rllib": ("core", "policies", "games", "trainers"),
     "films": (
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
@@ -72,6 +73,9 @@ GENERAL = ("play", "policies", "solvers", "learners", "population")
 DOORS = {
     "ray": {"workers.py"},
     "ray.tune": {"trial.py"},
+    "ray.train": {"spread.py"},
+    "ray.data": {"spread.py"},
+    "ray.util.queue": {"spread.py"},
     "ray.rllib": {"rllib.py"},
     "ray.job_submission": {"submit.py"},
     "mlflow": {"track.py", "served.py"},

@@ -43,13 +43,17 @@ class Classifier:
         self.plan = plan
         self.optimizer = Descent(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
 
-    def learn(self, features: Array, possible: Array, label: Array) -> Tensor:
+    def learn(
+        self, features: Array, possible: Array, label: Array, of: int | None = None
+    ) -> Tensor:
         """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
         classes (R,) or, if all are possible, their probabilities (R, A); the mean cross-entropy
-        before it, in nats, on the device: to read it is to wait for it."""
+        before it, in nats, on the device: to read it is to wait for it. of: the rows of which these
+        are some; then their sum by so many."""
         assert label.ndim == 1 or possible.all()
         goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
-        loss = cross_entropy(self._logits(features, possible), self._there(goal))
+        logits, rows = self._logits(features, possible), of or len(features)
+        loss = cross_entropy(logits, self._there(goal), reduction="sum") / rows
         self.optimizer.descend(loss)
         return loss.detach()
 

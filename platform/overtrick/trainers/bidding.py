@@ -19,6 +19,7 @@ from overtrick.games.bridge.auction import legal_after
 from overtrick.learners import supervised
 from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.learners.supervised import Classifier
+from overtrick.spread import ALONE, Share
 from overtrick.trainers import precision
 from overtrick.trainers.bidders import SystemJob
 from overtrick.trainers.collecting import RECORDED, check_rules
@@ -81,7 +82,7 @@ class Tested(Section):
 class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
-    on_gpu: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners"})
 
     trainer: Literal["bidding"]
     examples: Folder = Field(description="a folder that `overtrick generate examples` made")
@@ -91,11 +92,12 @@ class BiddingJob(SystemJob):
 
 
 class BiddingTrainer:
-    """An iteration is a pass over all examples."""
+    """An iteration is a pass over all examples, by one learner or its share of what several do."""
 
-    def __init__(self, job: BiddingJob, crew: Crew) -> None:
+    def __init__(self, job: BiddingJob, crew: Crew, share: Share = ALONE) -> None:
         self.job = job
         self.crew = crew
+        self.share = share
         self.iteration = 0
         self.examples, self.kept = (Examples(job.examples, split) for split in SPLITS)
         device = "cuda" if job.resources.gpus else "cpu"
@@ -104,6 +106,7 @@ class BiddingTrainer:
             networks.OUTPUTS[job.learn], generator(job.seed, Part.INITIAL)
         )
         self.learner = Classifier(weights, job.network.plan(device))
+        share.add_gradients(self.learner.optimizer.params.values())
 
     def step(self) -> dict[str, float]:
         """Learn from every example once, then measure."""
@@ -115,15 +118,16 @@ class BiddingTrainer:
         total = 0.0
         for rows in self.examples.batches(network.batch, rng):
             self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
-            losses.append(self.learner.learn(*seen(rows, self.job.learn, network.auction)))
+            own = seen(self.share.rows(rows), self.job.learn, network.auction)
+            losses.append(self.learner.learn(*own, of=len(rows["call"])))
             done += 1
             if len(losses) == LOOK or done == each * self.iteration:
-                found = float(torch.stack(losses).sum())
+                found = float(self.share.total(torch.stack(losses).sum()))
                 total += supervised.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
         self.learner.check(f"in iteration {self.iteration}")
         metrics = {"loss_nats": total / each}
-        if self.iteration % self.job.evaluate.every == 0:
+        if self.iteration % self.job.evaluate.every == 0 and self.share.rank == 0:
             metrics |= self._measured(self.job.evaluate.examples)[0]
         return metrics
 
