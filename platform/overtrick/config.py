@@ -57,6 +57,11 @@ class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
     learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
+    readers: int = Field(
+        default=0,
+        ge=0,
+        description="CPUs that read for a learner, by Ray Data; 0 = itself",
+    )
 
 
 class Checkpoints(Section):

@@ -1,14 +1,15 @@
 """Work that is spread over a cluster: the steps of one trainer taken by several learners (Ray
-Train). Ray Train is imported only where somebody spreads."""
+Train), files read by other nodes (Ray Data). Both are imported only where somebody spreads."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch.distributed
 from torch import Tensor
 
@@ -165,3 +166,23 @@ def _learn(make: Make, state: Mapping[str, Array], iterations: int, news: Any) -
     except Failed as error:  # all fail alike
         if share.rank == 0:
             news.put(error)
+
+
+def read(
+    load: Callable[[str], dict[str, Array]], files: Sequence[str], readers: int
+) -> Iterator[dict[str, Array]]:
+    """The columns of files, in their order but cut anywhere, read by so many CPUs of the cluster
+    (Ray Data) some files ahead."""
+    from ray.data import ExecutionResources, from_items
+
+    def loaded(batch: Mapping[str, Array]) -> dict[str, Array]:
+        parts = [load(file) for file in batch["item"]]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    data = from_items(list(files), override_num_blocks=len(files))
+    data.context.enable_progress_bars = data.context.print_on_execution_start = False
+    options = data.context.execution_options
+    options.preserve_order = True  # the seed decides
+    options.resource_limits = ExecutionResources(cpu=readers)
+    rows = data.map_batches(loaded, batch_size=1, num_cpus=1)
+    yield from rows.iter_batches(batch_size=None, batch_format="numpy", prefetch_batches=readers)

@@ -122,7 +122,7 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
     bundles = [_bundles(job) + _apart(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray is as large as it
-    # trials that hold what the learners of each other wait for would wait for ever
+    # trials that hold what each other's learners or readers wait for would wait for ever
     at_once = min(map(room_for, bundles)) if any(map(_apart, jobs)) else None
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
@@ -238,9 +238,10 @@ def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
 
 
 def _apart(job: dict[str, Any]) -> list[dict[str, float]]:
-    """What Ray Train asks for by itself, once the trial runs."""
-    learners = job["resources"]["learners"]
-    return [_learner_bundle(job["resources"])] * learners if learners > 1 else []
+    """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
+    learners, readers = (int(job["resources"][kind]) for kind in ("learners", "readers"))
+    spread = [_learner_bundle(job["resources"])] * learners if learners > 1 else []
+    return spread + [{"CPU": 1.0}] * readers * learners
 
 
 def _learner_bundle(resources: dict[str, Any]) -> dict[str, float]:

@@ -100,6 +100,22 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
     assert len(keys[0]) == len(known)
 
 
+@pytest.mark.usefixtures("local_ray")
+def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypatch):
+    """Of files of different lengths, several to a window."""
+    monkeypatch.setattr(store, "ROWS", 40)
+    out = tmp_path / "many"
+    collecting.generate(collecting.plan_of([boards], []), out, LocalCrew(), silent)
+    both = [examples.Examples(str(out), "train", readers) for readers in (0, 2)]
+    assert len(both[0].files) > 2 * examples.TOGETHER
+    own, spread = (list(each.batches(64, np.random.default_rng(4))) for each in both)
+    assert len(own) == len(spread)
+    for one, other in zip(own, spread, strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[n], other[n]) for n in one)
+        assert all(one[n].dtype == other[n].dtype for n in one)
+
+
 def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     """North-South make ten tricks in spades and nothing else makes: par is 4S, 420 points. They
     stop in three, for 170: 250 less, 6 IMPs."""

@@ -82,7 +82,7 @@ class Tested(Section):
 class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
-    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners"})
+    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "readers"})
 
     trainer: Literal["bidding"]
     examples: Folder = Field(description="a folder that `overtrick generate examples` made")
@@ -99,7 +99,8 @@ class BiddingTrainer:
         self.crew = crew
         self.share = share
         self.iteration = 0
-        self.examples, self.kept = (Examples(job.examples, split) for split in SPLITS)
+        self.examples = Examples(job.examples, SPLITS[0], job.resources.readers)
+        self.kept = Examples(job.examples, SPLITS[1])
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
