@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
 
@@ -23,7 +24,7 @@ from overtrick.games.bridge.result import VULNERABILITIES
 from overtrick.games.bridge.rows import table_written
 from overtrick.trainers import bidders, bidding, collecting, examples, recorded
 from overtrick.trainers.deals import dealt
-from overtrick.workers import Crew, LocalCrew, RayCrew
+from overtrick.workers import Crew, LocalCrew, RayCrew, room_for, start_ray
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -308,6 +309,22 @@ def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     assert found.keys() == ended.keys()
     for name, value in ended.items():
         assert np.allclose(found[name], value, atol=1e-5), name
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_learners_that_a_cluster_can_never_hold_are_refused(
+    folder: str, tmp_path: Path, monkeypatch
+):
+    job = job_of(folder, resources={"learners": 1000})
+    with pytest.raises(Refused, match="the job asks for 1001 CPU and the cluster has"):
+        trial.train([trial.Planned(job, lambda *_: None)], tmp_path)
+    cpus = ray.cluster_resources()["CPU"]
+    assert room_for([{"CPU": 1.5}, {"CPU": 0.5}]) == cpus // 2
+    halves = [{"Alive": True, "Resources": {"CPU": cpus / 2}}] * 2
+    monkeypatch.setattr(ray, "nodes", lambda: halves)
+    start_ray([{"CPU": cpus / 2}] * 2)
+    with pytest.raises(Refused, match=r"no node of the cluster has .* CPU for one process: lower"):
+        start_ray([{"CPU": cpus / 2 + 1}])
 
 
 def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
