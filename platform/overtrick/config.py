@@ -67,7 +67,7 @@ class Resources(Section):
 class Checkpoints(Section):
     every: Count = Field(default=10, description="iterations between checkpoints")
     keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
-    retries: int = Field(default=3, ge=0, description="times a failed trial starts again")
+    retries: int = Field(default=3, ge=0, description="times a trial that crashed starts again")
 
 
 class Track(Section):
