@@ -46,9 +46,14 @@ class Learning(Section):
     )
     batch: Count = Field(default=512, description="examples of a gradient step")
     half: bool = Field(default=False, description="products in bfloat16")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="share of hidden units left out as it learns"
+    )
 
     def plan(self, device: str) -> supervised.Plan:
-        return supervised.Plan(self.activation, self.optimizer, self.rate, self.half, device)
+        return supervised.Plan(
+            self.activation, self.optimizer, self.rate, self.half, device, self.dropout
+        )
 
     def pace(self, done: int, steps: int) -> float:
         """The rate of a step after so many, of so many in all."""
@@ -111,6 +116,7 @@ class BiddingTrainer:
         done = self.iteration * each
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        self.learner.seed(rng)
         losses: list[torch.Tensor] = []
         total = 0.0
         for rows in self.examples.batches(network.batch, rng):
