@@ -105,6 +105,7 @@ class BidderTrainer:
         self.iteration += 1
         rng = generator(job.seed, Part.TRAIN, self.iteration)
         deal_rng, play_rng, learn_rng = rng.spawn(3)
+        self.learner.seed(learn_rng)
         chosen = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.games)], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
         common = (self._side(), plan.epsilon)

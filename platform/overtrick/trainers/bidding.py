@@ -48,9 +48,14 @@ class Learning(Section):
     )
     batch: Count = Field(default=512, description="examples of a gradient step")
     half: bool = Field(default=False, description="products in bfloat16")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="share of hidden units left out as it learns"
+    )
 
     def plan(self, device: str) -> supervised.Plan:
-        return supervised.Plan(self.activation, self.optimizer, self.rate, self.half, device)
+        return supervised.Plan(
+            self.activation, self.optimizer, self.rate, self.half, device, self.dropout
+        )
 
     def pace(self, done: int, steps: int) -> float:
         """The rate of a step after so many, of so many in all."""
@@ -115,12 +120,16 @@ class BiddingTrainer:
         done = self.iteration * each
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        self.learner.seed(rng)
+        if self.share.rank:  # all have drawn alike from rng, which orders the examples
+            own = generator(self.job.seed, Part.TRAIN, self.iteration, self.share.rank)
+            self.learner.seed(own)
         losses: list[torch.Tensor] = []
         total = 0.0
         for rows in self.examples.batches(network.batch, rng):
             self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
-            own = seen(self.share.rows(rows), self.job.learn, network.auction)
-            losses.append(self.learner.learn(*own, of=len(rows["call"])))
+            told = seen(self.share.rows(rows), self.job.learn, network.auction)
+            losses.append(self.learner.learn(*told, of=len(rows["call"])))
             done += 1
             if len(losses) == LOOK or done == each * self.iteration:
                 found = float(self.share.total(torch.stack(losses).sum()))
