@@ -16,6 +16,7 @@ from torch import Tensor
 from overtrick.core import Array, Failed, Trainer
 
 PATIENCE = 30.0  # seconds that learners have to end
+WAITS = 9  # times that Ray Train waits once more, a minute each, for places that are taken
 LOOK = 1.0  # seconds between looks at whether they still live
 
 
@@ -104,7 +105,7 @@ class _Team:
         self, make: Make, iterations: int, learners: int, each: dict[str, float],
         state: Mapping[str, Array],
     ) -> None:  # fmt: skip
-        from ray.train import RunConfig, ScalingConfig
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
         from ray.util.queue import Queue
 
@@ -116,7 +117,11 @@ class _Team:
             scaling_config=ScalingConfig(
                 num_workers=learners, use_gpu="GPU" in each, resources_per_worker=each
             ),
-            run_config=RunConfig(name="learners", storage_path=self._place.name),
+            run_config=RunConfig(
+                name="learners",
+                storage_path=self._place.name,
+                failure_config=FailureConfig(controller_failure_limit=WAITS),
+            ),
         )
         self._thread = threading.Thread(target=self._run, args=(trainer,), daemon=True)
         self._thread.start()
