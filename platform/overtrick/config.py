@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -61,12 +62,18 @@ class Resources(Section):
     together: bool = Field(
         default=False, description="learner and workers on one machine, and wait until there is one"
     )
+    learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
+    readers: int = Field(
+        default=0,
+        ge=0,
+        description="CPUs that read for a learner, by Ray Data; 0 = itself",
+    )
 
 
 class Checkpoints(Section):
     every: Count = Field(default=10, description="iterations between checkpoints")
     keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
-    retries: int = Field(default=3, ge=0, description="times a failed trial starts again")
+    retries: int = Field(default=3, ge=0, description="times a trial that crashed starts again")
 
 
 class Track(Section):
@@ -74,7 +81,8 @@ class Track(Section):
         default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
     )
     uri: str = Field(
-        default="sqlite:///mlflow.db", description="MLflow tracking store: sqlite or http address"
+        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db"),
+        description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
 
     @field_validator("uri")
@@ -138,13 +146,17 @@ class Job(Work):
         default=Search(),
         description="what `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
     )
-    on_gpu: ClassVar[bool] = False  # can its learner use one?
+    uses: ClassVar[frozenset[str]] = frozenset()  # of its resources, those beside cpus
 
     @field_validator("resources")
     @classmethod
-    def _a_gpu_is_used(cls, value: Resources) -> Resources:
-        if value.gpus and not cls.on_gpu:
-            raise ValueError("this trainer's learner uses no GPU: set gpus to 0")
+    def _they_are_used(cls, value: Resources) -> Resources:
+        for name, field in Resources.model_fields.items():
+            if (
+                name not in {"cpus", "worker_cpus", "together", *cls.uses}
+                and getattr(value, name) != field.default
+            ):
+                raise ValueError(f"this trainer uses no {name}: leave {name} at {field.default}")
         return value
 
 
@@ -226,7 +238,11 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
         if inner is not None and name != "game":
             yield from keys(inner, f"{prefix}{name}.")
         else:
-            default = "required" if field.is_required() else str(field.get_default())
+            default = (
+                "required"
+                if field.is_required()
+                else str(field.get_default(call_default_factory=True))
+            )
             yield f"{prefix}{name}", default, field.description or ""
 
 

@@ -206,8 +206,16 @@ def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
     return {name: torch.tensor(value) for name, value in weights.items()}
 
 
-def forward(weights: Mapping[str, Tensor], x: Tensor, activation: str = "relu") -> Tensor:
-    """Hidden layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights."""
+def forward(
+    weights: Mapping[str, Tensor],
+    x: Tensor,
+    activation: str = "relu",
+    disturb: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Hidden layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights.
+
+    disturb: what is done to each hidden layer while it learns.
+    """
     layers = len(weights) // 2
     for layer in range(layers):
         w, b = weights[f"w{layer}"], weights[f"b{layer}"]
@@ -216,6 +224,7 @@ def forward(weights: Mapping[str, Tensor], x: Tensor, activation: str = "relu") 
         x = torch.addmm(b, x, w) if half else x @ w + b.unsqueeze(-2)
         if layer < layers - 1:
             x = ACTIVATIONS[activation](x)
+            x = x if disturb is None else disturb(x)
     return x
 
 

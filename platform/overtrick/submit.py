@@ -202,7 +202,8 @@ def hidden(text: str) -> str:
 
 def _packed(order: Order, folder: Path) -> str:
     """Lay what travels into a folder; the command that the cluster runs there."""
-    call = f"exec python -m overtrick {order.command}"
+    uri = f"${{MLFLOW_TRACKING_URI:-sqlite:///{order.runs}/mlflow.db}}"
+    call = f'export MLFLOW_TRACKING_URI="{uri}" && exec python -m overtrick {order.command}'
     runs = f"mkdir -p {shlex.quote(order.runs)}"
     if order.job is None:
         return f"{runs} && {call} {shlex.quote(order.name)}"

@@ -225,14 +225,14 @@ def _new_host(thing: Hostable) -> Any:
     return actor.remote(thing)
 
 
-def start_ray(bundles: Sequence[Mapping[str, float]], together: bool = False) -> None:
+def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
 
     On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
-    learner and its workers take turns. Each bundle must find room on one machine, all of them
-    if they are to stay together. Raises Refused if they never can, where Tune would wait for ever.
+    learner and its workers take turns. Raises Refused if a cluster can never fit the bundles,
+    where Tune would wait for ever.
     """
-    wanted = _sum(bundles)
+    wanted = total(bundles)
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if os.environ.get("RAY_ADDRESS"):
@@ -240,31 +240,36 @@ def start_ray(bundles: Sequence[Mapping[str, float]], together: bool = False) ->
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-    check_room(bundles, together, [n["Resources"] for n in ray.nodes() if n["Alive"]])
+    check_room(bundles, [node["Resources"] for node in ray.nodes() if node["Alive"]])
 
 
 def check_room(
-    bundles: Sequence[Mapping[str, float]], together: bool, machines: Sequence[Mapping[str, float]]
+    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
 ) -> None:
     """Raise Refused if bundles can never find room on machines, each all its own."""
-    have = _sum(machines)
-    for kind, amount in _sum(bundles).items():
+    have = total(machines)
+    for kind, amount in total(bundles).items():
         if amount > have.get(kind, 0):
             raise Refused(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
                 "lower 'workers' or 'resources'"
             )
-    for bundle in [_sum(bundles)] if together else bundles:
-        if not any(all(n <= m.get(kind, 0) for kind, n in bundle.items()) for m in machines):
-            asked = " and ".join(f"{n:g} {kind}" for kind, n in bundle.items())
+    for bundle in bundles:
+        if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
+            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
             raise Refused(
-                f"the job asks for {asked} on one machine, and none of the cluster's "
-                f"{len(machines)} has as much: lower 'workers' or 'resources'"
-                + (", or set resources.together to false" if together else "")
+                f"no node of the cluster has {asked} for one process, or for all that are to be "
+                "together: lower 'resources'"
             )
 
 
-def _sum(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
+    """How many times the cluster holds all these bundles, if they lie well."""
+    wanted, have = total(bundles), ray.cluster_resources()
+    return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
+
+
+def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """What bundles come to, by kind."""
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}

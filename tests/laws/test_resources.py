@@ -10,7 +10,7 @@ from overtrick import config
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trial import Trial
-from overtrick.workers import check_room
+from overtrick.workers import check_room, total
 
 JOB: dict[str, Any] = {"trainer": "meta", "game": "kuhn", "workers": 2}
 SMALL, LARGE = {"CPU": 4.0, "memory": 1e9}, {"CPU": 8.0, "GPU": 1.0, "memory": 1e9}
@@ -40,7 +40,7 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
 def test_what_fits_is_not_refused(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]]
 ) -> None:
-    check_room(bundles, together, machines)
+    check_room([total(bundles)] if together else bundles, machines)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_what_fits_is_not_refused(
     [
         ([{"CPU": 1.0, "GPU": 1.0}], False, [SMALL], "asks for 1 GPU and the cluster has 0: lower"),
         ([{"CPU": 1.0, "GPU": 0.5}] * 3, False, [LARGE], "for 1.5 GPU and the cluster has 1"),
-        ([{"CPU": 5.0}], False, [SMALL, SMALL], "5 CPU on one machine, and none of the cluster"),
-        ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "or set resources.together to false"),
+        ([{"CPU": 5.0}], False, [SMALL, SMALL], "no node of the cluster has 5 CPU for one process"),
+        ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
         ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],
-         "asks for 6 CPU and 1 GPU on one machine"),
+         "has 6 CPU and 1 GPU for one process"),
     ],
 )  # fmt: skip
 def test_what_can_never_fit_is_refused(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], said: str
 ) -> None:
     with pytest.raises(Refused) as refused:
-        check_room(bundles, together, machines)
+        check_room([total(bundles)] if together else bundles, machines)
     assert said in str(refused.value)

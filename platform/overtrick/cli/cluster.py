@@ -58,7 +58,7 @@ def submit(
             "that outlives the job, such as /shared/runs"
         )
     if job is not None:
-        command, plain = _checked(job, overrides or [], sweep, files_there, runs)
+        command, plain = _checked(job, overrides or [], sweep, files_there)
         name = job.stem
     else:
         command, plain, name = "resume", None, str(resume)
@@ -145,7 +145,7 @@ def _clock(seconds: float) -> str:
 
 
 def _checked(
-    file: Path, overrides: list[str], sweep: bool, files_there: bool, runs: str
+    file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any]]:
     """The command that a job file asks for, and its job as plain data, which tracks where the
     cluster does. Raises Refused for what would only fail there."""
@@ -158,8 +158,8 @@ def _checked(
     asked = config.overridden(config.read(file), overrides)
     uri = (asked.get("track") or {}).get("uri", "sqlite:///")
     if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a file of the folder where one stands
-        uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{runs}/mlflow.db")
-    told = [*overrides, f"track.uri={uri}"]
+        uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+    told = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: config.Work
     if asked.get("trainer") in page.TABLES:
         command, work = "evaluate", page.load(file, told)
@@ -172,4 +172,7 @@ def _checked(
         with tempfile.TemporaryDirectory() as folder:  # its own store may be out of reach here
             track = config.Track(uri=f"sqlite:///{folder}/mlflow.db")
             check(work.model_copy(update={"track": track}))
-    return command, work.model_dump(mode="json")
+    plain = work.model_dump(mode="json")
+    if not uri:
+        del plain["track"]["uri"]  # the cluster's own, or that beside its runs
+    return command, plain

@@ -8,12 +8,15 @@ from functools import partial
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from overtrick.core import Array, Failed
 from overtrick.learners.networks import Descent, Make, arrays
 from overtrick.policies import Weights, forward
+
+Disturb = Callable[[Tensor], Tensor] | None
 
 OPTIMIZERS: dict[str, Callable[[float], Make]] = {
     "adam": lambda rate: partial(torch.optim.Adam, lr=rate, fused=True),
@@ -31,6 +34,7 @@ class Plan:
     rate: float
     half: bool  # products in bfloat16, sums and weights in float32
     device: str = "cpu"
+    dropout: float = 0.0  # share of hidden units that each example does without as it is learnt
 
 
 class Classifier:
@@ -42,14 +46,24 @@ class Classifier:
     def __init__(self, weights: Weights, plan: Plan) -> None:
         self.plan = plan
         self.optimizer = Descent(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
+        self.noise = torch.Generator(plan.device)
 
-    def learn(self, features: Array, possible: Array, label: Array) -> Tensor:
+    def seed(self, rng: Generator) -> None:
+        """What is left out by chance from now on depends on this alone; no part of the state."""
+        self.noise.manual_seed(int(rng.integers(2**63)))
+
+    def learn(
+        self, features: Array, possible: Array, label: Array, of: int | None = None
+    ) -> Tensor:
         """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
         classes (R,) or, if all are possible, their probabilities (R, A); the mean cross-entropy
-        before it, in nats, on the device: to read it is to wait for it."""
+        before it, in nats, on the device: to read it is to wait for it. of: the rows of which these
+        are some; then their sum by so many."""
         assert label.ndim == 1 or possible.all()
         goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
-        loss = cross_entropy(self._logits(features, possible), self._there(goal))
+        disturb, rows = self._drop if self.plan.dropout else None, of or len(features)
+        said = self._logits(features, possible, disturb)
+        loss = cross_entropy(said, self._there(goal), reduction="sum") / rows
         self.optimizer.descend(loss)
         return loss.detach()
 
@@ -59,8 +73,13 @@ class Classifier:
             found: Array = self._logits(features, possible).log_softmax(dim=-1).cpu().numpy()
         return found
 
-    def _logits(self, features: Array, possible: Array) -> Tensor:
-        found = logits(self.optimizer.params, self._there(features), self.plan)
+    def _drop(self, hidden: Tensor) -> Tensor:
+        """Dropout (Srivastava et al. 2014), inverted: what is kept grows."""
+        kept = 1 - self.plan.dropout
+        return hidden * torch.empty_like(hidden).bernoulli_(kept, generator=self.noise) / kept
+
+    def _logits(self, features: Array, possible: Array, disturb: Disturb = None) -> Tensor:
+        found = logits(self.optimizer.params, self._there(features), self.plan, disturb)
         return found.masked_fill(~self._there(possible), -torch.inf)
 
     def _there(self, values: Array) -> Tensor:
@@ -81,10 +100,12 @@ class Classifier:
         self.optimizer.load(state)
 
 
-def logits(params: Mapping[str, Tensor], features: Tensor, plan: Plan) -> Tensor:
+def logits(
+    params: Mapping[str, Tensor], features: Tensor, plan: Plan, disturb: Disturb = None
+) -> Tensor:
     """(R, A) float32 what a network says of features (R, F)."""
     with torch.autocast(features.device.type, torch.bfloat16, enabled=plan.half):
-        return forward(params, features, plan.activation).float()
+        return forward(params, features, plan.activation, disturb).float()
 
 
 def check_loss(loss: float, where: str) -> float:

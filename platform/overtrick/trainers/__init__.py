@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
@@ -29,7 +28,6 @@ from overtrick.trainers import (
 )
 from overtrick.trainers.evaluate import Row
 from overtrick.trainers.standing import Standing
-from overtrick.workers import Crew
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Page:
     """A trainer as the rest of the house sees it."""
 
     job: type[Job]
-    trainer: Callable[[Any, Crew], Trainer]
+    trainer: Callable[..., Trainer]  # (job, crew), and a share of what several learners do
     check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
     score: Callable[[list[Row]], float]  # of a table, larger is better: sweeps go by it

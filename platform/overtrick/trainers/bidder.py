@@ -11,7 +11,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts, model
-from overtrick.config import Count, Folder, Job, Section, Share
+from overtrick.config import Count, Folder, Section, Share
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import heard, networks, packed, system
 from overtrick.games.bridge.auction_game import Auction
@@ -21,7 +21,16 @@ from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.replay import Ring
 from overtrick.learners.supervised import Classifier, check_loss
 from overtrick.play import play
-from overtrick.trainers.bidders import Side, imps_between, network_of, solved, told_of, turned
+from overtrick.trainers.bidders import (
+    Side,
+    SystemJob,
+    check_version,
+    imps_between,
+    network_of,
+    sample,
+    told_of,
+    turned,
+)
 from overtrick.trainers.bidding import Learning
 from overtrick.trainers.examples import for_judging
 from overtrick.trainers.report import History, Report
@@ -36,6 +45,9 @@ class Reinforcing(Section):
 
     games: Count = Field(default=1000, description="auctions an iteration")
     epsilon: Share = Field(default=0.1, description="share of calls that are any candidate")
+    deals: Count = Field(
+        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+    )
     room: Count = Field(default=400_000, description="newest calls that are remembered")
     steps: Count = Field(default=40, description="gradient steps an iteration")
     target: Literal["outcome", "next"] = Field(
@@ -59,14 +71,13 @@ class Judging(Section):
     )
 
 
-class BidderJob(Job):
+class BidderJob(SystemJob):
     """Everything that reinforcement needs."""
 
     trainer: Literal["bidder"]
     calls: Folder = Field(description="the model that proposes calls")
     imps: Folder = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
-    system: str = Field(default="natural", description="what its calls mean")
     network: Learning = Learning()
     bidder: Reinforcing = Reinforcing()
     evaluate: Judging = Judging()
@@ -94,6 +105,7 @@ class BidderTrainer:
         self.iteration += 1
         rng = generator(job.seed, Part.TRAIN, self.iteration)
         deal_rng, play_rng, learn_rng = rng.spawn(3)
+        self.learner.seed(learn_rng)
         chosen = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.games)], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
         common = (self._side(), plan.epsilon)
@@ -185,7 +197,7 @@ def check(job: BidderJob) -> None:
     for part in _parted(job):
         if len(part) < 2:
             raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
-    for name in (job.system, *job.evaluate.against):
+    for name in job.evaluate.against:
         system.load(name)
 
 
@@ -228,7 +240,8 @@ def _row(
 
 def _networks(job: BidderJob) -> tuple[Network, Network]:
     """Both networks as they are before. Raises Refused."""
-    found = []
+    found, own = [], system.load(job.system)
+    check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
         folder = model.located(place)
         stored = model.load(folder, Auction.name)
@@ -244,13 +257,14 @@ def _networks(job: BidderJob) -> tuple[Network, Network]:
             )
         if (bids := told_of(stored, folder, "system")) != job.system:
             raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
+        check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
         found.append(network)
     return found[0], found[1]
 
 
 def _parted(job: BidderJob) -> tuple[Deals, Deals]:
     """The deals to learn from, and those for judging."""
-    deals = solved(job.deals)
+    deals = sample(job.deals, job.bidder.deals, job.seed)
     held = for_judging(hands(deals[:, :CARDS]))
     return deals[~held], deals[held]
 

@@ -1,0 +1,141 @@
+"""The files of clusters and containers, against the schemas of those who read them."""
+
+from __future__ import annotations
+
+import configparser
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import ray
+import yaml
+from data import DATA, needed
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+ROOT = Path(__file__).parents[2]
+CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"
+COMPOSE = DOCKER / "compose.yaml"
+KUBERAY = sorted((CLUSTER / "kuberay").glob("ray*.yaml"))
+
+
+def read(path: Path) -> Any:
+    return yaml.load(path.read_text(), yaml.CSafeLoader)
+
+
+@functools.cache
+def of_kuberay(kind: str) -> dict[str, Any]:
+    """The schema of a resource, in which a key that it does not name is an error."""
+    resource = read(needed(DATA / "kuberay" / f"ray.io_{kind.lower()}s.yaml"))
+    (version,) = (v for v in resource["spec"]["versions"] if v["name"] == "v1")
+    schema = strict(version["schema"]["openAPIV3Schema"])
+    # what every resource has is no part of the file's own schema
+    schema["properties"]["metadata"] = {"type": "object", "required": ["name"]}
+    return schema
+
+
+def validate(resource: Any, schema: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(schema).validate(resource)
+
+
+def strict(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: strict(part) for key, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        found["additionalProperties"] = False
+    return found
+
+
+@pytest.mark.parametrize("name", ["onpremise", "aws"])
+def test_ray_up_takes_its_files(name: str) -> None:
+    config = read(CLUSTER / f"{name}.yaml")
+    whole = prepare_config(json.loads(json.dumps(config)))
+    validate_config(whole)
+    assert whole["max_workers"] == config["max_workers"]
+    for command in (*whole["head_start_ray_commands"], *whole["worker_start_ray_commands"]):
+        assert "--dashboard-host=0" not in command
+    with pytest.raises(jsonschema.ValidationError):
+        validate_config(whole | {"max_worker": 3})
+
+
+@pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.stem)
+def test_kuberay_knows_every_key(path: Path) -> None:
+    resource = read(path)
+    schema = of_kuberay(resource["kind"])
+    validate(resource, schema)
+    spec = resource["spec"].get("rayClusterSpec", resource["spec"])
+    assert spec["rayVersion"] == ray.__version__
+    assert spec["authOptions"] == {"mode": "token"}
+    spec["headGroupSpec"]["templates"] = spec["headGroupSpec"].pop("template")
+    with pytest.raises(jsonschema.ValidationError):
+        validate(resource, schema)
+
+
+def test_pods_of_mlflow_are_pods() -> None:
+    groups = of_kuberay("RayCluster")["properties"]["spec"]["properties"]["headGroupSpec"]
+    pod = groups["properties"]["template"]["properties"]["spec"]
+    whole = list(yaml.safe_load_all((CLUSTER / "kuberay" / "mlflow.yaml").read_text()))
+    with_pods = [each for each in whole if "template" in each["spec"]]
+    assert {each["kind"] for each in with_pods} == {"Deployment", "StatefulSet"}
+    for each in with_pods:
+        validate(each["spec"]["template"]["spec"], pod)
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert each["spec"]["selector"]["matchLabels"] == labels
+        (service,) = (
+            s for s in whole if s["kind"] == "Service" and s["spec"]["selector"] == labels
+        )
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        assert container["ports"][0]["containerPort"] == service["spec"]["ports"][0]["port"]
+    claims = {each["metadata"]["name"] for each in whole if each["kind"] == "PersistentVolumeClaim"}
+    for path in KUBERAY:
+        assert f"claimName: {next(iter(claims))}" in path.read_text()
+
+
+def test_compose_takes_its_file() -> None:
+    command = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_compose_opens_ports_on_this_machine_only_and_has_no_secret_of_its_own() -> None:
+    compose = read(COMPOSE)
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    lines = (DOCKER / "example.env").read_text().splitlines()
+    wanted = [line.removesuffix("=") for line in lines if not line.startswith("#")]
+    text = COMPOSE.read_text()
+    for name in wanted:
+        assert f"${{{name}:?" in text
+    auth = configparser.ConfigParser(interpolation=None)
+    auth.read_string(compose["configs"]["mlflow-auth"]["content"])
+    assert "admin_password" not in auth["mlflow"]
+
+
+def test_what_the_image_copies_is_let_through() -> None:
+    let = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
+    copied = [
+        line.split()[1:-1]
+        for line in (DOCKER / "Dockerfile").read_text().splitlines()
+        if line.startswith("COPY")
+    ]
+    assert {name for names in copied for name in names} == let
+    assert all((ROOT / name).exists() for name in let)
+    named = {s.get("build", {}).get("target") for s in read(COMPOSE)["services"].values()} - {None}
+    for target in named:
+        assert f" AS {target}\n" in (DOCKER / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("path", sorted(CLUSTER.rglob("*.y*ml")), ids=lambda path: path.stem)
+def test_jobs_that_are_named_are_there(path: Path) -> None:
+    for word in path.read_text().replace("/overtrick/jobs/", "jobs/").split():
+        if word.startswith("jobs/"):
+            assert (ROOT / word).exists(), word

@@ -1,0 +1,45 @@
+"""What a network that learns from examples does besides descending."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick.learners.networks import initial
+from overtrick.learners.supervised import Classifier, Plan
+
+WEIGHTS = initial((6, 32, 4), np.random.default_rng(0))
+
+
+def learner(dropout: float, seed: int) -> Classifier:
+    made = Classifier(WEIGHTS, Plan("relu", "adam", 0.01, half=False, dropout=dropout))
+    made.seed(np.random.default_rng(seed))
+    return made
+
+
+@pytest.fixture
+def examples(rng):
+    return rng.random((64, 6), np.float32), np.ones((64, 4), bool), rng.integers(4, size=64)
+
+
+def test_dropout_leaves_the_mean_as_it_is():
+    hidden = learner(0.25, 1)._drop(torch.ones(500, 400))
+    assert set(hidden.unique().tolist()) == {0, np.float32(1 / 0.75)}
+    assert float(hidden.mean()) == pytest.approx(1, abs=5 * np.sqrt(0.25 / 0.75 / hidden.numel()))
+
+
+def test_nothing_is_left_out_of_an_answer(examples):
+    told = [learner(share, 1).log_probs(*examples[:2]) for share in (0, 0.5)]
+    assert np.array_equal(*told)
+
+
+def test_what_is_left_out_depends_on_the_seed_alone(examples):
+    def learnt(share, seed):
+        made = learner(share, seed)
+        made.learn(*examples)
+        return made.weights()["w0"]
+
+    assert np.array_equal(learnt(0.5, 1), learnt(0.5, 1))
+    assert not np.array_equal(learnt(0.5, 1), learnt(0.5, 2))
+    assert np.array_equal(learnt(0, 1), learnt(0, 2))
