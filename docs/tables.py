@@ -171,11 +171,12 @@ def speed(words: str) -> str:
 
 
 def keys(trainer: str) -> str:
-    """The keys of a trainer's job file that are its own; of no trainer, those that all have."""
-    common = {name for name, *_ in config.keys(config.Job)}
-    chosen = config.keys(JOBS[trainer] if trainer else config.Job)
-    own = [row for row in chosen if not trainer or row[0] not in common]
-    return rows(("key", "default", "meaning"), [(f"`{k}`", f"`{v}`", said) for k, v, said in own])
+    """The keys of a trainer's job file that are not as all have them; of no trainer, those."""
+    common = list(config.keys(config.Job))
+    asked = config.keys(JOBS[trainer]) if trainer else common
+    own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
+    body = [(f"`{key}`", f"`{default}`", meaning) for key, default, meaning in own]
+    return rows(("key", "default", "meaning"), body)
 
 
 def jobs(trainer: str) -> str:
