@@ -15,6 +15,7 @@ import numpy as np
 import pyspiel
 import pytest
 import typer
+import yaml
 from open_spiel.python.algorithms import exploitability
 from tiny import TINY
 
@@ -126,7 +127,7 @@ def loaded(command: list[str]) -> None:
     for file in files:
         job = config.load(ROOT / file, overrides, {**JOBS, **TABLES})
         if command[0] == "sweep":
-            assert sweep.grid(job, file)
+            assert sweep.trials_of(job, file)
         assert (command[0] == "evaluate") == (job.trainer in TABLES), command
 
 
@@ -254,6 +255,14 @@ def test_blocks_of_python_hold_what_they_assert(pages: dict[str, str]):
     assert blocks
     for block in blocks:
         exec(block, {})
+
+
+def test_blocks_of_yaml_are_parts_of_a_job(pages: dict[str, str]):
+    blocks = [block for page in pages.values() for block in fenced(page, "yaml")]
+    assert blocks
+    for block in blocks:
+        content = {"trainer": "meta", "game": "leduc", **yaml.safe_load(block)}
+        assert sweep.trials_of(config.parse(content, JOBS, "the page"), "the page")
 
 
 def test_the_site_is_built_without_warnings_and_needs_no_network(
