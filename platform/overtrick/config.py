@@ -20,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from overtrick import games
+from overtrick import address, games, registry
 from overtrick.core import Refused, nearest
+from overtrick.versions import NAME
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -69,15 +70,12 @@ class Track(Section):
     experiment: str = Field(
         default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
     )
-    uri: str = Field(
-        default="sqlite:///mlflow.db", description="MLflow tracking store: sqlite or http address"
+    uri: Annotated[str, AfterValidator(address.settled)] = Field(
+        default=address.DEFAULT, description="MLflow tracking store: sqlite or http address"
     )
-
-    @field_validator("uri")
-    @classmethod
-    def _absolute_file(cls, uri: str) -> str:
-        path = uri.removeprefix("sqlite:///")
-        return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
+    register: str | None = Field(
+        default=None, pattern=f"^{NAME}$", description="registers the model under this name"
+    )
 
 
 class Films(Section):
@@ -199,6 +197,7 @@ def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str
 
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: str) -> Asked:
     """A job from plain data; source is named in errors. Raises Refused."""
+    content = registry.pinned(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer), jobs)

@@ -5,17 +5,27 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, figures, films, games, model, track, trial
+from overtrick import (
+    address,
+    answers,
+    config,
+    figures,
+    films,
+    games,
+    model,
+    provenance,
+    registry,
+    track,
+    trial,
+    versions,
+)
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
@@ -78,7 +88,7 @@ def check(job: Job) -> None:
     """Raise Refused now for what would only fail later."""
     TRAINERS[job.trainer].check(job)
     films.check(job)
-    track.check(job.track.uri)
+    address.check(job.track.uri)
 
 
 def check_kind(folder: Path, kind: str) -> None:
@@ -158,10 +168,10 @@ def go(folder: Path, progress: Progress) -> Finished:
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
     tracker = track.Tracker(
-        job.track.uri, job.track.experiment, folder.name, folder, _provenance(job), parent
+        job.track.uri, job.track.experiment, folder.name, folder, provenance.tags(job), parent
     )
     if not tracker.reported:
-        tracker.params(flatten(job.model_dump(mode="json")))
+        tracker.params(provenance.flat(job.model_dump(mode="json")))
         tracker.artifact(folder / "job.json")
     return tracker
 
@@ -178,6 +188,22 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
         rng = generator(job.seed, Part.JUDGE)
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
     return rows, stored.game, games.scored(game).unit
+
+
+def register(what: str, name: str, alias: str | None) -> int:
+    """Let the model of a run stand in the registry of its MLflow under a name, and an alias if one
+    is given; its version. Raises Refused."""
+    versions.check_names(name, alias)
+    folder = find(what)
+    job, run_id = read_job(folder), track.run_id(folder)
+    address.check(job.track.uri, there=True)
+    if run_id is None:
+        raise Refused(
+            f"MLflow at {job.track.uri} does not know {folder.name}: "
+            f"`overtrick train --resume {folder.name}` tells it"
+        )
+    with track.asking(job.track.uri) as client:
+        return versions.register(client, run_id, name, alias)
 
 
 def judge_safety(
@@ -203,8 +229,10 @@ def judge_safety(
 
 
 def model_of(what: str) -> Path:
-    """The folder of a model, or of the model of a run. Raises Refused if there is neither."""
-    folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
+    """The folder of a model, of the model of a run, or of a registered one. Raises Refused."""
+    folder = registry.located(what)
+    if not (folder / model.CARD).exists():
+        folder = find(what) / "model"
     if (folder.parent / TRIALS).exists():
         raise Refused(f"{what} has parts: name one of its runs in {folder.parent / TRIALS}")
     return folder
@@ -239,9 +267,15 @@ def keep_model(
     """Write the model of a trainer's last state; the trainer."""
     trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
     trainer.load(state)
-    plain = job.model_dump(mode="json")
-    model.save(model.Model(trainer.model(), job.game.name, plain), folder / "model")
-    tracker.artifact(folder / "model", "model")
+    stored = model.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
+    place = folder / track.MODEL
+    model.save(stored, place)
+    if answers.can(stored):
+        tracker.model(place, answers.told(place))
+    else:
+        tracker.artifact(place, track.MODEL)
+    if job.track.register is not None:
+        tracker.register(job.track.register)
     films.keep(job, state, tracker)
     return trainer
 
@@ -255,41 +289,3 @@ def keep_table(folder: Path, rows: Any, tracker: track.Tracker) -> None:
 def read_job(folder: Path) -> Job:
     """The job of a run. Raises Refused if its file is damaged."""
     return config.load(folder / "job.json", [], JOBS)
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-def _provenance(job: Work) -> dict[str, str]:
-    """What code made the run, as MLflow tags."""
-    tags = {
-        "overtrick.version": version("overtrick"),
-        "overtrick.trainer": job.trainer,
-        "overtrick.game": job.game.name,
-        "python": platform.python_version(),
-        "mlflow.source.name": "overtrick",
-    }
-    root = Path(__file__).parents[2]
-    if (root / ".git").exists():  # a checkout; an installed wheel may lie in somebody else's
-        tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
-        tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
-    return tags
-
-
-def _git(root: Path, *arguments: str) -> str:
-    """What git says, or nothing where there is no git."""
-    try:
-        asked = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return ""
-    return asked.stdout.strip()

@@ -18,6 +18,8 @@ ALLOWED = {
     "core": (),
     "environment": (),
     "atomic": (),
+    "address": ("core",),
+    "versions": ("core",),
     "policies": ("core",),
     "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
     "doors": ("core", "games"),
@@ -32,12 +34,16 @@ ALLOWED = {
     "curves": ("core", "figures"),
     "counts": ("figures",),
     "progress": ("figures",),
-    "track": ("core", "atomic"),
-    "config": ("core", "games"),
+    "track": ("core", "atomic", "versions"),
+    "registry": ("core", "atomic", "address", "versions", "model", "track"),
+    "config": ("core", "games", "address", "versions", "registry"),
+    "provenance": ("config",),
     "trainers": (
         "core", "policies", "games", "play", "solvers", "learners", "population",
-        "workers", "store", "model", "figures", "curves", "counts", "config", "atomic",
+        "workers", "store", "model", "figures", "curves", "counts", "config", "atomic", "registry",
     ),
+    "answers": ("core", "policies", "games", "learners", "model", "registry", "trainers"),
+    "served": ("answers",),
     "trial": ("core", "config", "trainers", "workers"),
     "rllib": ("core", "policies", "games", "trainers"),
     "films": (
@@ -46,16 +52,16 @@ ALLOWED = {
     ),
     "run": (
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
-        "trial", "films",
+        "trial", "films", "address", "versions", "registry", "provenance", "answers",
     ),
-    "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
+    "match": ("core", "games", "play", "workers", "model", "registry", "config", "trainers", "run"),
     "parts": ("core", "config", "track", "trial", "films", "run"),
     "sweep": (
         "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
     ),
     "comparison": (
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
-        "config", "trainers", "trial", "track", "films", "run", "parts",
+        "config", "trainers", "trial", "films", "run", "parts", "address", "provenance",
     ),
     "tables": ("figures",),
     "cli": (

@@ -6,16 +6,19 @@ difference to par (Zhang et al. 2022, section 4.3).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.games.asked import check, within
 from overtrick.games.bridge import auction, result, score
 from overtrick.games.bridge.auction import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
-from overtrick.games.bridge.cards import CARDS, SEATS, hands, shuffled
+from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hands, shuffled
 from overtrick.games.bridge.minibridge import said
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.bridge.result import VULNERABILITIES
@@ -114,6 +117,39 @@ class Auction:
     def turn(self, state: State) -> Turn:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
         return Turn(game, seen[:, WHO] % self.seats, seen, legal, None)
+
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
+        seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
+        made = dict.fromkeys(self.facts[MADE:], (-1, 3))
+        within(self.facts, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
+        check(self.facts, seen, np.bitwise_count(seen[:, OWN]) == TRICKS, "tell of no 13 cards")
+        turns = [self.after(*map(int, row[[1, 2, OWN]]), calls_of(row)) for row in seen]
+        same = [np.array_equal(turn.seen[0], row) for turn, row in zip(turns, seen, strict=True)]
+        check(self.facts, seen, np.array(same, bool), "do not go together")
+        legal: list[Any] = [turn.legal for turn in turns]
+        return Turn(
+            np.arange(len(seen)), seen[:, WHO] % self.seats, seen, np.concatenate(legal), None
+        )
+
+    def after(self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]) -> Turn:
+        """The one row of who calls next with a set of cards, of 13, after some calls. Raises
+        Refused if they are not lawful, or nothing is to be called any more."""
+        auction.check(calls, done=False)
+        seat = (dealer + len(calls)) % 4
+        deals = np.full((1, WIDTH), UNSOLVED, np.int8)
+        held = own >> np.arange(CARDS) & 1 == 1
+        deals[0, np.flatnonzero(held)] = seat
+        others = [who for who in range(4) if who != seat]
+        deals[0, np.flatnonzero(~held)] = np.repeat(others, TRICKS)  # in any way: they are not seen
+        deals[0, DEALER], deals[0, VULNERABLE] = dealer, vulnerable
+        state = self.start(deals)
+        for made in calls:
+            _advance(np.zeros(1, np.int64), np.array([made]), state.now, state.made)
+        turn = self.turn(state)
+        if not len(turn):
+            raise Refused("the auction is over: there is nothing to call")
+        return turn
 
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, S) points, all with the last pass."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
+from overtrick.games.asked import check, within
 from overtrick.games.bridge import contract, score, tricks
 from overtrick.games.bridge.cardplay import NOTHING
 from overtrick.games.bridge.cards import (
@@ -30,6 +31,7 @@ from overtrick.games.bridge.defenders import Partners
 from overtrick.games.bridge.states import REPRESENTATIONS
 from overtrick.games.bridge.suits import Renaming
 
+SET = (1 << CARDS) - 1  # of all cards
 POSITIONS = ("declarer", "left", "dummy", "right")
 STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
 SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
@@ -121,6 +123,27 @@ class MiniBridge:
         game = np.flatnonzero(state.now[:, tricks.COUNT] < CARDS)
         seen, legal = tricks.turns(game, state.hand, state.played, state.trick, state.now)
         return Turn(game, seen[:, tricks.WHO] % self.seats, seen, legal, None)
+
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees, as far
+        as one position can tell."""
+        one, some = (-1, CARDS - 1), (0, SET)
+        within(self.facts, seen, {
+            "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
+            "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
+            **{f"trick_{who}": one for who in POSITIONS},
+            **{f"played_{who}": some for who in POSITIONS}, "void": (0, (1 << 16) - 1),
+        })  # fmt: skip
+        position, count, own = seen[:, tricks.WHO], seen[:, tricks.GONE], seen[:, tricks.OWN]
+        lying = seen[:, tricks.TRICK : tricks.TRICK + 4] >= 0
+        ago = (position[:, None] - np.arange(4) - 1) % 4  # cards of the trick after a position's
+        played = seen[:, tricks.PLAYED : tricks.PLAYED + 4]
+        fit = (lying == (ago < count[:, None] % 4)).all(axis=1)
+        fit &= np.bitwise_count(own) == TRICKS - count // 4
+        fit &= np.bitwise_count(played).sum(axis=1) == count
+        fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, tricks.SHOWN])) == 0
+        check(self.facts, seen, fit, "do not go together")
+        return Turn(np.arange(len(seen)), position % self.seats, seen, tricks.legal(seen), None)
 
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, S) points, all with the last card."""
