@@ -42,7 +42,8 @@ def check(uri: str, there: bool = False) -> None:
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise Refused(
-            f"no MLflow server answers at {uri} ({reason}): start it, or set track.uri"
+            f"no MLflow server answers at {uri} ({reason}): start it, or set "
+            f"{'MLFLOW_TRACKING_URI' if there else 'track.uri'}"
         ) from None
 
 

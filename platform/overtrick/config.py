@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -36,6 +37,9 @@ def _absolute(name: str) -> str:
 Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
 Opponent = Annotated[str, AfterValidator(_absolute)]
 """A stranger's name, or the folder of a model: the job keeps the latter as an absolute path."""
+
+
+warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs
 
 
 class Section(BaseModel):
@@ -73,9 +77,7 @@ class Track(Section):
     uri: Annotated[str, AfterValidator(address.settled)] = Field(
         default=address.DEFAULT, description="MLflow tracking store: sqlite or http address"
     )
-    register: str | None = Field(
-        default=None, pattern=f"^{NAME}$", description="registers the model under this name"
-    )
+    register: str | None = Field(None, pattern=f"^{NAME}$", description="registers the model so")
 
 
 class Films(Section):

@@ -111,7 +111,7 @@ def _about(uri: str, where: str, words: str, beside: Path) -> dict[str, Any]:
     """What a model of ours says of itself in MLflow's file about it. Raises Refused."""
     try:
         content = yaml.safe_load(track.fetch(uri, f"{where}/MLmodel", beside).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise Refused(f"{words} cannot be read: {' '.join(str(error).split())[:200]}") from None
     said = content.get("metadata") if isinstance(content, dict) else None
     about = said.get("overtrick") if isinstance(said, dict) else None

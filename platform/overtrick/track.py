@@ -23,7 +23,7 @@ from typing import Any
 
 from overtrick import versions
 from overtrick.atomic import write_text
-from overtrick.core import Failed
+from overtrick.core import Failed, Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -228,10 +228,14 @@ def asking(uri: str) -> Iterator[Any]:
 
 
 def fetch(uri: str, file: str, folder: Path) -> Path:
-    """A copy in a folder of a file that MLflow keeps, by its address."""
+    """A copy in a folder of a file that MLflow keeps, by its address. Raises Refused."""
     from mlflow import artifacts
+    from mlflow.exceptions import MlflowException
 
-    return Path(artifacts.download_artifacts(file, dst_path=str(folder), tracking_uri=uri))
+    try:
+        return Path(artifacts.download_artifacts(file, dst_path=str(folder), tracking_uri=uri))
+    except (MlflowException, OSError):
+        raise Refused(f"MLflow at {uri} cannot give {file}: restore it, or train again") from None
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:

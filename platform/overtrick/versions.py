@@ -83,10 +83,10 @@ def register(client: Any, run_id: str, name: str, alias: str | None = None) -> i
         client.create_registered_model(name)
     except Exception as error:
         _unless(error, THERE)
-    stand = [v for v in client.search_model_versions(f"name='{name}'") if v.model_id == known]
+    # by its place: a client that is told of the model alone looks for it at MLflow's default
+    where = client.get_logged_model(known).artifact_location
+    stand = [v for v in client.search_model_versions(f"name='{name}'") if v.source == where]
     if not stand:
-        # by its place: a client that is told of the model alone looks for it at MLflow's default
-        where = client.get_logged_model(known).artifact_location
         stand = [client.create_model_version(name, where, run_id, model_id=known)]
     if alias is not None:
         client.set_registered_model_alias(name, alias, stand[0].version)
