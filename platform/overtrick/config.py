@@ -23,7 +23,7 @@ from pydantic import (
 
 from overtrick import address, games, registry
 from overtrick.core import Refused, nearest
-from overtrick.versions import NAME
+from overtrick.versions import NAMED
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -71,13 +71,11 @@ class Checkpoints(Section):
 
 
 class Track(Section):
-    experiment: str = Field(
-        default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
-    )
+    experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
     uri: Annotated[str, AfterValidator(address.settled)] = Field(
         default=address.DEFAULT, description="MLflow tracking store: sqlite or http address"
     )
-    register: str | None = Field(None, pattern=f"^{NAME}$", description="registers the model so")
+    register: str | None = Field(default=None, pattern=NAMED, description="registers its model as")
 
 
 class Films(Section):

@@ -71,7 +71,7 @@ def fetched(words: str, uri: str) -> Path:
         # a name that was deleted may have been given again
         which = hashlib.sha256(f"{uri} {where} {version.creation_timestamp}".encode())
         above = cache_folder() / "models" / which.hexdigest()[:16]
-        folder = above / f"{asked.name}-{version.version}"
+        folder = above / f"{asked.name}-{int(version.version)}"
         if (folder / CARD).exists():
             return folder
         above.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from overtrick.core import Refused, nearest
 
 SCHEME = "models:/"
-NAME = r"[\w-][\w .-]*"  # of a model
+NAME = r"\w[\w .-]*"  # of a model
+NAMED = f"^{NAME}$"
 ALIAS = r"[\w-]*[A-Za-z_-][\w-]*"
 _WORDS = re.compile(rf"{SCHEME}(?P<name>{NAME})(/(?P<version>[0-9]+)|@(?P<alias>{ALIAS}))")
 MISSING, THERE = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow's codes
@@ -57,13 +58,13 @@ def find(client: Any, asked: Asked, uri: str) -> Any:
         raise Refused(f"no model '{name}' is registered at {uri}: {hint}") from None
     if alias is not None:
         if alias not in model.aliases:
-            known = ", ".join(sorted(model.aliases)) or "none"
-            raise Refused(f"model '{name}' at {uri} has no alias '{alias}', but {known}")
+            others = ", ".join(sorted(model.aliases)) or "none"
+            raise Refused(f"model '{name}' at {uri} has no alias '{alias}', but {others}")
         version = model.aliases[alias]
     there = {str(each.version): each for each in client.search_model_versions(f"name='{name}'")}
     if str(version) not in there:
-        known = ", ".join(sorted(there, key=int)) or "none"
-        raise Refused(f"model '{name}' at {uri} has no version {version}, but {known}")
+        others = ", ".join(sorted(there, key=int)) or "none"
+        raise Refused(f"model '{name}' at {uri} has no version {version}, but {others}")
     return there[str(version)]
 
 

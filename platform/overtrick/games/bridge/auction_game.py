@@ -124,7 +124,7 @@ class Auction:
         made = dict.fromkeys(self.facts[MADE:], (-1, 3))
         within(self.facts, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
         check(self.facts, seen, np.bitwise_count(seen[:, OWN]) == TRICKS, "tell of no 13 cards")
-        turns = [self.after(*map(int, row[[1, 2, OWN]]), calls_of(row)) for row in seen]
+        turns = [self.after(int(r[1]), int(r[2]), int(r[OWN]), calls_of(r)) for r in seen]
         same = [np.array_equal(turn.seen[0], row) for turn, row in zip(turns, seen, strict=True)]
         check(self.facts, seen, np.array(same, bool), "do not go together")
         legal: list[Any] = [turn.legal for turn in turns]
