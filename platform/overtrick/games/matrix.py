@@ -48,6 +48,11 @@ class Matrix:
         rows = tuple(tuple(map(float, row)) for row in self.payoff)
         return Matrix, (self.name, rows, self.action_names)
 
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game."""
+        return float(-np.abs(self.payoff).max())
+
     def every_deal(self) -> tuple[Deals, Array]:
         return np.zeros((1, 0), np.int64), np.ones(1)
 

@@ -165,6 +165,12 @@ class Auction:
             points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game; of points: a grand slam that, redoubled and
+        vulnerable, loses every trick."""
+        return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
+
     def worth(self, deals: Deals, contracts: auction.Reached) -> Array:
         """(G,) what contracts bring to North-South."""
         if self.scoring == "nothing":

@@ -168,6 +168,13 @@ class MiniBridge:
             return score.duplicate(needed - 6, strain, nobody, nobody, won)
         return score.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
 
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game."""
+        strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
+        some = needed > 6
+        return float(-np.abs(self.worth(strain[some], needed[some], won[some])).max())
+
     def features(self, turn: Turn) -> Array:
         """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those
         over, those still needed, and how many of those left may be lost, negative; 14-29 by

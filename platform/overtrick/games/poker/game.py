@@ -191,6 +191,11 @@ class Poker:
         return public
 
     @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game: its chips in the largest pot."""
+        return float(-self.betting.chips.max() / self.rules.chips_a_unit)
+
+    @property
     def situations(self) -> int:
         """How many numbers `situation` may give."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
