@@ -13,7 +13,7 @@ from overtrick import games, model, registry
 from overtrick.core import Array, Game, Refused, Turn, take_turn
 from overtrick.games.bridge import networks, system
 from overtrick.games.bridge.auction import CALLS
-from overtrick.games.bridge.auction_game import WHO, Auction
+from overtrick.games.bridge.auction_game import WHO
 from overtrick.learners.networks import unprefixed
 from overtrick.policies import LOG_STD, forward, tensors
 from overtrick.trainers import bidders
@@ -27,7 +27,8 @@ Say = Callable[[Turn], Array]  # (R, answers) float64
 
 
 class Answers:
-    """A model that answers by facts alone. Raises Refused for one that cannot.
+    """A model that answers by facts alone. Raises Refused for one that cannot: it has to search, or
+    to watch its opponent first, or its game has no facts.
 
     facts: names and order of the columns of a question, whole numbers unless moves are real
     vectors; said: those of an answer, of the kind that `kind` names.
@@ -53,15 +54,8 @@ class Answers:
         return seen
 
 
-def can(stored: model.Model) -> bool:
-    """Can a model be asked? Not one that has to search or to watch, or of a game without facts."""
-    bids = any(name.split(".")[0] in networks.OUTPUTS for name in stored.weights)
-    listed = stored.game in games.names()  # those that are only judged have no facts
-    return listed and (bids or model.plays(stored.weights))
-
-
 def told(folder: Path) -> dict[str, Any]:
-    """What MLflow is to know of the model in a folder, as `track` takes it."""
+    """What MLflow is to know of the model in a folder, as `track` takes it. Raises Refused."""
     stored, asked = model.load(folder), Answers(folder)
     of_fact = "double" if asked.game.actions is None else "long"
     return {
@@ -82,9 +76,9 @@ def told(folder: Path) -> dict[str, Any]:
 def _speaker(stored: model.Model, folder: Path, game: Any) -> tuple[str, tuple[str, ...], Say]:
     """The kind of a model's answers, their names, and what gives them."""
     names = tuple(game.action_names)
-    if stored.game == Auction.name and not model.plays(stored.weights):
-        kind = PROBABILITIES if unprefixed("calls", stored.weights) else IMPS
-        return kind, names, _bidding(stored, folder)
+    calls, imps = (unprefixed(name, stored.weights) for name in networks.OUTPUTS)
+    if calls or imps:
+        return PROBABILITIES if calls else IMPS, names, _bidding(stored, folder)
     policy = model.policy(folder, game)
     if game.actions is not None:
         return PROBABILITIES, names, policy.probs

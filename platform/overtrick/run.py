@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
 from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, Mapping[str, float]], None]
 TABLE = "table.json"  # what a run came to
@@ -270,9 +273,10 @@ def keep_model(
     stored = model.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     place = folder / track.MODEL
     model.save(stored, place)
-    if answers.can(stored):
+    try:
         tracker.model(place, answers.told(place))
-    else:
+    except Refused as error:  # no player by itself, or weights that are no numbers
+        log.info("MLflow gets %s as files: %s", place, error)
         tracker.artifact(place, track.MODEL)
     if job.track.register is not None:
         tracker.register(job.track.register)

@@ -41,9 +41,10 @@ def read(words: str) -> Asked:
 
 def check_names(name: str, alias: str | None) -> None:
     """Raise Refused for a name of a model, or an alias, that could not be asked for."""
-    read(f"{SCHEME}{name}/1")
-    if alias is not None:
-        read(f"{SCHEME}{name}@{alias}")
+    if not re.fullmatch(NAME, name):
+        raise Refused(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
+    if alias is not None and not re.fullmatch(ALIAS, alias):
+        raise Refused(f"an alias cannot be '{alias}': letters, digits, - and _ do")
 
 
 def find(client: Any, asked: Asked, uri: str) -> Any:
