@@ -10,7 +10,7 @@ import torch
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import counts, model
+from overtrick import counts, model, registry
 from overtrick.config import Count, Folder, Section, Share
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import heard, networks, packed, system
@@ -243,7 +243,7 @@ def _networks(job: BidderJob) -> tuple[Network, Network]:
     found, own = [], system.load(job.system)
     check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
-        folder = model.located(place)
+        folder = registry.located(place)
         stored = model.load(folder, Auction.name)
         network = network_of(stored, name, folder)
         if network is None:
