@@ -23,6 +23,9 @@ check: $(READY)  ## lint, format, types
 bench: $(READY)  ## every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
+docs: $(READY)  ## the pages, into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 dashboard: $(READY)  ## MLflow's dashboard on http://127.0.0.1:5000
 	$(BIN)/overtrick dashboard
 
@@ -36,5 +39,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow check bench dashboard clean
+.PHONY: help demo test slow check bench docs dashboard clean
 .DEFAULT_GOAL := help

@@ -1,0 +1,272 @@
+"""The pages say what is so: their tables, their metrics, and every example in them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+import shlex
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyspiel
+import pytest
+import typer
+from open_spiel.python.algorithms import exploitability
+from tiny import TINY
+
+import overtrick.trainers.exact
+from overtrick import cli, config, games, sweep
+from overtrick.comparison.job import TABLES
+from overtrick.trainers import JOBS, TRAINERS, bidder, bidding, precision, sampling
+from overtrick.workers import LocalCrew
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+OF_A_GAME = ["Rules", "Observation", "Actions", "Payoff", "Dialects", "Speed"]
+OF_AN_ALGORITHM = ["Idea", "Equations", "Metrics", "Job", "Keys", "Results"]
+COMMANDS = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+QUICK = (
+    "list", "keys", "explain", "best-response leduc", "solve kuhn", "solve leduc_textbook",
+    "solve openspiel/kuhn_poker",
+)  # fmt: skip
+"""How examples begin that take a second at most, and need nothing made before."""
+
+KUHN: dict[str, Any] = {"game": "kuhn", "stop": {"iterations": 1}}
+FEW: dict[str, Any] = {"strangers": ["random"], "steps": 1, "games": 4, "draws": 2, "every": 1}
+CARDS: dict[str, Any] = {"deals": 20, "final": 20, "double_dummy": False}
+VALUES: dict[str, Any] = {"steps": 1, "rows": 4}
+SMALL: dict[str, dict[str, Any]] = {
+    "coevolve": {"coevolve": {"generations": 1}},
+    "dqn": {
+        "game": "minibridge", "dqn": {"games": 10, "hidden": [4]}, "values": VALUES,
+        "evaluate": CARDS,
+    },
+    "dron": {
+        "dron": {"opponents": 2, "steps": 1, "games": 4}, "values": VALUES, "evaluate": FEW,
+    },
+    "eom": {"eom": {"newcomers": 2, "games": 4}, "model": {"epochs": 1}, "evaluate": FEW},
+    "evolve": {"evolve": {"size": 3, "games": 4}, "evaluate": FEW},
+    "exploit": {"exploit": {"games": 20, "solver": "trpo"}},
+    "meta": {**TINY, **KUHN},
+    "nfsp": {"nfsp": {"games": 8, "anticipatory": 1, **VALUES}, "values": VALUES, "evaluate": FEW},
+    "sampling": {"game": "minibridge", "sampling": {"worlds": 1}},
+    "solve": {},
+    "tabular": {"game": "minibridge", "tabular": {"games": 50}, "evaluate": CARDS},
+    "tournament": {"tournament": {"players": ["random", "call"], "boards": 2}},
+}  # fmt: skip
+"""A step of each trainer that takes a moment; those of the auction need examples first."""
+
+
+def hook() -> Any:
+    """The module that fills the tables in."""
+    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    """Every page by its path, with its tables."""
+    fill = hook().filled
+    return {
+        str(path.relative_to(DOCS)): fill(path.read_text()) for path in sorted(DOCS.rglob("*.md"))
+    }
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r"^## (.+)$", page, re.MULTILINE)
+
+
+def fenced(page: str, language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [block for name, block in found if name == language]
+
+
+def words(line: str) -> list[str]:
+    """A line of a shell, without what is set for it and without its comment."""
+    told = shlex.split(line, comments=True)
+    return [word for k, word in enumerate(told) if not all("=" in each for each in told[: k + 1])]
+
+
+def lines(page: str) -> list[list[str]]:
+    """Every command that a page shows in a block."""
+    text = "\n".join(fenced(page, "")).replace("\\\n", " ")
+    starts = re.compile(r"^(\w+=\S+\s+)*(overtrick|make) ")
+    return [words(line.strip()) for line in text.splitlines() if starts.match(line.strip())]
+
+
+def spans(page: str) -> list[list[str]]:
+    """Every command that a page names in a sentence, perhaps without all that it needs."""
+    text = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"`((?:\w+=\S+ )*(?:overtrick|make) [^`]+)`", text)
+    return [words(each.replace("\n", " ").rstrip("\\ ")) for each in found]
+
+
+def parsed(command: list[str], whole: bool) -> None:
+    """Fail unless the command line knows the command and all its options."""
+    name, *rest = command
+    assert name in COMMANDS, command
+    COMMANDS[name].make_context(name, [*rest], resilient_parsing=not whole)
+    if not whole:
+        options = {option for each in COMMANDS[name].params for option in each.opts}
+        assert {word.split("=")[0] for word in rest if word.startswith("--")} <= options, command
+
+
+def loaded(command: list[str]) -> None:
+    """Fail unless the job file of a command is there and takes its overrides."""
+    files = [word for word in command if re.fullmatch(r"jobs/\w+\.yaml", word)]
+    overrides = [word for word in command if re.match(r"[a-z][\w.]*=", word)]
+    for file in files:
+        job = config.load(ROOT / file, overrides, {**JOBS, **TABLES})
+        if command[0] == "sweep":
+            assert sweep.grid(job, file)
+        assert (command[0] == "evaluate") == (job.trainer in TABLES), command
+
+
+def made(command: list[str]) -> None:
+    """Fail unless the Makefile has the target, and the bench is one."""
+    target, *settings = command
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
+    for setting in settings:
+        bench = ROOT / "tests" / "bench" / f"{setting.removeprefix('ONLY=')}.py"
+        assert bench.exists(), command
+
+
+def test_every_game_has_a_page_with_all_headings_and_its_own_tables():
+    assert {path.stem for path in (DOCS / "games").glob("*.md")} == {
+        "index", "openspiel", *games.names(), *games.judged(),
+    }  # fmt: skip
+    for path in (DOCS / "games").glob("*.md"):
+        page, name = path.read_text(), path.stem
+        assert name == "index" or headings(page) == OF_A_GAME, name
+        if name in games.names():
+            for table in ("about", "facts", "actions", "options"):
+                assert f"<!-- table: {table} {name} -->" in page, name
+
+
+def test_tables_of_games_are_the_games_own(pages: dict[str, str]):
+    for name in games.names():
+        game, page = games.make(name), pages[f"games/{name}.md"]
+        seen, acts = (page.partition(f"\n## {h}\n")[2] for h in ("Observation", "Actions"))
+        told = re.findall(r"`(\w+)`", seen.partition("\n\nA network")[0].partition("\n## ")[0])
+        assert told[: len(game.facts)] == list(game.facts), name
+        assert re.findall(r"`(\w+)`", acts)[: len(game.action_names)] == list(game.action_names)
+    seen = pages["games/auction.md"]
+    assert re.search(r"^\| 40 to 74 \| `doubled_1C` ", seen, re.MULTILINE)
+
+
+def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
+    kept = []
+    for path in (DOCS / "algorithms").glob("*.md"):
+        page = path.read_text()
+        assert path.stem == "index" or headings(page) == OF_AN_ALGORITHM, path.stem
+        kept += re.findall(r"^<!-- table: keys (\w+) -->$", page, re.MULTILINE)
+    assert sorted(kept) == sorted(JOBS)
+    index = (DOCS / "algorithms" / "index.md").read_text()
+    assert {name for name in JOBS if f"`{name}`" not in index} == set()
+
+
+def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict[str, str]):
+    page = pages["algorithms/search.md"].partition("\n## Keys\n")[2]
+    assert "| `sampling.worlds` | `50` |" in page
+    assert "`seed`" not in page
+    assert "| `seed` | `0` |" in pages["jobs.md"]
+    assert "| `stop.iterations` | `40` |" in pages["algorithms/cfr.md"]  # others have 100
+
+
+def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of all metrics that a step of a trainer gives, as far as that is cheap to know."""
+    if trainer == "bidding":
+        none = {name: np.zeros(0) for name in ("said", "call", "sure", "imps", "expected")}
+        measured = {name for measure in precision.MEASURES.values() for name in measure(none)}
+        return {"loss_nats", *(bidding.METRICS.get(name, name) for name in measured)}
+    if trainer == "bidder":
+        source = textwrap.dedent(inspect.getsource(bidder.BidderTrainer.step))
+        told = [each.keys for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Dict)]
+        return {key.value for keys in told for key in keys if isinstance(key, ast.Constant)}
+    monkeypatch.setattr(sampling, "JUDGED", 10)
+    job = config.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
+    return set(TRAINERS[trainer].trainer(job, LocalCrew()).step())
+
+
+@pytest.mark.parametrize("trainer", JOBS)
+def test_every_metric_is_explained(trainer: str, monkeypatch: pytest.MonkeyPatch):
+    (page,) = (
+        page
+        for page in (path.read_text() for path in (DOCS / "algorithms").glob("*.md"))
+        if f"<!-- table: keys {trainer} -->" in page
+    )
+    section = page.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    known = [name for cell in first for name in re.findall(r"`(.+?)`", cell)]
+    patterns = [re.compile(re.sub(r"[A-Z]+", "[^/]+", name)) for name in known]
+    metrics = given(trainer, monkeypatch)
+    assert metrics
+    assert {m for m in metrics if not any(p.fullmatch(m) for p in patterns)} == set()
+
+
+def test_every_command_exists_with_its_options_and_its_job_file(pages: dict[str, str]):
+    found = 0
+    for page in pages.values():
+        for whole, shown in ((True, lines(page)), (False, spans(page))):
+            for program, *command in shown:
+                found += whole
+                if program == "make":
+                    made(command)
+                else:
+                    parsed(command, whole)
+                    loaded(command)
+    assert found > 60
+
+
+def test_every_file_that_is_named_is_there(pages: dict[str, str]):
+    for name, page in pages.items():
+        for file in re.findall(r"\b(?:jobs|tests|cluster|docker)/[a-z_0-9/]+\.\w+\b", page):
+            assert (ROOT / file).exists(), f"{name} names {file}"
+
+
+def test_quick_commands_run_and_what_they_keep_goes_to_openspiel(
+    pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ran = 0
+    for k, page in enumerate(pages.values()):
+        (tmp_path / str(k)).mkdir()
+        monkeypatch.chdir(tmp_path / str(k))
+        for program, *command in lines(page):
+            if program == "overtrick" and " ".join(command).startswith(QUICK):
+                assert not cli.app(command, standalone_mode=False)
+                ran += 1
+        for span in re.findall(r"`(overtrick\.[\w.]+\([^`]+\))`", page):
+            kept = eval(span, {"overtrick": overtrick, "Path": Path})
+            assert exploitability.exploitability(pyspiel.load_game("kuhn_poker"), kept) < 1e-9
+    assert ran > 10
+
+
+def test_blocks_of_python_hold_what_they_assert(pages: dict[str, str]):
+    blocks = [block for page in pages.values() for block in fenced(page, "python")]
+    assert blocks
+    for block in blocks:
+        exec(block, {})
+
+
+def test_the_site_is_built_without_warnings_and_needs_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    asked = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path))
+    asked.plugins.on_startup(command="build", dirty=False)
+    build(asked)  # ends the process at a warning
+    for path in tmp_path.rglob("*.html"):
+        page = path.read_text()
+        assert "<!-- table:" not in page, path.name
+        assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?https?:', page)
