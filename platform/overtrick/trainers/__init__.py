@@ -21,7 +21,9 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
+    pair,
     sampling,
+    selfplay_bidding,
     solve,
     tabular,
     tournament,
@@ -52,9 +54,7 @@ def payoff(rows: list[Row]) -> float:
 
 
 TRAINERS = {
-    "bidder": Page(
-        bidder.BidderJob, bidder.BidderTrainer, bidder.check, bidder.judge, bidder.score
-    ),
+    "bidder": Page(bidder.BidderJob, bidder.BidderTrainer, pair.check, bidder.judge, bidder.score),
     "bidding": Page(
         bidding.BiddingJob, bidding.BiddingTrainer, bidding.check, bidding.judge, bidding.score
     ),
@@ -76,6 +76,13 @@ TRAINERS = {
         sampling.check,
         sampling.judge,
         cardplay.share_made,
+    ),
+    "selfplay_bidding": Page(
+        selfplay_bidding.SelfplayJob,
+        selfplay_bidding.SelfplayTrainer,
+        selfplay_bidding.check,
+        selfplay_bidding.judge,
+        selfplay_bidding.score,
     ),
     "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
     "tabular": Page(
