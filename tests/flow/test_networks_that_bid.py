@@ -322,9 +322,8 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     assert (goal[last].argmax(axis=1) == rows["imps"][last] + networks.MOST).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
-    after = trainer.outcomes.goals.log_probs(
-        unpacked(rows["after"]), np.ones((100, networks.VALUES), bool)
-    )
+    possible = np.ones((100, networks.VALUES), bool)
+    after = trainer.outcomes.goals.log_probs(unpacked(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
     assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
 
