@@ -157,6 +157,8 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     folder = tmp_path / "model"
     model.save(model.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder)
     rows = PAGE.judge(job, model.load(folder).weights, LocalCrew(), np.random.default_rng(0))
+    report = trainer.report([(1, {"boards": 140.0})])
+    assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
     assert [(row["side"], row["opponent"]) for row in rows] == [
         ("calls", pair.PRETRAINED), ("calls", "precision"),
         ("calls and values", pair.PRETRAINED), ("calls and values", "precision"),

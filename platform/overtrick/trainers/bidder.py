@@ -10,7 +10,6 @@ import torch
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import counts
 from overtrick.config import Count, Share
 from overtrick.core import Array, Deals
 from overtrick.games.bridge import system
@@ -58,7 +57,6 @@ class BidderTrainer:
         self.iteration += 1
         rng = generator(job.seed, Part.TRAIN, self.iteration)
         deal_rng, play_rng, learn_rng = rng.spawn(3)
-        self.learner.seed(learn_rng)
         chosen = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.games)], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
         common = (self._side(), plan.epsilon)
@@ -78,10 +76,7 @@ class BidderTrainer:
     def report(self, history: History) -> Report:
         """What it wins from itself as it was before, and from others; and the way there."""
         rows = judge(self.job, self.model(), self.crew, generator(0))
-        told = [(m["auctions"], m["imps_per_board"], m["imps_per_board_se"])
-                for _, m in history if "imps_per_board" in m]  # fmt: skip
-        drawn = {"imps": counts.against(told, "auctions", "IMPs a board against pretrained")}
-        return Report(rows, drawn if told else {})
+        return Report(rows, pair.way(history, "auctions", "imps_per_board"))
 
     def model(self) -> dict[str, Array]:
         """Both networks."""

@@ -63,6 +63,7 @@ class Outcomes:
     def learn(self, rng: Generator, where: str) -> float:
         """Gradient steps on what is remembered; the mean loss. Raises Failed, saying where, if it
         or a weight is no number."""
+        self.learner.seed(rng)
         losses = []
         for _ in range(self.plan.steps):
             if self.learnt % self.plan.refresh == 0:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import model
+from overtrick import counts, model
 from overtrick.config import Count, Folder, Job, Opponent, Section
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import system
@@ -26,6 +27,7 @@ from overtrick.trainers.bidders import (
 )
 from overtrick.trainers.bidding import Learning
 from overtrick.trainers.examples import for_judging
+from overtrick.trainers.report import History
 from overtrick.workers import Crew, Part, generator
 
 SHARD = 250  # deals of one shard, whatever the number of workers
@@ -113,6 +115,14 @@ def row(side: Side, other: Side, deals: Deals, crew: Crew) -> dict[str, Any]:
         "opponent": other.name, "boards": len(won), "mean": float(won.mean()),
         "standard_error": error,
     }  # fmt: skip
+
+
+def way(history: History, length: str, name: str) -> dict[str, Figure]:
+    """How a metric with its standard error rose with another; no figure where none was measured."""
+    told = [(m[length], m[name], m[f"{name}_se"]) for _, m in history if name in m]
+    if not told:
+        return {}
+    return {"imps": counts.against(told, length, f"IMPs a board against {PRETRAINED}")}
 
 
 def _meet(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:

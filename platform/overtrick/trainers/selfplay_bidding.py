@@ -15,7 +15,6 @@ import torch
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick import counts
 from overtrick.config import Count, Opponent, Positive, Section, Share
 from overtrick.core import Array, Deals
 from overtrick.games.bridge import heard, networks, packed, system
@@ -170,10 +169,7 @@ class SelfplayTrainer:
     def report(self, history: History) -> Report:
         """What it wins from itself as it was before, and from others; and the way there."""
         rows = judge(self.job, self.model(), self.crew, generator(0))
-        name = f"imps_per_board_{PRETRAINED}"
-        told = [(m["boards"], m[name], m[f"{name}_se"]) for _, m in history if name in m]
-        drawn = {"imps": counts.against(told, "boards", "IMPs a board against pretrained")}
-        return Report(rows, drawn if told else {})
+        return Report(rows, pair.way(history, "boards", f"imps_per_board_{PRETRAINED}"))
 
     def model(self) -> dict[str, Array]:
         """Both networks."""
