@@ -168,8 +168,9 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     same = {"side": pair.PRETRAINED}
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
-    side = bidders.side_of(str(folder))
-    assert side.imps is not None
+    assert bidders.side_of(str(folder)).imps is None
+    trainer.job = job_of(untaught, deals, {"decides": "values"})
+    assert networks.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
 
 
 def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):

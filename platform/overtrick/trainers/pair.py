@@ -16,8 +16,10 @@ from overtrick.games.bridge import system
 from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.networks import Network
+from overtrick.trainers import agreement
 from overtrick.trainers.bidders import (
     Side,
+    auctions,
     imps_between,
     network_of,
     side_of,
@@ -115,6 +117,23 @@ def row(side: Side, other: Side, deals: Deals, crew: Crew) -> dict[str, Any]:
         "opponent": other.name, "boards": len(won), "mean": float(won.mean()),
         "standard_error": error,
     }  # fmt: skip
+
+
+def true_calls(side: Side, deals: Deals, crew: Crew) -> float:
+    """The share of calls but passes, of a side with itself, at which the hand has the points and
+    lengths that its calls so far show."""
+    cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
+    calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
+    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
+    of = agreement.Auctions(hands(cards), dealer, vulnerable, calls, calls >= 0)
+    rows = agreement.truths(side.system, of, agreement.followed(side.system, of))
+    return float(rows[-1]["true"])
+
+
+def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
+    """(G, L) its calls with itself."""
+    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
+    return auctions(side, side, cards, dealer, vulnerable, rng)
 
 
 def way(history: History, length: str, name: str) -> dict[str, Figure]:

@@ -19,7 +19,6 @@ from overtrick.config import Count, Opponent, Positive, Section, Share
 from overtrick.core import Array, Deals
 from overtrick.games.bridge import heard, networks, packed, system
 from overtrick.games.bridge.auction_game import Auction
-from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.networks import Network, Trying
 from overtrick.games.bridge.score import imps
 from overtrick.learners.anchored import Anchored
@@ -29,13 +28,16 @@ from overtrick.learners.returns import advantages
 from overtrick.learners.supervised import check_loss
 from overtrick.play import play
 from overtrick.policies import Weights
-from overtrick.trainers import agreement, pair
-from overtrick.trainers.bidders import Side, auctions, side_of, turned
+from overtrick.trainers import pair
+from overtrick.trainers.bidders import Side, side_of, turned
 from overtrick.trainers.opponents import Opponents, SelfPlay
 from overtrick.trainers.outcomes import Outcomes, Remembered, remembered
 from overtrick.trainers.pair import PRETRAINED, PairJob
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
+
+KEPT = {"values": "imps", "calls": "baseline"}
+"""By what decides, the name under which a model has the network of values."""
 
 SHARD = 125  # boards of one shard and one opponent, whatever the number of workers
 
@@ -61,6 +63,11 @@ class Playing(Section):
     )
     wait: int = Field(
         default=10, ge=0, description="first iterations in which only the values learn"
+    )
+    decides: Literal["calls", "values"] = Field(
+        default="calls",
+        description="how the model that is kept bids: the likeliest call, or of the likely ones "
+        "that of the highest value",
     )
     past: Count = Field(default=6, description="past selves that are met")
     every: Count = Field(default=10, description="iterations between past selves")
@@ -159,7 +166,7 @@ class SelfplayTrainer:
         """What the likeliest calls win from each opponent, and how many are true."""
         deals = pair.judged(self.job, self.kept, self.job.evaluate.boards)
         side = self._side("calls")
-        metrics = {"true_calls": _true(side, deals, self.crew)}
+        metrics = {"true_calls": pair.true_calls(side, deals, self.crew)}
         for other in _opponents(self.job):
             row = pair.row(side, other, deals, self.crew)
             metrics[f"imps_per_board_{other.name}"] = row["mean"]
@@ -172,9 +179,9 @@ class SelfplayTrainer:
         return Report(rows, pair.way(history, "boards", f"imps_per_board_{PRETRAINED}"))
 
     def model(self) -> dict[str, Array]:
-        """Both networks."""
-        values = self.outcomes.values().weights
-        return {**prefixed("calls", self.policy.theta), **prefixed("imps", values)}
+        """Both networks; whoever seats the model finds that of values if it decides."""
+        values = prefixed(KEPT[self.job.play.decides], self.outcomes.values().weights)
+        return {**prefixed("calls", self.policy.theta), **values}
 
     def state(self) -> dict[str, Array]:
         return {
@@ -208,17 +215,15 @@ def judge(
     before; and which share of their calls but passes is true."""
     plan, rules = job.network, system.load(job.system)
     calls, values = (
-        Network(unprefixed(name, weights), plan.activation, plan.half) for name in ("calls", "imps")
+        Network(unprefixed(name, weights), plan.activation, plan.half)
+        for name in ("calls", KEPT[job.play.decides])
     )
     deals = pair.judged(job, pair.parted(job)[1], job.evaluate.final)
     before, *others = _opponents(job)
+    alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
     rows = []
-    for side in (
-        Side("calls", rules, calls),
-        Side("calls and values", rules, calls, values),
-        before,
-    ):
-        true = _true(side, deals, crew)
+    for side in (alone, both, before):
+        true = pair.true_calls(side, deals, crew)
         for other in others if side is before else (before, *others):
             row = pair.row(side, other, deals, crew)
             rows.append({"side": side.name, **row, "true_calls": true})
@@ -226,32 +231,15 @@ def judge(
 
 
 def score(rows: list[dict[str, Any]]) -> float:
-    """IMPs a board of the calls alone against the pretrained."""
+    """IMPs a board of the calls alone against the calls before."""
     return float(rows[0]["mean"])
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:
-    """Who judges: the calls as they were before, and others."""
+    """Against whom it is judged: the calls as they were before, and others."""
     calls, _ = pair.networks_of(job)
     before = Side(PRETRAINED, system.load(job.system), calls)
     return [before, *map(side_of, job.evaluate.against)]
-
-
-def _true(side: Side, deals: Deals, crew: Crew) -> float:
-    """The share of calls but passes, of a side with itself, at which the hand has the points and
-    lengths that its calls so far show."""
-    cut = [(deals[k : k + pair.SHARD],) for k in range(0, len(deals), pair.SHARD)]
-    calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
-    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    of = agreement.Auctions(hands(cards), dealer, vulnerable, calls, calls >= 0)
-    rows = agreement.truths(side.system, of, agreement.followed(side.system, of))
-    return float(rows[-1]["true"])
-
-
-def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
-    """(G, L) its calls with itself."""
-    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    return auctions(side, side, cards, dealer, vulnerable, rng)
 
 
 def _meet(
