@@ -188,3 +188,20 @@ def expected(imps: Network, seen: Array, row: Array, made: Array, ns: System, ew
     possible = np.ones((len(row), VALUES), bool)
     found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
     return found
+
+
+class Trying(Bidder):
+    """Makes every call as often as the network of calls says; that of values only judges."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.likely(turn)
+
+    def value(self, turn: Turn) -> Array:
+        """(R,) the IMPs that are expected before the call: the mean of what the candidates are
+        worth, each as likely as it is."""
+        assert self.imps is not None
+        likely = self.likely(turn)
+        likely *= likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        row, made = np.nonzero(likely)
+        worth = expected(self.imps, turn.seen, row, made, self.ns, self.ew) * likely[row, made]
+        return np.bincount(row, worth, len(turn)) / likely.sum(axis=1)
