@@ -12,6 +12,9 @@ demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 mi
 test: $(READY)  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+slow: $(READY)  ## the tests that take long or start servers
+	$(BIN)/python -m pytest -m slow
+
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,5 +39,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test check bench docs dashboard clean
+.PHONY: help demo test slow check bench docs dashboard clean
 .DEFAULT_GOAL := help

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder of those that are made once and kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+
+
+def cache_folder() -> Path:
+    """Where they are kept: ~/.cache/overtrick, or where OVERTRICK_CACHE or XDG_CACHE_HOME say."""
+    own, everyones = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(everyones or Path.home() / ".cache") / "overtrick"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -20,9 +20,10 @@ from pydantic import (
     model_validator,
 )
 
-from overtrick import games
+from overtrick import address, games, registry
 from overtrick.core import Refused, nearest
 from overtrick.search import Search
+from overtrick.versions import NAMED
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -36,6 +37,9 @@ def _absolute(name: str) -> str:
 Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
 Opponent = Annotated[str, AfterValidator(_absolute)]
 """A stranger's name, or the folder of a model: the job keeps the latter as an absolute path."""
+
+
+warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs
 
 
 class Section(BaseModel):
@@ -77,22 +81,13 @@ class Checkpoints(Section):
 
 
 class Track(Section):
-    experiment: str = Field(
-        default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
-    )
-    uri: str = Field(
-        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db"),
+    experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
+    uri: Annotated[str, AfterValidator(address.told)] = Field(
+        default_factory=address.usual,
+        validate_default=True,
         description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
-
-    @field_validator("uri")
-    @classmethod
-    def _absolute_file(cls, uri: str) -> str:
-        if re.match(r"https?://[^/]*@", uri):  # it would be kept with the run, and shown
-            raise ValueError("leave the password out: set MLFLOW_TRACKING_USERNAME and "
-                             "MLFLOW_TRACKING_PASSWORD instead")  # fmt: skip
-        path = uri.removeprefix("sqlite:///")
-        return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
+    register: str | None = Field(default=None, pattern=NAMED, description="registers its model as")
 
 
 class Films(Section):
@@ -213,6 +208,7 @@ def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str
 
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: str) -> Asked:
     """A job from plain data; source is named in errors. Raises Refused."""
+    content = registry.pinned(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer), jobs)

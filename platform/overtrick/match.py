@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick import games, model, run
+from overtrick import games, model, registry, run
 from overtrick.config import GameChoice
 from overtrick.core import Refused, nearest
 from overtrick.play import play
@@ -65,7 +65,7 @@ def check_known(players: Sequence[str], others: Sequence[str]) -> None:
     known = {*(each for strangers in _strangers().values() for each in strangers), *run.names()}
     for player in players:
         there = Path(player).exists() or (run.home() / player).exists()
-        if player not in known and not there:
+        if not (player in known or there or registry.registered(player)):
             near = nearest(player, sorted({*known, *others}))
             raise Refused(f"unknown player '{player}': did you mean '{near}'?")
 

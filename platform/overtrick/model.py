@@ -92,12 +92,6 @@ def load(folder: Path, game: str | None = None) -> Model:
     return Model(weights, card["game"], card["job"], card.get("result", {}))
 
 
-def located(place: str) -> Path:
-    """The folder of a model, by itself or by that of its run."""
-    run = Path(place) / "model"
-    return run if (run / CARD).exists() else Path(place)
-
-
 def plays(weights: Mapping[str, Array]) -> bool:
     """Is there a policy in it, that plays without anything more?"""
     tables = any(name.endswith(TABLE) for name in weights)

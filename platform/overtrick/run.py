@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, figures, films, games, model, provenance, track, trial
+from overtrick import (
+    address,
+    answers,
+    config,
+    figures,
+    films,
+    games,
+    model,
+    provenance,
+    registry,
+    track,
+    trial,
+    versions,
+)
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
 from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, Mapping[str, float]], None]
 TABLE = "table.json"  # what a run came to
@@ -75,7 +91,7 @@ def check(job: Job) -> None:
     """Raise Refused now for what would only fail later."""
     TRAINERS[job.trainer].check(job)
     films.check(job)
-    track.check(job.track.uri)
+    address.check(job.track.uri)
 
 
 def kind_of(folder: Path) -> tuple[str, Path]:
@@ -159,11 +175,10 @@ def go(folder: Path, progress: Progress) -> Finished:
 
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
-    tracker = track.Tracker(
-        job.track.uri, job.track.experiment, folder.name, folder, _tags(job), parent
-    )
+    tags = provenance.tags(job.trainer, job.game.name)
+    tracker = track.Tracker(job.track.uri, job.track.experiment, folder.name, folder, tags, parent)
     if not tracker.reported:
-        tracker.params(flatten(job.model_dump(mode="json")))
+        tracker.params(provenance.flat(job.model_dump(mode="json")))
         tracker.artifact(folder / "job.json")
     return tracker
 
@@ -180,6 +195,22 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
         rng = generator(job.seed, Part.JUDGE)
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
     return rows, stored.game, games.scored(game).unit
+
+
+def register(what: str, name: str, alias: str | None) -> int:
+    """Let the model of a run stand in the registry of its MLflow under a name, and an alias if one
+    is given; its version. Raises Refused."""
+    versions.check_names(name, alias)
+    folder = find(what)
+    job, run_id = read_job(folder), track.run_id(folder)
+    address.check(job.track.uri, there=True)
+    if run_id is None:
+        raise Refused(
+            f"MLflow at {job.track.uri} does not know {folder.name}: "
+            f"`overtrick train --resume {folder.name}` tells it"
+        )
+    with track.asking(job.track.uri) as client:
+        return versions.register(client, run_id, name, alias)
 
 
 def judge_safety(
@@ -205,8 +236,10 @@ def judge_safety(
 
 
 def model_of(what: str) -> Path:
-    """The folder of a model, or of the model of a run. Raises Refused if there is neither."""
-    folder = Path(what) if (Path(what) / model.CARD).exists() else find(what) / "model"
+    """The folder of a model, of the model of a run, or of a registered one. Raises Refused."""
+    folder = registry.located(what)
+    if not (folder / model.CARD).exists():
+        folder = find(what) / "model"
     if (folder.parent / TRIALS).exists():
         raise Refused(f"{what} has parts: name one of its runs in {folder.parent / TRIALS}")
     return folder
@@ -241,9 +274,16 @@ def keep_model(
     """Write the model of a trainer's last state; the trainer."""
     trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
     trainer.load(state)
-    plain = job.model_dump(mode="json")
-    model.save(model.Model(trainer.model(), job.game.name, plain), folder / "model")
-    tracker.artifact(folder / "model", "model")
+    stored = model.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
+    place = folder / track.MODEL
+    model.save(stored, place)
+    try:
+        tracker.model(place, answers.told(place))
+    except Refused as error:  # no player by itself, or weights that are no numbers
+        log.info("MLflow gets %s as files: %s", place, error)
+        tracker.artifact(place, track.MODEL)
+    if job.track.register is not None:
+        tracker.register(job.track.register)
     films.keep(job, state, tracker)
     return trainer
 
@@ -257,24 +297,3 @@ def keep_table(folder: Path, rows: Any, tracker: track.Tracker) -> None:
 def read_job(folder: Path) -> Job:
     """The job of a run. Raises Refused if its file is damaged."""
     return config.load(folder / "job.json", [], JOBS)
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-def _tags(job: Work) -> dict[str, str]:
-    """What a run is, and what code made it, as MLflow tags."""
-    return {
-        "overtrick.trainer": job.trainer,
-        "overtrick.game": job.game.name,
-        "mlflow.source.name": "overtrick",
-        **provenance.tags(),
-    }

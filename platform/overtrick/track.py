@@ -8,61 +8,35 @@ MLflow drops a metric that it already has.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import http.client
 import itertools
 import json
+import logging
 import os
-import sqlite3
+import tempfile
 import threading
 import time
-import urllib.request
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from overtrick import address, versions
 from overtrick.atomic import whole_lines, write_text
-from overtrick.core import Refused
+from overtrick.core import Failed, Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
 REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow will never take such an event
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
-
-
-def check(uri: str) -> None:
-    """Raise Refused if nothing can be tracked at this address, before any training."""
-    if uri.startswith("sqlite:///"):
-        _check_sqlite(uri, Path(uri.removeprefix("sqlite:///")).absolute())
-        return
-    if not uri.startswith(("http://", "https://")):
-        raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
-    try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
-            answer.read()
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise Refused(
-            f"no MLflow server answers at {uri} ({reason}): start it, or set track.uri"
-        ) from None
-
-
-def _check_sqlite(uri: str, file: Path) -> None:
-    place = file if file.exists() else file.parent
-    if not os.access(place, os.W_OK):
-        raise Refused(f"track.uri {uri}: {place} cannot be written")
-    if file.exists():
-        try:
-            with contextlib.closing(sqlite3.connect(file)) as database:
-                database.execute("SELECT name FROM sqlite_master").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise Refused(f"track.uri {uri}: {file} is no SQLite database ({error})") from None
+LOADER = Path(__file__).with_name("served.py")  # what MLflow runs to load a model
+MODEL = "model"  # what MLflow calls the model of a run, and the folder of its data
+STORED = f"artifacts/{MODEL}"  # where that lies within what MLflow keeps
 
 
 class Tracker:
@@ -102,7 +76,7 @@ class Tracker:
     @property
     def run_id(self) -> str | None:
         """MLflow's name for the run, once it has been delivered."""
-        return self._identity.read_text().strip() if self._identity.exists() else None
+        return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
         """The run's configuration by dotted key; written once."""
@@ -121,6 +95,15 @@ class Tracker:
     def artifact(self, path: Path, place: str = "") -> None:
         """A file or folder that belongs to the run."""
         self._add({"artifact": str(path.absolute()), "place": place})
+
+    def model(self, path: Path, answers: Mapping[str, Any]) -> None:
+        """The folder of the model that the run leaves behind, and what it answers, as `_log_model`
+        takes it."""
+        self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
+
+    def register(self, name: str) -> None:
+        """Let that model stand in the registry under a name."""
+        self._add({"register": name})
 
     def close(self, status: str, patience: float = 30.0) -> int:
         """Deliver what is left for so many seconds; the number of events that stay on disk."""
@@ -183,11 +166,10 @@ class Tracker:
 
     def _open(self) -> tuple[Any, str]:
         """A client, and this run: the same one after a restart."""
-        from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
 
-        with _alone(self._uri):
-            client = MlflowClient(tracking_uri=self._uri)
+        with address.alone(self._uri):
+            client = connect(self._uri)
         if self.run_id:
             client.update_run(self.run_id, status="RUNNING")
             return client, self.run_id
@@ -216,15 +198,39 @@ class Tracker:
         return (database.parent / "mlartifacts" / self._experiment).as_uri()
 
 
-@contextlib.contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    """Nobody else opens this SQLite file meanwhile: two that make its tables at once spoil it."""
-    if not uri.startswith("sqlite:///"):
-        yield
-        return
-    with Path(f"{uri.removeprefix('sqlite:///')}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
-        yield
+def run_id(folder: Path) -> str | None:
+    """MLflow's name for the run of a folder; None if it has not been delivered."""
+    identity = folder / IDENTITY
+    return identity.read_text().strip() if identity.exists() else None
+
+
+def connect(uri: str) -> Any:
+    """A client of MLflow; its registry is at the same address."""
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@contextmanager
+def asking(uri: str) -> Iterator[Any]:
+    """A client for a command: what MLflow complains of is Failed, in one line."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield connect(uri)
+    except MlflowException as error:
+        raise Failed(f"MLflow at {uri} says: {error}") from None
+
+
+def fetch(uri: str, file: str, folder: Path) -> Path:
+    """A copy in a folder of a file that MLflow keeps, by its address. Raises Refused."""
+    from mlflow import artifacts
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return Path(artifacts.download_artifacts(file, dst_path=str(folder), tracking_uri=uri))
+    except (MlflowException, OSError):
+        raise Refused(f"MLflow at {uri} cannot give {file}: restore it, or train again") from None
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
@@ -245,5 +251,43 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
             path, place = event["artifact"], event["place"] or None
             log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
             log(run_id, path, place)
+        if "model" in event:
+            _log_model(client, run_id, event)
+        if "register" in event:
+            versions.register(client, run_id, event["register"])
         if "status" in event:
             client.set_terminated(run_id, event["status"], event["time"])
+
+
+def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
+    """Give MLflow the model of a run, loaded by code (served.py), its weights as they are.
+
+    answers: `facts` and `said`, names to MLflow's types; an `example` of facts by column; and
+    `about`, what is known of the model. Done twice, it comes to the same.
+    """
+    from mlflow import pyfunc
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    known, told = versions.model_id(client, run_id), event["answers"]
+    if known is None:
+        place = client.get_run(run_id).info.experiment_id
+        known = client.create_logged_model(place, MODEL, run_id, model_type="overtrick").model_id
+        client.log_outputs(run_id, [LoggedModelOutput(known, event["step"])])
+    where = client.get_logged_model(known).artifact_location
+    both = (Schema([ColSpec(t, n) for n, t in told[key].items()]) for key in ("facts", "said"))
+    logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory() as beside:
+        pyfunc.save_model(
+            f"{beside}/{MODEL}",
+            python_model=LOADER,
+            artifacts={MODEL: event["model"]},
+            mlflow_model=Model(where, run_id, model_id=known),
+            signature=ModelSignature(*both),
+            input_example=told["example"],
+            pip_requirements=[f"overtrick=={told['about']['version']}"],
+            metadata={"overtrick": told["about"]},
+        )
+        client.log_model_artifacts(known, f"{beside}/{MODEL}")
+    client.finalize_logged_model(known, "READY")

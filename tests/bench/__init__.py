@@ -30,6 +30,8 @@ NAMES = (
     "minibridge_tables",
     "twelve_cards",
     "coevolve_brps",
+    "doors",
+    "doors_rlcard",
     "ray_overhead",
     "submit_latency",
     "demo_memory",

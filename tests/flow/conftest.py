@@ -1,4 +1,4 @@
-"""One Ray for all tests that need it."""
+"""One Ray and one MLflow for all tests that need them."""
 
 from __future__ import annotations
 
@@ -15,3 +15,9 @@ def local_ray() -> Iterator[None]:
     start_ray([{"CPU": 1.0}] * 4)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of an MLflow; the first who comes makes its tables."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"

@@ -6,13 +6,17 @@ import warnings
 
 import numpy as np
 import pytest
-from pettingzoo.test import parallel_api_test, parallel_seed_test
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 import overtrick
-from overtrick.core import Refused
+from overtrick.core import Refused, take_turn
 from overtrick.doors.parallel import Parallel, parallel_env
+from overtrick.doors.single import Single, single_env
+from overtrick.doors.turns import Turns, aec_env
 from overtrick.play import play
-from overtrick.policies import UniformMoves
+from overtrick.policies import Tabular, Uniform, UniformMoves
+from overtrick.solvers import value
 
 
 def test_sumo_passes_pettingzoos_own_tests():
@@ -50,3 +54,99 @@ def test_what_the_door_cannot_take_is_refused():
     env.reset(seed=1)
     with pytest.raises(ValueError, match="moves are needed of"):
         env.step({"seat_0": np.zeros(8)})
+
+
+SINGLE = [name for name in overtrick.names() if name != "sumo"]  # games of single actions
+QUICK = {"auction": {"scoring": "nothing"}}  # of which nobody solves the deals
+
+
+@pytest.mark.filterwarnings("ignore")  # at dictionaries, which masks need, and at seats yet to act
+@pytest.mark.parametrize("name", SINGLE)
+def test_games_of_turns_pass_pettingzoos_own_tests(name):
+    options = QUICK.get(name, {})
+    api_test(aec_env(name, **options), num_cycles=100)
+    seed_test(lambda: aec_env(name, **options), num_cycles=40)
+
+
+@pytest.mark.filterwarnings("ignore")  # at observations without bounds
+@pytest.mark.parametrize("name", overtrick.names())
+def test_every_game_passes_gymnasiums_own_test(name):
+    check_env(single_env(name, **QUICK.get(name, {})), skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_game_through_the_door_is_the_game(name, dealt):
+    """The same deal and the same actions: the same seats, masks, features and points."""
+    game = overtrick.make(name)
+    deals = dealt(game, 1, np.random.default_rng(7))
+    played = play(game, [Uniform()] * game.seats, deals, np.random.default_rng(8))
+    batch = played.batch
+    features, rows = game.features(batch.turn()), list(range(len(batch)))
+    env = Turns(game)
+    env.reset()
+    env._state = game.start(deals)
+    env._look()
+    total = dict.fromkeys(env.possible_agents, 0.0)
+    for agent in env.agent_iter():
+        seen, points, over, cut, _ = env.last()
+        total[agent] += points
+        assert not cut
+        if over:
+            assert not seen["action_mask"].any()
+            env.step(None)
+            continue
+        seat = env.possible_agents.index(agent)
+        row = next(row for row in rows if batch.seat[row] == seat)
+        rows.remove(row)
+        assert np.array_equal(seen["observation"], features[row])
+        assert np.array_equal(seen["action_mask"], batch.legal[row])
+        env.step(int(batch.action[row]))
+    assert not rows
+    assert list(total.values()) == pytest.approx(played.payoff[0])
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_no_game_ends_below_its_worst_payoff(name, dealt, rng):
+    game = overtrick.make(name)
+    payoff = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng).payoff
+    assert game.worst <= payoff.min()
+
+
+@pytest.mark.parametrize("name", ["leduc", "leduc_textbook", "holdem", "minibridge", "auction"])
+def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
+    game = overtrick.make(name)
+    turns = Turns(game)
+    turns.reset(seed=0)
+    agent, seen = turns.agent_selection, turns.last()[0]
+    turns.step(int(np.flatnonzero(seen["action_mask"] == 0)[0]))
+    assert turns._cumulative_rewards == {a: game.worst * (a == agent) for a in turns.agents}
+    assert all(turns.terminations.values())
+    single = Single(game, [Uniform()], seat=0)
+    _, told = single.reset(seed=0)
+    _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
+    assert (points, over) == (game.worst, True)
+    with pytest.raises(ValueError, match="the game is over"):
+        single.step(0)
+
+
+def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
+    """Against a population of one and another, each in half of the games."""
+    game, tree = whole("kuhn")
+    mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
+    env = Single(game, [Tabular(sigma) for sigma in theirs], seat=1)
+    player = Tabular(mine).sit(1, rng)
+    won, games = [], 3_000
+    env.reset(seed=4)
+    for _ in range(games):
+        env.reset()
+        total, over = 0.0, False
+        while not over:
+            turn = take_turn(env._turn, np.array([env._row]))
+            _, points, over, _, _ = env.step(player.act(turn).action[0])
+            total += points
+        won.append(total)
+    seat = (tree.turn.seat == 1)[:, None]
+    wanted = np.mean([value.expected(tree, np.where(seat, mine, each))[1] for each in theirs])
+    assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
+    with pytest.raises(Refused, match="kuhn has seats 0 to 1, not 2"):
+        Single(game, [Uniform()], seat=2)

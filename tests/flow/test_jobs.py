@@ -44,7 +44,11 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
     elif "zoo:" in said:
         with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
             TRAINERS[job.trainer].check(job)
-    elif job.trainer in ("bidding", "bidder"):  # what they learn from is made first
+    elif job.trainer in (
+        "bidding",
+        "bidder",
+        "selfplay_bidding",
+    ):  # what they learn from is made first
         with pytest.raises(Refused, match=r"no (examples|model) in "):
             TRAINERS[job.trainer].check(job)
     else:

@@ -404,13 +404,14 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     )
     trainer.step()
     places = np.arange(100)
-    rows = trainer.memory.at(places)
-    goal, last = trainer._goal(places, rows), rows["last"]
+    rows = trainer.outcomes.memory.at(places)
+    goal, last = trainer.outcomes.goal(places, rows), rows["last"]
     assert np.allclose(goal.sum(axis=1), 1, atol=1e-5)
     assert (goal[last].argmax(axis=1) == rows["imps"][last] + networks.MOST).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
-    after = trainer.goals.log_probs(unpacked(rows["after"]), np.ones((100, networks.VALUES), bool))
+    possible = np.ones((100, networks.VALUES), bool)
+    after = trainer.outcomes.goals.log_probs(unpacked(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
     assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
 

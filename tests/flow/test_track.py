@@ -11,11 +11,6 @@ from mlflow import MlflowClient
 from overtrick import track
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
-
-
 def open_tracker(store: str, folder: Path) -> track.Tracker:
     folder.mkdir(exist_ok=True)
     return track.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})

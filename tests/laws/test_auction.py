@@ -11,8 +11,8 @@ from overtrick import games as registry
 from overtrick.core import Refused, take_turn
 from overtrick.games.bridge import auction, score
 from overtrick.games.bridge.auction import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
-from overtrick.games.bridge.auction_game import calls_of
 from overtrick.games.bridge.cards import hands
+from overtrick.games.bridge.facts import told
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.play import play
 from overtrick.policies import Uniform, draw
@@ -135,14 +135,14 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
 def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rng):
     game = overtrick.make("auction")
     deals = dealt(game, 300, rng)
-    so_far, made = [[] for _ in deals], np.empty(auction.LONGEST_AUCTION, np.int64)
+    so_far = [[] for _ in deals]
     for turn, action in moments(game, deals, rng):
         features = game.features(turn)
         assert features.shape == (len(turn), 482)
         held = hands(deals[turn.game, :52])[np.arange(len(turn)), turn.seat]
         for row, (number, seat) in enumerate(zip(turn.game, turn.seat, strict=True)):
             calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
-            assert made[: calls_of(turn.seen[row], made)].tolist() == calls
+            assert told(turn.seen[row]) == calls
             wanted = np.zeros(482)
             wanted[:52] = held[row] >> np.arange(52) & 1
             wanted[52 + (dealer - seat) % 4] = 1

@@ -3,6 +3,7 @@ registry line; those of games that move by real vectors are in test_moves.py."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import pickle
@@ -101,6 +102,30 @@ def rows_of(moments):
         np.concatenate([getattr(t, name) for t in turns])
         for name in ("seat", "seen", "legal", "infoset")
     ]
+
+
+def test_facts_alone_tell_who_acts_what_is_legal_and_which_information_set(game, wandered):
+    for turn, _ in wandered:
+        told = registry.asked(game, turn.seen[:100])
+        for name in ("seat", "seen", "legal", "infoset"):
+            theirs, ours = getattr(turn, name), getattr(told, name)
+            assert (ours is None) == (theirs is None)
+            assert ours is None or np.array_equal(ours, theirs[:100])
+
+
+def test_facts_that_do_not_fit_are_refused_before_a_kernel_sees_them(game, wandered, rng):
+    """A fact that is changed to anything: refused, or somebody else sees just that."""
+    refused = 0
+    for _ in range(300):
+        turn, _ = wandered[rng.integers(len(wandered))]
+        facts = turn.seen[[rng.integers(len(turn))]].astype(np.int64)
+        largest = 10 ** rng.integers(1, 16)
+        facts[0, rng.integers(len(game.facts))] = rng.integers(-largest, largest)
+        with contextlib.suppress(Refused):
+            assert np.array_equal(registry.asked(game, facts).seen, facts)
+            continue
+        refused += 1
+    assert refused > 250
 
 
 def fields(state):

@@ -187,6 +187,25 @@ def _compare(folder: Path | None, job: Path | None, overrides: list[str], as_jso
 
 
 @app.command()
+def register(
+    run: Annotated[str, typer.Argument(help="A run that is done.")],
+    name: Annotated[str, typer.Argument(help="What its model is to be called.")],
+    alias: Annotated[
+        str | None, typer.Option(help="Comes to mean this version, such as champion.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let the model of a run stand in MLflow's registry: wherever a run is asked for, it then goes
+    by models:/NAME/VERSION or models:/NAME@ALIAS."""
+    from overtrick.run import register as stand
+
+    version = stand(run, name, alias)
+    also = f", models:/{name}@{alias}" if alias else ""
+    people.print(f"models:/{name}/{version}{also}", soft_wrap=True)
+    result(as_json, run=run, name=name, version=version, alias=alias)
+
+
+@app.command()
 def safety(
     what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
     overrides: Annotated[

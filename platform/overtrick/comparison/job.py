@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from overtrick import config, games, run
+from overtrick import config, games, provenance
 from overtrick.config import Count, GameChoice, Opponent, Section, Work
 from overtrick.core import Refused, nearest
 from overtrick.trainers import JOBS
@@ -155,7 +155,7 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
         where, content = source, copy.deepcopy(asked)
     for key in method.without:
         _leave_out(content, key, where)
-    for key, value in run.flatten(method.set).items():
+    for key, value in provenance.flat(method.set).items():
         config.put(content, key, value, where)
     if method.oracle is not None:
         config.put(content, method.key, "random", where)  # is there such a key?

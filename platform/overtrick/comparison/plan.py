@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, films, parts, track
+from overtrick import address, config, films, parts
 from overtrick.comparison.job import EXACT, Method, ModelOf, Table
 from overtrick.config import Job
 from overtrick.core import Refused
@@ -146,5 +146,5 @@ def check(table: Table) -> int:
                 films.check(entry.job)
             except Refused as error:
                 raise Refused(f"methods.{entry.method}: {error}") from None
-    track.check(table.track.uri)
+    address.check(table.track.uri)
     return sum(job.stop.iterations for job in plan.jobs) + len(plan.cells)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Batch, Mixed, Refused, nearest
+from overtrick.games.asked import asked as asked
 from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.defenders import ByRules
 from overtrick.games.bridge.minibridge import MiniBridge

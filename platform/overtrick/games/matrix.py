@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Turn
+from overtrick.games.asked import within
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
 """Row player's payoff for rock, paper, scissors (OpenSpiel's matrix_brps);
@@ -47,6 +48,11 @@ class Matrix:
         rows = tuple(tuple(map(float, row)) for row in self.payoff)
         return Matrix, (self.name, rows, self.action_names)
 
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game."""
+        return float(-np.abs(self.payoff).max())
+
     def every_deal(self) -> tuple[Deals, Array]:
         return np.zeros((1, 0), np.int64), np.ones(1)
 
@@ -64,7 +70,14 @@ class Matrix:
 
     def turn(self, state: Choices) -> Turn:
         game = np.repeat(np.flatnonzero(state.chosen[:, 0] < 0), self.seats)
-        seat = np.tile(np.arange(self.seats), len(game) // self.seats)
+        return self._turn(game, np.tile(np.arange(self.seats), len(game) // self.seats))
+
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, 1) as `turn` gives them. Raises Refused for facts that nobody sees."""
+        within(self.facts, seen, {"seat": (0, self.seats - 1)})
+        return self._turn(np.arange(len(seen)), seen[:, 0].astype(np.int64))
+
+    def _turn(self, game: Array, seat: Array) -> Turn:
         return Turn(game, seat, seat[:, None], np.ones((len(game), self.actions), bool), seat)
 
     def step(self, state: Choices, turn: Turn, action: Array) -> Array:

@@ -18,7 +18,8 @@ class Ppo:
     Adam step, or one for each part into which the sample was cut.
 
     rate: Adam's learning rate. entropy: weight of a bonus in points a nat. Stops early once the
-    mean KL divergence of a decision passes `kl_stop` nats.
+    mean KL divergence of a decision passes `kl_stop` nats. pull: what a nat of distance from the
+    teacher of a surrogate costs, in points.
     """
 
     def __init__(
@@ -28,12 +29,14 @@ class Ppo:
         clip: float = 0.2,
         epochs: int = 8,
         kl_stop: float = 0.05,
+        pull: float = 0.0,
     ) -> None:
         self.step = rate
         self.entropy = entropy
         self.clip = clip
         self.epochs = epochs
         self.kl_stop = kl_stop
+        self.pull = pull
         self._memory: dict[str, Array] = {}
 
     def improve(
@@ -67,7 +70,10 @@ class Ppo:
         clipped = moved.clamp(1 - self.clip, 1 + self.clip)
         worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
         objective = worse.sum() / len(sample.weight)
-        adam.descend(-objective - self.entropy * surrogate.entropy(logp))
+        loss = -objective - self.entropy * surrogate.entropy(logp)
+        if self.pull:
+            loss = loss + self.pull * surrogate.distance(logp)
+        adam.descend(loss)
 
     def state(self) -> dict[str, Array]:
         return dict(self._memory)

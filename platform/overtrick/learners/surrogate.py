@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from overtrick.learners.networks import Params
@@ -22,6 +23,7 @@ class Surrogate:
     policy: Policy
     thin: Surrogate | None = None  # the same on part of the sample: enough to know the curvature
     parts: tuple[Surrogate, ...] = ()  # the same on parts that make up the sample, if it was cut
+    teacher: Tensor | None = None  # (M, R, A) log-probabilities of whom it shall stay close to
 
     def gain(self, output: Tensor) -> Tensor:
         """Expected points gained over the policy that played, a task (a scalar)."""
@@ -35,6 +37,12 @@ class Surrogate:
     def entropy(self, output: Tensor) -> Tensor:
         """Mean entropy of a decision in nats (a scalar)."""
         return self._mean(self.sample.entropy(output))
+
+    def distance(self, output: Tensor) -> Tensor:
+        """Mean KL divergence of a policy of single actions from its teacher, nats a decision."""
+        assert self.teacher is not None
+        gap = torch.where(output.isfinite(), output - self.teacher, 0.0)
+        return self._mean((output.exp() * gap).sum(dim=-1))
 
     def _mean(self, rows: Tensor) -> Tensor:
         weight = self.sample.weight

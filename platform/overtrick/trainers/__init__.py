@@ -20,7 +20,9 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
+    pair,
     sampling,
+    selfplay_bidding,
     solve,
     standing,
     tabular,
@@ -56,7 +58,7 @@ TRAINERS = {
     "bidder": Page(
         bidder.BidderJob,
         bidder.BidderTrainer,
-        bidder.check,
+        pair.check,
         bidder.judge,
         bidder.score,
         standing.board_imps,
@@ -103,6 +105,14 @@ TRAINERS = {
         sampling.check,
         sampling.judge,
         cardplay.share_made,
+    ),
+    "selfplay_bidding": Page(
+        selfplay_bidding.SelfplayJob,
+        selfplay_bidding.SelfplayTrainer,
+        selfplay_bidding.check,
+        selfplay_bidding.judge,
+        selfplay_bidding.score,
+        standing.board_imps,
     ),
     "solve": Page(
         solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness, standing.closeness

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, ValidationInfo, field_validator
 
-from overtrick import model, store
+from overtrick import model, registry, store
 from overtrick.config import Job
 from overtrick.core import Array, Deals, Policy, Refused
 from overtrick.games.bridge import bidding, heard, networks, score, system
@@ -66,9 +66,9 @@ class Side(NamedTuple):
 
 
 def side_of(what: str) -> Side:
-    """A side by the name or file of its system, or by the folder of a model or of its run. Raises
-    Refused."""
-    folder = model.located(what)
+    """A side by the name or file of its system, or by a model: its folder, that of its run, or what
+    it is registered as. Raises Refused."""
+    folder = registry.located(what)
     if not (folder / model.CARD).exists():
         rules = system.load(what)
         return Side(rules.name, rules)
@@ -156,20 +156,8 @@ def candidates(
     own = sorted(set(held(hand)))
     if len(own) != TRICKS:
         raise Refused(f"a hand has 13 cards, but '{hand}' has {len(own)}")
-    seat = (dealer + len(calls)) % 4
-    others = np.repeat([who for who in range(4) if who != seat], TRICKS)
-    deals = np.zeros((1, WIDTH), np.int8)
-    deals[0, own] = seat
-    deals[0, np.setdiff1d(np.arange(CARDS), own)] = others  # in any way: they are not seen
-    deals[0, CARDS], deals[0, CARDS + 1] = dealer, vulnerable
-    game = Auction("nothing", seats=2)
-    state = game.start(deals)
-    for made in calls:
-        game.step(state, game.turn(state), np.array([made]))
-    turn = game.turn(state)
-    if not len(turn):
-        raise Refused("the auction is over: there is nothing to call")
-    ns, ew = (side, other) if seat % 2 == 0 else (other, side)
+    turn = Auction("nothing", seats=2).after(dealer, vulnerable, sum(1 << c for c in own), calls)
+    ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
     bidder = Bidder(ns.system, ew.system, side.calls, side.imps)
     return bidder.candidates(turn)[0]
 

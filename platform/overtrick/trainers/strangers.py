@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from overtrick import games, model
+from overtrick import games, model, registry
 from overtrick.core import Enumerable, Game, Refused, Unfolded, nearest
 from overtrick.policies import Tabular, Uniform, UniformMoves
 from overtrick.solvers import cfr, value
@@ -54,7 +54,10 @@ def stranger(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def located(name: str, game: Game) -> str:
-    """The name; with a slash if it is no stranger but a model in the folder where one stands."""
+    """The name; with a slash if it is no stranger but a model, in the folder where one stands or
+    registered. Raises Refused for one that is registered nowhere."""
+    if registry.registered(name):
+        return str(registry.located(name))
     if name not in names(game) and (Path(name) / model.CARD).is_file():
         return str(Path(name).absolute())
     return name

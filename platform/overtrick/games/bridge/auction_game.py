@@ -6,25 +6,20 @@ difference to par (Zhang et al. 2022, section 4.3).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.games.asked import check, within
 from overtrick.games.bridge import auction, result, score
-from overtrick.games.bridge.auction import (
-    BIDS,
-    CALLS,
-    LAST,
-    LONGEST_AUCTION,
-    NOW,
-    PASS,
-    PASSES,
-    SEAT,
-)
-from overtrick.games.bridge.cards import CARDS, SEATS, hands, shuffled
+from overtrick.games.bridge.auction import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
+from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hands, shuffled
+from overtrick.games.bridge.facts import MADE, OWN, WHO, told
 from overtrick.games.bridge.minibridge import said
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.bridge.result import VULNERABILITIES
@@ -35,7 +30,6 @@ DEALER, VULNERABLE, TABLE = CARDS, CARDS + 1, CARDS + 2  # columns of a deal, af
 WIDTH = TABLE + 20
 UNSOLVED = -1
 
-WHO, OWN, MADE = 0, 4, 5  # facts, as Auction has them
 FEATURES = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
 
 
@@ -124,6 +118,39 @@ class Auction:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
         return Turn(game, seen[:, WHO] % self.seats, seen, legal, None)
 
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
+        seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
+        made = dict.fromkeys(self.facts[MADE:], (-1, 3))
+        within(self.facts, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
+        check(self.facts, seen, np.bitwise_count(seen[:, OWN]) == TRICKS, "tell of no 13 cards")
+        turns = [self.after(int(r[1]), int(r[2]), int(r[OWN]), told(r)) for r in seen]
+        same = [np.array_equal(turn.seen[0], row) for turn, row in zip(turns, seen, strict=True)]
+        check(self.facts, seen, np.array(same, bool), "do not go together")
+        legal: list[Any] = [turn.legal for turn in turns]
+        return Turn(
+            np.arange(len(seen)), seen[:, WHO] % self.seats, seen, np.concatenate(legal), None
+        )
+
+    def after(self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]) -> Turn:
+        """The one row of who calls next with a set of cards, of 13, after some calls. Raises
+        Refused if they are not lawful, or nothing is to be called any more."""
+        auction.check(calls, done=False)
+        seat = (dealer + len(calls)) % 4
+        deals = np.full((1, WIDTH), UNSOLVED, np.int8)
+        held = own >> np.arange(CARDS) & 1 == 1
+        deals[0, np.flatnonzero(held)] = seat
+        others = [who for who in range(4) if who != seat]
+        deals[0, np.flatnonzero(~held)] = np.repeat(others, TRICKS)  # in any way: they are not seen
+        deals[0, DEALER], deals[0, VULNERABLE] = dealer, vulnerable
+        state = self.start(deals)
+        for made in calls:
+            _advance(np.zeros(1, np.int64), np.array([made]), state.now, state.made)
+        turn = self.turn(state)
+        if not len(turn):
+            raise Refused("the auction is over: there is nothing to call")
+        return turn
+
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, S) points, all with the last pass."""
         wrong = _advance(turn.game, action, state.now, state.made)
@@ -137,6 +164,12 @@ class Auction:
             worth = self.worth(state.deal[over], auction.reached(state.now[over]))
             points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
+
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game; of points: a grand slam that, redoubled and
+        vulnerable, loses every trick."""
+        return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
     def worth(self, deals: Deals, contracts: auction.Reached) -> Array:
         """(G,) what contracts bring to North-South."""
@@ -166,32 +199,11 @@ class Auction:
     def describe(self, seen: Array) -> str:
         """Who calls, with what, and the calls so far."""
         seat, dealer = SEATS[seen[WHO]], SEATS[seen[1]]
-        made = np.empty(LONGEST_AUCTION, np.int64)
-        calls = auction.written(made[: calls_of(seen, made)].tolist()) or "nothing"
+        calls = auction.written(told(seen)) or "nothing"
         return (
             f"{seat} holds {said(int(seen[OWN]))}, vulnerable {VULNERABILITIES[seen[2]]}, "
             f"after {calls} from {dealer} on"
         )
-
-
-@njit(cache=True)
-def calls_of(facts, calls):  # type: ignore[no-untyped-def]
-    """Write the calls so far (319,) by a row of facts (K,), and answer how many there are."""
-    count = 0
-    for bid in range(BIDS):
-        for what in range(3):
-            who = facts[MADE + what * BIDS + bid]
-            if who < 0:
-                continue
-            for _ in range((who - facts[1] - count) % 4):
-                calls[count] = PASS
-                count += 1
-            calls[count] = bid if what == 0 else PASS + what
-            count += 1
-    for _ in range(facts[3]):
-        calls[count] = PASS
-        count += 1
-    return count
 
 
 def _points(deals: Deals, contracts: auction.Reached) -> Array:

@@ -11,13 +11,11 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.bridge import hand
 from overtrick.games.bridge.auction import LONGEST_AUCTION, SEAT
-from overtrick.games.bridge.auction_game import OWN, WHO, calls_of
 from overtrick.games.bridge.choosing import choose, learn, scratch, tools
+from overtrick.games.bridge.facts import DEALER, OWN, VULNERABLE, WHO, calls_of
 from overtrick.games.bridge.features import WIDTH, write_row
 from overtrick.games.bridge.known import look, sit
 from overtrick.games.bridge.system import System
-
-DEALER, VULNERABLE = 1, 2  # facts, as `auction_game.Auction` says
 
 
 def before(seen: Array, ns: System, ew: System) -> Array:

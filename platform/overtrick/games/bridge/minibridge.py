@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
+from overtrick.games.asked import check, within
 from overtrick.games.bridge import contract, score, tricks
 from overtrick.games.bridge.cardplay import NOTHING
 from overtrick.games.bridge.cards import (
@@ -30,6 +31,7 @@ from overtrick.games.bridge.defenders import Partners
 from overtrick.games.bridge.states import REPRESENTATIONS
 from overtrick.games.bridge.suits import Renaming
 
+SET = (1 << CARDS) - 1  # of all cards
 POSITIONS = ("declarer", "left", "dummy", "right")
 STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
 SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
@@ -122,6 +124,27 @@ class MiniBridge:
         seen, legal = tricks.turns(game, state.hand, state.played, state.trick, state.now)
         return Turn(game, seen[:, tricks.WHO] % self.seats, seen, legal, None)
 
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees, as far
+        as one position can tell."""
+        one, some = (-1, CARDS - 1), (0, SET)
+        within(self.facts, seen, {
+            "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
+            "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
+            **{f"trick_{who}": one for who in POSITIONS},
+            **{f"played_{who}": some for who in POSITIONS}, "void": (0, (1 << 16) - 1),
+        })  # fmt: skip
+        position, count, own = seen[:, tricks.WHO], seen[:, tricks.GONE], seen[:, tricks.OWN]
+        lying = seen[:, tricks.TRICK : tricks.TRICK + 4] >= 0
+        ago = (position[:, None] - np.arange(4) - 1) % 4  # cards of the trick after a position's
+        played = seen[:, tricks.PLAYED : tricks.PLAYED + 4]
+        fit = (lying == (ago < count[:, None] % 4)).all(axis=1)
+        fit &= np.bitwise_count(own) == TRICKS - count // 4
+        fit &= np.bitwise_count(played).sum(axis=1) == count
+        fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, tricks.SHOWN])) == 0
+        check(self.facts, seen, fit, "do not go together")
+        return Turn(np.arange(len(seen)), position % self.seats, seen, tricks.legal(seen), None)
+
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, S) points, all with the last card."""
         wrong = tricks.advance(turn.game, action, state.hand, state.played, state.trick, state.now)
@@ -144,6 +167,13 @@ class MiniBridge:
             nobody = np.zeros_like(won)
             return score.duplicate(needed - 6, strain, nobody, nobody, won)
         return score.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
+
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game."""
+        strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
+        some = needed > 6
+        return float(-np.abs(self.worth(strain[some], needed[some], won[some])).max())
 
     def features(self, turn: Turn) -> Array:
         """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those

@@ -11,7 +11,7 @@ import torch
 from overtrick.core import Array, Turn
 from overtrick.games.bridge import heard
 from overtrick.games.bridge.auction import BIDS, CALLS
-from overtrick.games.bridge.auction_game import MADE, WHO
+from overtrick.games.bridge.facts import MADE, WHO
 from overtrick.games.bridge.features import WIDTH
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.system import System
@@ -159,16 +159,7 @@ class Bidder(Memoryless):
         several = candidates.sum(axis=1)[row] > 1  # nothing is to be decided where there is one
         found[row[~several], made[~several]] = 0.0
         row, made = row[several], made[several]
-        found[row, made] = self._expected(self.imps, turn.seen, row, made)
-        return found
-
-    def _expected(self, imps: Network, seen: Array, row: Array, made: Array) -> Array:
-        """(D,) the IMPs that are expected of calls (D,) at rows (D,) of some facts."""
-        features = heard.after(seen, row, made, self.ns, self.ew)
-        if imps.auction:
-            features = with_auction(features, situations_after(situations(seen)[row], made))
-        possible = np.ones((len(row), VALUES), bool)
-        found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
+        found[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
         return found
 
     def candidates(self, turn: Turn) -> list[list[Candidate]]:
@@ -178,7 +169,7 @@ class Bidder(Memoryless):
         worth = None if self.imps is None else np.full(chosen.shape, -np.inf)
         if self.imps is not None and worth is not None:
             row, made = np.nonzero(chosen)
-            worth[row, made] = self._expected(self.imps, turn.seen, row, made)
+            worth[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
         rank = likely if worth is None else worth
         return [
             [
@@ -187,3 +178,30 @@ class Bidder(Memoryless):
             ]
             for row in range(len(turn))
         ]
+
+
+def expected(imps: Network, seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
+    """(D,) the IMPs that a network of values expects of calls (D,) at rows (D,) of some facts."""
+    features = heard.after(seen, row, made, ns, ew)
+    if imps.auction:
+        features = with_auction(features, situations_after(situations(seen)[row], made))
+    possible = np.ones((len(row), VALUES), bool)
+    found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
+    return found
+
+
+class Trying(Bidder):
+    """Makes every call as often as the network of calls says; that of values only judges."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.likely(turn)
+
+    def value(self, turn: Turn) -> Array:
+        """(R,) the IMPs that are expected before the call: the mean of what the candidates are
+        worth, each as likely as it is."""
+        assert self.imps is not None
+        likely = self.likely(turn)
+        likely *= likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        row, made = np.nonzero(likely)
+        worth = expected(self.imps, turn.seen, row, made, self.ns, self.ew) * likely[row, made]
+        return np.bincount(row, worth, len(turn)) / likely.sum(axis=1)

@@ -84,14 +84,23 @@ def opened(hands, strain, needed):  # type: ignore[no-untyped-def]
 def turns(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
     """What who plays next at some tables knows (R, K), and may play (R, 52)."""
     seen = np.empty((len(games), FACTS), np.int64)
-    legal = np.zeros((len(games), CARDS), np.bool_)
     for row in range(len(games)):
         game = games[row]
         tell(hand[game], played[game], trick[game], now[game], seen[row])
-        may = lawful(seen[row, OWN], now[game, LED])
+    return seen, legal(seen)
+
+
+@njit(cache=True)
+def legal(seen):  # type: ignore[no-untyped-def]
+    """(R, 52) what rows of facts (R, K) may play."""
+    found = np.zeros((len(seen), CARDS), np.bool_)
+    for row in range(len(seen)):
+        facts = seen[row]
+        place = facts[GONE] % 4
+        may = lawful(facts[OWN], facts[TRICK + (facts[WHO] - place) % 4] if place else NOTHING)
         for card in range(CARDS):
-            legal[row, card] = may >> card & 1
-    return seen, legal
+            found[row, card] = may >> card & 1
+    return found
 
 
 @njit(cache=True)

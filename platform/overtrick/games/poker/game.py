@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Turn
+from overtrick.games.asked import check, within
 from overtrick.games.poker import features
 from overtrick.games.poker.betting import Betting, compile_rules
 from overtrick.games.poker.dealing import deal_rest, see
@@ -133,6 +134,24 @@ class Poker:
         see(state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen)
         return Turn(game, seat, seen, self.betting.legal[node], None)
 
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
+        hole, cards = self.rules.hole, len(self.facts) - 4
+        last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
+        limits = {name: (0 if k < hole else -1, last) for k, name in enumerate(self.facts[:cards])}
+        within(self.facts, seen, limits | {"betting": (0, len(self.betting.seat) - 1)})
+        node, known = seen[:, -1], seen[:, :cards]
+        up = np.arange(cards - hole) < self.turned[node, None]
+        twins = (known[:, :, None] == known[:, None, :]) & (known >= 0)[:, None, :]
+        fit = (self.betting.seat[node] >= 0) & ((known[:, hole:] >= 0) == up).all(axis=1)
+        fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
+        fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
+        check(self.facts, seen, fit, "do not go together")
+        seat = self.betting.seat[node].astype(np.int64)
+        return Turn(
+            np.arange(len(seen)), seat, seen.astype(np.int16), self.betting.legal[node], None
+        )
+
     def step(self, state: Hands, turn: Turn, action: Array) -> Array:
         known = (action >= 0) & (action < self.actions)
         node = np.where(known, self.betting.after[state.node[turn.game], action * known], -1)
@@ -170,6 +189,11 @@ class Poker:
         public = np.full((len(own), len(self.facts)), -1, np.int16)
         public[:, -4:] = np.stack([own, other, betting.round, np.arange(len(own))], axis=1)
         return public
+
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game: its chips in the largest pot."""
+        return float(-self.betting.chips.max() / self.rules.chips_a_unit)
 
     @property
     def situations(self) -> int:

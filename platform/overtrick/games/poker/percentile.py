@@ -9,7 +9,6 @@ seconds), kept in a file of 48 MB, and shared by all processes that read it.
 from __future__ import annotations
 
 import contextlib
-import os
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.atomic import write_array
+from overtrick.atomic import cache_folder, write_array
 from overtrick.core import Array
 from overtrick.games.poker.equity import (
     DECK,
@@ -44,12 +43,6 @@ class Table(NamedTuple):
     key: Array  # (n,) int64 boards of 0, 3 and 4 cards, each lot ascending
     start: Array  # (6,) int64 the first board of so many cards
     rank: Array  # (n, HOLDINGS) uint16 of the holdings twice as many as are worse, plus the ties
-
-
-def folder() -> Path:
-    """Where tables are kept: ~/.cache/overtrick, or where OVERTRICK_CACHE or XDG_CACHE_HOME say."""
-    own, everyones = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else Path(everyones or Path.home() / ".cache") / "overtrick"
 
 
 def percentiles(hole: Array, board: Array) -> Array:
@@ -103,7 +96,7 @@ def table() -> Table:
     key = np.concatenate([lot.key for lot in lots])
     sizes = [len(lot.key) for lot in lots]
     start = np.array([0, 1, 1, 1, 1 + sizes[1], len(key)])
-    path = folder() / FILE
+    path = cache_folder() / FILE
     rank = _read(path, len(key))
     if rank is None:
         rank = _built()

@@ -42,7 +42,13 @@ class SmallPoker(Poker):
         return self.seats + self.turned[state.node]
 
     def turn(self, state: Hands) -> Turn:
-        turn = super().turn(state)
+        return self._in_sets(super().turn(state))
+
+    def asked(self, seen: Array) -> Turn:
+        return self._in_sets(super().asked(seen))
+
+    def _in_sets(self, turn: Turn) -> Turn:
+        """The same rows with their information sets."""
         seen = turn.seen
         infoset = self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
         return Turn(turn.game, turn.seat, seen, turn.legal, infoset)

@@ -1,0 +1,84 @@
+"""The address of MLflow: which one is meant, and whether anything answers there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import os
+import re
+import sqlite3
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from overtrick.core import Refused
+
+DEFAULT = "sqlite:///mlflow.db"
+
+
+def settled(uri: str) -> str:
+    """The same address from any folder."""
+    path = uri.removeprefix("sqlite:///")
+    return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
+
+
+def told(uri: str) -> str:
+    """An address that somebody gives: the same from any folder. Raises ValueError for one with a
+    password in it: it would be kept with the run, and shown."""
+    if re.match(r"https?://[^/]*@", uri):
+        raise ValueError(
+            "leave the password out: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD "
+            "instead"
+        )
+    return settled(uri)
+
+
+def usual() -> str:
+    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does."""
+    return settled(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT)
+
+
+def check(uri: str, there: bool = False) -> None:
+    """Raise Refused if nothing can be tracked at this address, before any training; or, where
+    something is to be there already, if it is not."""
+    if uri.startswith("sqlite:///"):
+        file = Path(uri.removeprefix("sqlite:///")).absolute()
+        if there and not file.exists():
+            raise Refused(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something")
+        _check_sqlite(uri, file)
+        return
+    if not uri.startswith(("http://", "https://")):
+        raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
+            answer.read()
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise Refused(
+            f"no MLflow server answers at {uri} ({reason}): start it, or set "
+            f"{'MLFLOW_TRACKING_URI' if there else 'track.uri'}"
+        ) from None
+
+
+@contextlib.contextmanager
+def alone(uri: str) -> Iterator[None]:
+    """Nobody else opens this SQLite file meanwhile: two that make its tables at once spoil it."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    with Path(f"{uri.removeprefix('sqlite:///')}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
+        yield
+
+
+def _check_sqlite(uri: str, file: Path) -> None:
+    place = file if file.exists() else file.parent
+    if not os.access(place, os.W_OK):
+        raise Refused(f"track.uri {uri}: {place} cannot be written")
+    if file.exists():
+        try:
+            with contextlib.closing(sqlite3.connect(file)) as database:
+                database.execute("SELECT name FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise Refused(f"track.uri {uri}: {file} is no SQLite database ({error})") from None

@@ -1,0 +1,123 @@
+"""A game in which one acts after another as an environment of PettingZoo's AEC API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from pettingzoo import AECEnv
+
+from overtrick import games
+from overtrick.core import Array, Game, Refused
+
+Seen = dict[str, Array]
+"""observation: the features of a seat, `Game.features`; action_mask: 1 for each legal action."""
+
+
+class Turns(AECEnv):
+    """One game; agents are called seat_0 and so on, actions are numbers in the order of
+    `Game.action_names`.
+
+    A seat that is not to act sees what it saw last, 0 before it ever acted, and no action is open
+    to it. Of those who choose at once, one is asked after another and nobody sees what was chosen.
+    Rewards are the game's points. An illegal action ends the game: the worst payoff that the game
+    has for the seat, nothing for the others. Nothing is truncated.
+    """
+
+    def __init__(self, game: Game) -> None:
+        """Raises Refused for a game of real moves."""
+        if game.actions is None:
+            raise Refused(f"{game.name} moves by real vectors: doors.parallel is for such")
+        self.game = game
+        self.metadata = {
+            "name": f"overtrick_{game.name}",
+            "render_modes": [],
+            "is_parallelizable": False,
+        }
+        self.render_mode = None
+        self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
+        self.agents: list[str] = []
+        first = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
+        self._nothing = np.zeros(game.features(first).shape[1], np.float32)
+        self._closed = np.zeros(game.actions, np.int8)
+        self._worst = float(game.worst)  # type: ignore[attr-defined]  # all of single actions have it
+        self._spaces = {
+            agent: Dict({
+                "observation": Box(-np.inf, np.inf, self._nothing.shape, np.float32),
+                "action_mask": Box(0, 1, self._closed.shape, np.int8),
+            })
+            for agent in self.possible_agents
+        }  # fmt: skip
+        self._actions = {agent: Discrete(game.actions) for agent in self.possible_agents}
+        self._rng = np.random.default_rng()
+
+    def observation_space(self, agent: str) -> Dict:
+        return self._spaces[agent]
+
+    def action_space(self, agent: str) -> Discrete:
+        return self._actions[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """A new game; the same seed deals the same games."""
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self._last = dict.fromkeys(self.agents, self._nothing)
+        self._state = self.game.start(self.game.deal(1, self._rng))
+        self._look()
+
+    def observe(self, agent: str) -> Seen:
+        acts = agent == self.agent_selection and not self.terminations[agent]
+        mask = self._legal[len(self._chosen)] if acts else self._closed
+        return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
+
+    def step(self, action: int | None) -> None:
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        if action is None or not self._legal[len(self._chosen)][action]:
+            self.rewards[agent] = self._worst
+            self._end()
+        else:
+            self._chosen.append(int(action))
+            if len(self._chosen) < len(self._turn):
+                self._select()
+            else:
+                (points,) = self.game.step(self._state, self._turn, np.array(self._chosen))
+                self.rewards = dict(zip(self.possible_agents, points.tolist(), strict=True))
+                self._look()
+        self._accumulate_rewards()
+
+    def _look(self) -> None:
+        """Whose turn it is now, if anybody's, and what they see."""
+        self._turn = self.game.turn(self._state)
+        self._chosen: list[int] = []
+        if not len(self._turn):
+            self._end()
+            return
+        assert self._turn.legal is not None
+        self._legal = self._turn.legal.astype(np.int8)
+        for seat, features in zip(self._turn.seat, self.game.features(self._turn), strict=True):
+            self._last[self.possible_agents[seat]] = features
+        self._select()
+
+    def _select(self) -> None:
+        self.agent_selection = self.possible_agents[self._turn.seat[len(self._chosen)]]
+
+    def _end(self) -> None:
+        self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = self.agents[0]
+
+
+def aec_env(name: str, **options: Any) -> Turns:
+    """A game of the registry as an environment; options are its own. Raises Refused."""
+    return Turns(games.make(name, **options))

@@ -1,0 +1,70 @@
+"""What PettingZoo's interface costs a step: our environment beside our own game, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from tests.bench.measure import Result, in_turns
+
+from overtrick import make
+from overtrick.core import Game
+from overtrick.doors.turns import Turns
+
+GAMES, ROUNDS = 500, 9
+
+
+def run() -> Result:
+    game, rng = make("leduc"), np.random.default_rng(0)
+    return beside(
+        "doors", lambda: alone(game, rng), "our own turn, features and step of a batch of one", 0.5
+    )
+
+
+def beside(bench: str, peer: Callable[[], int], peer_name: str, goal: float) -> Result:
+    """Games of Leduc through the door, in turns with those of a peer, who says how many steps it
+    took."""
+    env, rng = Turns(make("leduc")), np.random.default_rng(0)
+    steps = {}
+
+    def ours() -> None:
+        steps["ours"] = through_the_door(env, rng)
+
+    def theirs() -> None:
+        steps["peer"] = peer()
+
+    seconds = in_turns(ours, theirs, ROUNDS)
+    our_rate, peer_rate = steps["ours"] / seconds[0], steps["peer"] / seconds[1]
+    return Result(
+        name=bench,
+        work=f"leduc through PettingZoo's AEC interface, {GAMES} games, random legal actions",
+        ours=our_rate,
+        peer=peer_rate,
+        peer_name=peer_name,
+        unit="steps/s",
+        ratio=our_rate / peer_rate,
+        goal=goal,
+    )
+
+
+def through_the_door(env: Turns, rng: np.random.Generator) -> int:
+    """The steps of some games."""
+    steps = 0
+    for _ in range(GAMES):
+        env.reset()
+        while not env.terminations[env.agent_selection]:
+            env.step(int(rng.choice(np.flatnonzero(env.last()[0]["action_mask"]))))
+            steps += 1
+    return steps
+
+
+def alone(game: Game, rng: np.random.Generator) -> int:
+    """The same without a door."""
+    steps = 0
+    for _ in range(GAMES):
+        state = game.start(game.deal(1, rng))
+        while len(turn := game.turn(state)):
+            game.features(turn)
+            game.step(state, turn, np.array([rng.choice(np.flatnonzero(turn.legal[0]))]))
+            steps += 1
+    return steps

@@ -1,0 +1,23 @@
+"""Leduc one game at a time: our PettingZoo environment beside RLCard's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import rlcard
+from tests.bench.doors import GAMES, beside
+from tests.bench.measure import Result
+
+
+def run() -> Result:
+    env, rng = rlcard.make("leduc-holdem", config={"seed": 0}), np.random.default_rng(0)
+
+    def peer() -> int:
+        steps = 0
+        for _ in range(GAMES):
+            state, _ = env.reset()
+            while not env.is_over():
+                state, _ = env.step(int(rng.choice([*state["legal_actions"]])))
+                steps += 1
+        return steps
+
+    return beside("doors_rlcard", peer, "rlcard env.step()", 1)

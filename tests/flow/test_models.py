@@ -1,0 +1,429 @@
+"""Trained models in MLflow: they answer as they play, by name, from anywhere; as data alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+import overtrick
+from overtrick import answers, cli, config, model, registry, run, track, versions
+from overtrick.core import Refused, take_turn
+from overtrick.games.bridge import networks
+from overtrick.learners.networks import fresh, initial, prefixed
+from overtrick.learners.tabular import Plan, QTable
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.trainers import JOBS, bidders, strangers
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+NETWORK = {"activation": "leaky_relu", "half": False}
+
+
+def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.ndarray]:
+    """Such as training leaves."""
+    name = kind.split(maxsplit=1)[0]
+    if kind == "leduc solved":
+        tree = whole("leduc")[1]
+        mix = rng.exponential(size=tree.legal.shape) * tree.legal
+        return {"sigma": mix / mix.sum(axis=1, keepdims=True)}
+    if name == "auction":
+        sizes = (networks.inputs(with_auction=True), 8)
+        return {
+            key: value
+            for each in kind.split()[1:]
+            for key, value in prefixed(
+                each, initial((*sizes, networks.OUTPUTS[each]), rng, 10)
+            ).items()
+        }
+    game = overtrick.make(name)
+    if kind == "minibridge table":
+        table = QTable(game.states("prospects"), Plan("q", None, 0.0))
+        table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
+        return prefixed("declarer", table.columns)
+    if kind == "minibridge values":
+        return prefixed(model.GREEDY, initial((723, 8, 52), rng))
+    return prefixed("policy", fresh(game, (8,), rng))
+
+
+KINDS = (
+    "leduc solved", "leduc network", "brps network", "holdem network", "minibridge table",
+    "minibridge values", "auction calls", "auction imps", "auction calls imps", "sumo network",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory, whole):
+    """stored(kind): the folder of a model."""
+    made: dict[str, Path] = {}
+
+    def of(kind: str) -> Path:
+        if kind not in made:
+            place = tmp_path_factory.mktemp(kind.replace(" ", "_")) / "model"
+            job = {
+                "trainer": "tests", "game": {"name": kind.split(maxsplit=1)[0], "options": {}},
+                "system": "precision", "network": NETWORK,
+                "tabular": {"representation": "prospects"},
+            }  # fmt: skip
+            weights = weights_of(kind, np.random.default_rng(4), whole)
+            model.save(model.Model(weights, job["game"]["name"], job), place)
+            made[kind] = place
+        return made[kind]
+
+    return of
+
+
+def met(game: Any) -> Any:
+    """Rows of some games at random."""
+    rng = np.random.default_rng(5)
+    deals = game.deal(6, rng)
+    if game.actions is None:
+        return game.turn(game.start(deals))
+    if game.name == "auction":
+        deals[:, -20:] = rng.integers(14, size=(6, 20))  # as if they were solved
+    return play(game, [Uniform()] * game.seats, deals, rng).batch.turn()
+
+
+def test_every_kind_of_model_answers_as_it_plays(stored):
+    for kind in KINDS:
+        if kind.startswith(("auction", "sumo")):
+            continue  # below
+        folder = stored(kind)
+        asked, turn = answers.Answers(folder), met(overtrick.make(kind.split()[0]))
+        assert (asked.kind, asked.said) == (answers.PROBABILITIES, asked.game.action_names)
+        assert np.array_equal(asked.ask(turn.seen), model.policy(folder, asked.game).probs(turn))
+
+
+def test_moves_are_answered_by_their_means_and_deviations(stored):
+    asked, turn = answers.Answers(stored("sumo network")), met(overtrick.make("sumo"))
+    assert asked.kind == answers.MOVES
+    assert asked.said[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
+    policy = model.policy(stored("sumo network"), asked.game)
+    drawn = np.stack([
+        policy.sit(len(turn), np.random.default_rng(k)).act(turn).action for k in range(2000)
+    ])  # fmt: skip
+    mean, deviation = np.split(asked.ask(turn.seen), 2, axis=1)
+    assert np.abs(drawn.mean(axis=0) - mean).max() < 5 * deviation.max() / np.sqrt(2000)
+    assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.1)
+
+
+def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
+    turn = met(overtrick.make("auction"))
+    alone = {n: stored(f"auction {n}") for n in networks.OUTPUTS}
+    both, against = (bidders.side_of(str(w)) for w in (stored("auction calls imps"), "natural"))
+    calls = bidders.side_of(str(alone["calls"])).calls
+    imps = bidders.network_of(model.load(alone["imps"]), "imps", alone["imps"])
+    made = answers.Answers(stored("auction calls imps")).ask(turn.seen)
+    likely, worth = (answers.Answers(folder).ask(turn.seen) for folder in alone.values())
+    assert np.array_equal(np.isnan(worth), ~turn.legal)
+    for row in range(4):  # two of each side
+        one = take_turn(turn, np.array([row]))
+        pair = (both.system, against.system)
+        if turn.seen[row, 0] % 2:
+            pair = pair[::-1]
+        whole = networks.Bidder(*pair, both.calls, both.imps)
+        assert np.array_equal(made[[row]], whole.probs(one))
+        assert likely[[row]] == pytest.approx(networks.Bidder(*pair, calls).likely(one), abs=1e-6)
+        for each in networks.Bidder(*pair, calls, imps).candidates(one)[0]:
+            assert worth[row, each.call] == pytest.approx(each.imps, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fact", "value", "why"),
+    [
+        ("leduc solved", "hole", 9, "row 0: hole must be 0 to 2, not 9"),
+        ("leduc solved", "betting", 10**6, "row 0: betting must be 0 to"),
+        ("leduc solved", "own_chips", 3, "row 0: the facts do not go together: hole 2, board -1"),
+        ("leduc solved", "board", 1, "do not go together"),  # before it is turned
+        ("minibridge values", "strain", 5, "strain must be 0 to 4, not 5"),
+        ("minibridge values", "own", 3, "do not go together"),
+        ("auction calls", "own", 7, "the facts tell of no 13 cards"),
+        ("auction calls", "bid_1C", 0, "do not go together"),
+        ("auction calls", "redoubled_1C", 0, "of the auction, XX, comes before any bid"),
+        ("sumo network", "own_x", np.inf, "the facts must be finite numbers"),
+    ],
+)
+def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
+    asked = answers.Answers(stored(kind))
+    seen = asked.example()
+    seen = seen.astype(np.float64 if kind.startswith("sumo") else np.int64)
+    seen[0, asked.facts.index(fact)] = value
+    with pytest.raises(Refused, match=re.escape(why)):
+        asked.ask(seen)
+
+
+@pytest.mark.parametrize(
+    ("weights", "game", "why"),
+    [
+        ({"made": np.array(1)}, "minibridge", "no player by itself: it has to search, or to watch"),
+        ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "whose players see no facts"),
+    ],
+)
+def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
+    model.save(model.Model(weights, game, {}), tmp_path / "model")
+    with pytest.raises(Refused, match=why):
+        answers.told(tmp_path / "model")
+
+
+def logged(store: str, folder: Path, source: Path, name: str | None = None) -> str:
+    """A run that leaves the model of a folder behind; its name in MLflow."""
+    folder.mkdir()
+    tracker = track.Tracker(store, "models", folder.name, folder, {})
+    tracker.model(source, answers.told(source))
+    if name is not None:
+        tracker.register(name)
+    assert tracker.close("FINISHED") == 0
+    assert tracker.rejected == 0
+    assert tracker.run_id is not None
+    return tracker.run_id
+
+
+@pytest.fixture(scope="module")
+def here(store, tmp_path_factory, stored):
+    """A folder whose MLflow has three models registered, one of them as a champion."""
+    folder = tmp_path_factory.mktemp("here")
+    kinds = {"leduc-meta": "leduc solved", "bidder": "auction calls imps", "ant": "sumo network"}
+    runs = {name: logged(store, folder / name, stored(kind), name) for name, kind in kinds.items()}
+    versions.register(MlflowClient(store, store), runs["bidder"], "bidder", "champion")
+    return folder
+
+
+@pytest.fixture
+def at(here, store, tmp_path, monkeypatch):
+    """Standing where that MLflow is meant, with a cache of one's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "cache"))
+    mlflow.set_tracking_uri(store)
+    mlflow.set_registry_uri(store)
+    yield here
+    mlflow.set_tracking_uri(None)
+    mlflow.set_registry_uri(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("models:/leduc-meta/1", "leduc solved"),
+        ("models:/bidder@champion", "auction calls imps"),
+        ("models:/ant/1", "sumo network"),
+    ],
+)
+def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
+    loaded, asked = mlflow.pyfunc.load_model(name), answers.Answers(stored(kind))
+    assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.facts)
+    assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.said)
+    seen = met(asked.game).seen
+    told = loaded.predict(dict(zip(asked.facts, seen.T.tolist(), strict=True)))
+    rows = np.array([[row[name] for name in asked.said] for row in told])
+    assert np.abs(rows - asked.ask(seen)).max() < 1e-6
+    example = loaded.predict(loaded.input_example)
+    assert len(example) == len(asked.example())
+
+
+def test_the_page_asks_as_mlflow_wants_to_be_asked(at):
+    """Its curl; the whole way is in test_serving.py."""
+    asked = re.search(r"-d '([^']+)'", PAGE.read_text())
+    assert asked is not None
+    told = mlflow.pyfunc.load_model("models:/leduc-meta/1").predict(json.loads(asked[1])["inputs"])
+    assert sum(told[0].values()) == pytest.approx(1)
+
+
+def ask(monkeypatch: Any, capsys: Any, *words: str) -> tuple[Any, dict[str, Any]]:
+    """The exit code and the answer of a command."""
+    monkeypatch.setattr(sys, "argv", ["overtrick", *words, "--json"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_registered_model_plays_wherever_a_folder_does(at, stored, monkeypatch, capsys):
+    def said(*words):
+        return ask(monkeypatch, capsys, *words)[1]
+
+    by_name, by_folder = (
+        said("match", "call", who, "--boards", "50")["mean"]
+        for who in ("models:/leduc-meta/1", str(stored("leduc solved")))
+    )
+    assert by_name == by_folder
+    both = said("best-response", "leduc", "--against", "models:/leduc-meta/1")
+    assert (
+        both["mean"]
+        == said("best-response", "leduc", "--against", str(stored("leduc solved")))["mean"]
+    )
+    hand = "AQ42.K5.QT93.K76"
+    thought = said("suggest", "models:/bidder@champion", hand, "1N P")
+    assert thought["candidates"]
+    assert (
+        thought["candidates"]
+        == said("suggest", str(stored("auction calls imps")), hand, "1N P")["candidates"]
+    )
+
+
+def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
+    """An alias may mean another model tomorrow, and the job goes on."""
+    plan = {
+        "trainer": "meta",
+        "game": "leduc",
+        "evaluate": {"strangers": ["call", "models:/leduc-meta/1"]},
+    }
+    job = config.parse(plan, JOBS, "a test")
+    _, there = job.evaluate.strangers
+    assert Path(there).parents[2] == tmp_path / "cache"
+    assert Path(there).name == "leduc-meta-1"  # what tables and metrics call it
+    game = overtrick.make("leduc")
+    assert strangers.stranger(there, game, None).probs is not None
+    again = config.parse(job.model_dump(mode="json"), JOBS, "a test")
+    assert again == job
+    plan["evaluate"]["strangers"][1] = "models:/leduc-meta/2"
+    with pytest.raises(
+        Refused,
+        match=r"'evaluate.strangers.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
+    ):
+        config.parse(plan, JOBS, "a test")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("models:/leduc-mata/1", "'leduc-mata' is registered at .*: did you mean 'leduc-meta'?"),
+        ("models:/leduc-meta/3", "model 'leduc-meta' at .* has no version 3, but 1"),
+        ("models:/bidder@champ", "model 'bidder' at .* has no alias 'champ', but champion"),
+        ("models:/bidder", "'models:/bidder' names no registered model: write models:/NAME/V"),
+        ("models:/../1", "names no registered model"),
+    ],
+)  # fmt: skip
+def test_a_name_that_means_nothing_is_refused_with_what_there_is(at, name, why):
+    with pytest.raises(Refused, match=why):
+        run.model_of(name)
+
+
+def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(Refused, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
+        run.model_of("models:/leduc-meta/1")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(Refused, match=r"no MLflow server answers at http://127.0.0.1:9"):
+        run.model_of("models:/leduc-meta/1")
+
+
+def kept(store: str, run_id: str) -> Path:
+    """Where MLflow keeps the model of a run: it is a folder on this machine."""
+    client = MlflowClient(store, store)
+    where = client.get_logged_model(versions.model_id(client, run_id)).artifact_location
+    return Path(where.removeprefix("file://"))
+
+
+def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
+    at, store, stored, tmp_path, monkeypatch
+):
+    run_id = logged(store, tmp_path / "theirs", stored("leduc solved"), "theirs")
+    trap = tmp_path / "sprung"
+    script = kept(store, run_id) / track.LOADER.name
+    assert (
+        script.read_bytes() == track.LOADER.read_bytes()
+    )  # it is ours as long as nobody changed it
+    script.write_text(f"open({str(trap)!r}, 'w')\n" + script.read_text())
+    (kept(store, run_id) / track.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
+    folder = run.model_of("models:/theirs/1")
+    assert model.policy(folder, overtrick.make("leduc")) is not None
+    assert sorted(p.name for p in folder.iterdir()) == sorted(registry.FILES)
+    assert not trap.exists()
+    mlflow.pyfunc.load_model("models:/theirs/1")
+    assert trap.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("weights", "models:/.*/1 is damaged where sqlite:.* keeps it"),
+        ("format", "has format 9, of overtrick .*; this version reads 1"),
+        ("foreign", "is no model of overtrick"),
+        ("gone", "cannot give .*/MLmodel: restore it, or train again"),
+    ],
+)
+def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
+    at, store, stored, tmp_path, change, why
+):
+    run_id = logged(store, tmp_path / change, stored("leduc solved"), change)
+    about = kept(store, run_id) / "MLmodel"
+    if change == "weights":
+        file = kept(store, run_id) / track.STORED / model.WEIGHTS
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+    elif change == "gone":
+        about.unlink()
+    else:
+        content = yaml.safe_load(about.read_text())
+        if change == "format":
+            content["metadata"]["overtrick"]["format"] = 9
+        else:
+            del content["metadata"]["overtrick"]
+        about.write_text(yaml.safe_dump(content))
+    with pytest.raises(Refused, match=why):
+        run.model_of(f"models:/{change}/1")
+    assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
+
+
+def test_a_model_that_is_told_twice_is_one_model_and_one_version(
+    store, stored, tmp_path, monkeypatch
+):
+    send, lost = track._send, []
+
+    def forgetful(client: object, run_id: str, events: list[dict[str, Any]]) -> None:
+        send(client, run_id, events)  # it arrives, but the answer is lost
+        if any("register" in event for event in events) and not lost:
+            lost.append(1)
+            raise ConnectionError("the server is away")
+
+    monkeypatch.setattr(track, "_send", forgetful)
+    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    run_id = logged(store, tmp_path / "twice", stored("leduc solved"), "twice")
+    assert lost
+    client = MlflowClient(store, store)
+    experiment = client.get_run(run_id).info.experiment_id
+    models = [m for m in client.search_logged_models([experiment]) if m.source_run_id == run_id]
+    assert [m.status for m in models] == ["READY"]
+    assert [v.version for v in client.search_model_versions("name='twice'")] == [1]
+
+
+def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_path):
+    client = MlflowClient(store, store)
+    first, second = (
+        logged(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
+    )
+    assert versions.register(client, first, "moving", "champion") == 1
+    before = run.model_of("models:/moving@champion")
+    assert versions.register(client, second, "moving", "champion") == 2
+    after = run.model_of("models:/moving@champion")
+    assert (before.name, after.name) == ("moving-1", "moving-2")
+
+
+def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    folder = tmp_path / "runs" / "searching"
+    folder.mkdir(parents=True)
+    job = config.parse({"trainer": "meta", "game": "kuhn", "track": {"uri": store}}, JOBS, "a test")
+    run.write_job(job, folder)
+    with pytest.raises(
+        Refused, match="does not know searching: `overtrick train --resume searching`"
+    ):
+        run.register("searching", "name", None)
+    tracker = run.tracker_of(job, folder)
+    tracker.register("name")  # but it has left no model
+    tracker.close("FINISHED")
+    assert tracker.rejected == 1
+    with pytest.raises(Refused, match="MLflow has no model of run"):
+        run.register("searching", "name", None)
+    for name, alias in (("a/b", None), ("a:b", None), ("fine", "7"), ("fine", "a@b")):
+        with pytest.raises(Refused, match=r"cannot be .*: letters, digits"):
+            run.register("searching", name, alias)

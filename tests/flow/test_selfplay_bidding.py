@@ -1,0 +1,186 @@
+"""Both networks of a bidder learn from boards against past selves and bidding systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from overtrick import config, model, trainers
+from overtrick.core import Refused, take_turn
+from overtrick.games.bridge import networks, system
+from overtrick.games.bridge.auction_game import Auction
+from overtrick.games.bridge.cards import written
+from overtrick.games.bridge.rows import table_written
+from overtrick.learners.networks import initial, prefixed
+from overtrick.play import play
+from overtrick.trainers import bidders, pair, selfplay_bidding
+from overtrick.trainers.deals import dealt
+from overtrick.workers import Crew, LocalCrew, RayCrew
+
+PAGE = trainers.TRAINERS["selfplay_bidding"]
+BOARDS = 60
+
+
+@pytest.fixture(scope="module")
+def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Deals with tricks that are made up."""
+    rng = np.random.default_rng(8)
+    holder, _, _ = dealt(0, 200, "random", "random", rng)
+    columns = {
+        "deal": [written(each) for each in holder],
+        "dd_table": [table_written(table) for table in rng.integers(14, size=(200, 4, 5))],
+    }
+    path = tmp_path_factory.mktemp("deals") / "deals.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of both networks, which nobody taught; one of them sees the auction."""
+    rng = np.random.default_rng(3)
+    weights: dict[str, np.ndarray] = {}
+    for name, outputs in networks.OUTPUTS.items():
+        sizes = (networks.inputs(name == "imps"), 8, outputs)
+        weights |= prefixed(name, initial(sizes, rng, 3.0))
+    told = {"system": "natural", "network": {"activation": "leaky_relu", "half": False}}
+    folder = tmp_path_factory.mktemp("untaught") / "model"
+    model.save(model.Model(weights, "auction", told), folder)
+    return folder
+
+
+def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **more: Any) -> Any:
+    content = {
+        "trainer": "selfplay_bidding", "game": "auction", "calls": str(untaught),
+        "imps": str(untaught), "deals": str(deals), "stop": {"iterations": 3},
+        "network": {"batch": 32},
+        "play": {"boards": 140, "rate": 0.001, "parts": 2, "wait": 1, "past": 2, "every": 1,
+                 **(play or {})},
+        "values": {"steps": 3, "room": 3000},
+        "evaluate": {"every": 3, "boards": 20, "final": 20, "against": ["precision"]}, **more,
+    }  # fmt: skip
+    return config.parse(content, trainers.JOBS, "tiny")
+
+
+def ended(job: Any, crew: Crew, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """The metrics of every iteration, with a stop after so many, and the state at the end."""
+    trainer = PAGE.trainer(job, crew)
+    metrics: list[dict[str, float]] = []
+    for iteration in range(job.stop.iterations):
+        metrics.append(trainer.step())
+        if iteration + 1 == stop:
+            state = {name: value.copy() for name, value in trainer.state().items()}
+            trainer = PAGE.trainer(job, crew)
+            trainer.load(state)
+    state = trainer.state()
+    trainer.close()
+    return metrics, state
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: Path):
+    job = job_of(untaught, deals)
+    PAGE.check(job)
+    told, state = ended(job, LocalCrew(), stop=0)
+    metrics, other = ended(job, RayCrew(2), stop=2)
+    assert metrics == told
+    assert all(np.array_equal(value, other[name]) for name, value in state.items())
+    assert "gain" not in told[0]  # the values learn alone at first
+    assert told[1]["teacher_kl_nats"] == 0 < told[2]["teacher_kl_nats"]
+    assert 0 <= told[2]["true_calls"] <= 1
+    first, second = (state["past.w0"][k] for k in range(2))
+    before = model.load(untaught).weights["calls.w0"]
+    assert np.array_equal(second, before)  # who joined before anything was learnt
+    assert not np.array_equal(first, before)
+
+
+def sides(untaught: Path) -> tuple[bidders.Side, bidders.Side]:
+    """One whose values are all alike, and the rules of precision."""
+    side = bidders.side_of(str(untaught))
+    assert side.imps is not None
+    plain = {name: 0 * value for name, value in side.imps.weights.items()}
+    return side._replace(imps=side.imps._replace(weights=plain)), bidders.side_of("precision")
+
+
+def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
+    rng = np.random.default_rng(2)
+    boards = bidders.turned(bidders.solved(str(deals))[:BOARDS], rng)
+    common = side, reward, 1.0
+    return boards, *selfplay_bidding._meet(rng, common, boards, other)
+
+
+def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Path):
+    """Values that are all alike expect nothing, so that what a call did better is the reward. A
+    side that is sure of its calls bids as in a match."""
+    side, other = sides(untaught)
+    assert side.calls is not None
+    last = {name: 1e4 * side.calls.weights[name] for name in ("w1", "b1")}
+    side = side._replace(calls=side.calls._replace(weights=side.calls.weights | last))
+    boards, done, told = met(deals, "table", side, other)
+    won = bidders.imps_between(side, other, boards, np.random.default_rng(0))
+    assert won.any()
+    assert np.allclose(done["advantage"], won[done["game"] % BOARDS], atol=1e-4)
+    assert np.array_equal(told["imps"], won[done["game"] % BOARDS])
+    assert set(done["game"][told["last"]]) <= set(range(2 * BOARDS))
+    _, done, _ = met(deals, "table", side, side._replace(imps=None))
+    assert not done["advantage"].round(4).any()  # who meets itself wins nothing
+    _, done, _ = met(deals, "par", side, side._replace(imps=None))
+    assert done["advantage"].round(4).any()
+
+
+def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rng):
+    side = bidders.side_of(str(untaught))
+    rules = system.load("natural")
+    assert side.calls is not None
+    policy = networks.Trying(rules, rules, side.calls, side.imps)
+    game = Auction("nothing", seats=2)
+    batch = play(game, (policy, policy), 3, rng).batch
+    turn = take_turn(batch.turn(), np.arange(12))
+    for value, candidates in zip(policy.value(turn), policy.candidates(turn), strict=True):
+        weights = [each.probability for each in candidates]
+        worth = [each.imps for each in candidates]
+        assert value == pytest.approx(np.average(np.array(worth, float), weights=weights), abs=1e-5)
+    assert np.array_equal(policy.probs(turn), policy.likely(turn))
+
+
+def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
+    untaught: Path, deals: Path, tmp_path: Path
+):
+    job = job_of(untaught, deals, {"wait": 9}, stop={"iterations": 1})
+    trainer = PAGE.trainer(job, LocalCrew())
+    trainer.step()
+    folder = tmp_path / "model"
+    model.save(model.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder)
+    rows = PAGE.judge(job, model.load(folder).weights, LocalCrew(), np.random.default_rng(0))
+    report = trainer.report([(1, {"boards": 140.0})])
+    assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
+    assert [(row["side"], row["opponent"]) for row in rows] == [
+        ("calls", pair.PRETRAINED), ("calls", "precision"),
+        ("calls and values", pair.PRETRAINED), ("calls and values", "precision"),
+        (pair.PRETRAINED, "precision"),
+    ]  # fmt: skip
+    assert rows[0]["mean"] == rows[0]["standard_error"] == PAGE.score(rows) == 0
+    same = {"side": pair.PRETRAINED}
+    assert rows[1] | same == rows[4]
+    assert rows[0]["boards"] == 20
+    assert bidders.side_of(str(folder)).imps is None
+    trainer.job = job_of(untaught, deals, {"decides": "values"})
+    assert networks.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
+
+
+def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):
+    for wrong, said in (
+        (job_of(untaught, deals, game="kuhn"), "the selfplay_bidding trainer is for the auction"),
+        (job_of(untaught, deals, {"others": ["naturel"]}), "did you mean 'natural'"),
+        (job_of(untaught, deals, evaluate={"against": ["precisian"]}), "did you mean 'precision'"),
+        (job_of(untaught, deals, system="precision"), "system is precision, but the model in"),
+    ):
+        with pytest.raises(Refused, match=said):
+            PAGE.check(wrong)
+    with pytest.raises(Refused, match=r"play\.pull"):
+        job_of(untaught, deals, {"pull": -1})

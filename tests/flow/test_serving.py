@@ -1,0 +1,91 @@
+"""A registered model behind MLflow's own server answers as it plays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick import answers, model, track
+from overtrick.play import play
+from overtrick.policies import Uniform
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PATIENCE = 120  # seconds until a server must answer
+
+
+def asked(url: str, question: dict[str, Any]) -> list[dict[str, float]]:
+    body = json.dumps(question).encode()
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)["predictions"]
+
+
+@pytest.fixture
+def server(store, tmp_path, whole, random_strategy, rng):
+    """The address of a server of models:/served/1, and the folder of that model."""
+    folder = tmp_path / "model"
+    sigma = random_strategy(whole("leduc")[1], rng)
+    job = {"trainer": "tests", "game": {"name": "leduc", "options": {}}}
+    model.save(model.Model({"sigma": sigma}, "leduc", job), folder)
+    tracker = track.Tracker(store, "models", "served", tmp_path, {})
+    tracker.model(folder, answers.told(folder))
+    tracker.register("served")
+    assert tracker.close("FINISHED") == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = "mlflow models serve -m models:/served/1 --env-manager local --host 127.0.0.1"
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it looks for uvicorn
+    with (tmp_path / "log").open("w") as log:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", *command.split(), "--port", str(port)],
+            stdout=log, stderr=log, cwd=tmp_path,
+            env={**os.environ, "PATH": here, "MLFLOW_TRACKING_URI": store},
+        )  # fmt: skip
+    try:
+        for _ in range(PATIENCE):
+            assert serving.poll() is None, (tmp_path / "log").read_text()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(1)
+        yield f"http://127.0.0.1:{port}", folder
+    finally:
+        serving.terminate()
+        serving.wait(30)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5)
+
+
+@pytest.mark.slow
+def test_what_is_served_is_what_the_model_plays(server):
+    url, folder = server
+    game = overtrick.make("leduc")
+    turn = play(game, [Uniform()] * 2, 40, np.random.default_rng(1)).batch.turn()
+    question = {"dataframe_split": {"columns": game.facts, "data": turn.seen.tolist()}}
+    told = asked(f"{url}/invocations", question)
+    rows = np.array([[row[name] for name in game.action_names] for row in told])
+    assert np.abs(rows - model.policy(folder, game).probs(turn)).max() < 1e-6
+    page = re.search(r"-d '([^']+)' http://127.0.0.1:5001(/\w+)", PAGE.read_text())
+    assert page is not None
+    (one,) = asked(url + page[2], json.loads(page[1]))
+    assert sum(one.values()) == pytest.approx(1)
+    question["dataframe_split"]["data"][0][0] = 9
+    with pytest.raises(urllib.error.HTTPError) as wrong:
+        asked(f"{url}/invocations", question)
+    assert wrong.value.code == 400
+    assert "row 0: hole must be 0 to 2, not 9" in wrong.value.read().decode()

@@ -1,0 +1,108 @@
+"""A taught policy learns what wins, as far as its teacher lets it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from overtrick.learners.anchored import Anchored
+from overtrick.learners.networks import Adam, initial
+from overtrick.learners.ppo import Ppo
+from overtrick.learners.samples import evidence, padded
+from overtrick.learners.supervised import Plan
+from overtrick.learners.surrogate import Surrogate
+from overtrick.policies import forward, masked_log_softmax, tensors
+
+PLAN = Plan("leaky_relu", "adam", 0.01, half=False)
+GAMES, ACTIONS, WORTH = 600, 4, 2
+
+
+@pytest.fixture
+def rows(rng):
+    """A decision a game: features, and what is legal; the last action never is."""
+    legal = np.ones((GAMES, ACTIONS), bool)
+    legal[:, -1] = False
+    return rng.random((GAMES, 5)).astype(np.float32), legal
+
+
+def probs(weights, features, legal):
+    said = forward(tensors(weights), torch.from_numpy(features), PLAN.activation)
+    return masked_log_softmax(said, torch.from_numpy(legal)).exp().numpy()
+
+
+def solver(pull):
+    return Ppo(0.02, epochs=2, pull=pull)
+
+
+def learnt(rows, rng, pull, iterations=20):
+    """The metrics and the policy at the end, where one action is worth a point and others none."""
+    features, legal = rows
+    learner = Anchored(initial((5, 16, ACTIONS), rng), PLAN, solver(pull), 4)
+    told = []
+    for _ in range(iterations):
+        chance = probs(learner.theta, features, legal)
+        action = (rng.random((GAMES, 1)) >= chance.cumsum(axis=1)).sum(axis=1)
+        advantage = (action == WORTH) - chance[:, WORTH]
+        told.append(learner.learn(*rows, action, advantage, np.arange(GAMES), GAMES, rng))
+    return told, learner
+
+
+def test_the_best_action_is_found_and_a_teacher_holds_back(rows, rng):
+    free, learner = learnt(rows, rng, pull=0.0)
+    assert probs(learner.theta, *rows)[:, WORTH].mean() > 0.9
+    assert free[0]["teacher_kl_nats"] == 0
+    assert free[-1]["entropy_nats"] < 0.5 * free[0]["entropy_nats"]
+    far = free[-1]["teacher_kl_nats"]
+    near = learnt(rows, rng, pull=1.0)[0][-1]["teacher_kl_nats"]
+    nearer = learnt(rows, rng, pull=10.0)[0][-1]["teacher_kl_nats"]
+    assert far > 3 * near > 9 * nearer > 0
+
+
+def test_the_balance_with_the_teacher_is_that_of_the_formula(rows, rng):
+    """What is worth most, less pull times the divergence, is the teacher's probability times
+    e^(worth / pull)."""
+    features, legal = np.repeat(rows[0][:1], GAMES, axis=0), rows[1]
+    _, learner = learnt((features, legal), rng, pull=1.0, iterations=40)
+    taught = probs({n: v.numpy() for n, v in learner.teacher.items()}, features, legal)[0]
+    wanted = taught * np.exp(np.arange(ACTIONS) == WORTH)
+    assert probs(learner.theta, features, legal)[0] == pytest.approx(
+        wanted / wanted.sum(), abs=0.03
+    )
+
+
+def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
+    features, legal = rows
+    weights = initial((5, 16, ACTIONS), rng)
+    none = np.zeros(legal.shape)
+    sample = evidence(padded(features, legal, none, none, np.ones(GAMES), 0 * legal[:, 0], 1))
+    params = Adam(weights, 0.01).params
+
+    def output(theta):
+        return masked_log_softmax(forward(theta, sample.features, PLAN.activation), sample.legal)
+
+    surrogate = Surrogate(sample, output, teacher=output(tensors(weights)))
+    torch.autograd.backward(surrogate.distance(output(params)))
+    assert all(torch.allclose(p.grad, torch.zeros(1), atol=1e-6) for p in params.values())
+    moved = {n: v + 0.1 for n, v in tensors(weights).items()}
+    other = {n: v * 1.5 for n, v in tensors(weights).items()}
+    apart = [float(surrogate.distance(output(theta))) for theta in (moved, other)]
+    assert min(apart) > 1e-4
+    chance, before = output(other).exp(), surrogate.teacher.exp()
+    wanted = (chance * (chance / before.clamp(min=1e-9)).clamp(min=1e-9).log()).sum(-1).mean()
+    assert apart[1] == pytest.approx(float(wanted), rel=1e-4)
+
+
+def test_a_learner_goes_on_from_its_state(rows, rng):
+    _, first = learnt(rows, rng, pull=1.0, iterations=2)
+    taught = {name: value.numpy() for name, value in first.teacher.items()}
+    second = Anchored(taught, PLAN, solver(1.0), 4)
+    second.load({name: value.copy() for name, value in first.state().items()})
+    action = rng.integers(ACTIONS - 1, size=GAMES)
+    told = [
+        each.learn(*rows, action, 1.0 * (action == WORTH), np.arange(GAMES), GAMES,
+                   np.random.default_rng(1))
+        for each in (first, second)
+    ]  # fmt: skip
+    assert told[0] == told[1]
+    assert all(np.array_equal(v, second.theta[n]) for n, v in first.theta.items())
