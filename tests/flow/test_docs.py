@@ -22,7 +22,17 @@ from tiny import TINY
 import overtrick.trainers.exact
 from overtrick import cli, config, games, sweep
 from overtrick.comparison.job import TABLES
-from overtrick.trainers import JOBS, TRAINERS, bidder, bidding, precision, sampling
+from overtrick.learners.anchored import Anchored
+from overtrick.learners.ppo import Ppo
+from overtrick.trainers import (
+    JOBS,
+    TRAINERS,
+    bidder,
+    bidding,
+    precision,
+    sampling,
+    selfplay_bidding,
+)
 from overtrick.workers import LocalCrew
 
 ROOT = Path(__file__).parents[2]
@@ -182,6 +192,19 @@ def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict
     assert "| `stop.iterations` | `40` |" in pages["algorithms/cfr.md"]  # others have 100
 
 
+def named(*functions: Any) -> set[str]:
+    """The metrics that some functions name, in dictionaries or one by one; x is what varies."""
+    found = set()
+    for function in functions:
+        for each in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+            keys = each.keys if isinstance(each, ast.Dict) else []
+            if isinstance(each, ast.Subscript) and ast.unparse(each.value) == "metrics":
+                keys = [each.slice]
+            said = [ast.unparse(key) for key in keys if key is not None]
+            found |= {re.sub(r"{.*?}", "x", key.strip("f'")) for key in said if key[-1] == "'"}
+    return found
+
+
 def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of all metrics that a step of a trainer gives, as far as that is cheap to know."""
     if trainer == "bidding":
@@ -189,9 +212,10 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         measured = {name for measure in precision.MEASURES.values() for name in measure(none)}
         return {"loss_nats", *(bidding.METRICS.get(name, name) for name in measured)}
     if trainer == "bidder":
-        source = textwrap.dedent(inspect.getsource(bidder.BidderTrainer.step))
-        told = [each.keys for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Dict)]
-        return {key.value for keys in told for key in keys if isinstance(key, ast.Constant)}
+        return named(bidder.BidderTrainer.step)
+    if trainer == "selfplay_bidding":
+        own = selfplay_bidding.SelfplayTrainer
+        return named(own.step, own._measured, Anchored.learn, Ppo.improve)
     monkeypatch.setattr(sampling, "JUDGED", 10)
     job = config.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalCrew()).step())
@@ -244,7 +268,7 @@ def test_quick_commands_run_and_what_they_keep_goes_to_openspiel(
             if program == "overtrick" and " ".join(command).startswith(QUICK):
                 assert not cli.app(command, standalone_mode=False)
                 ran += 1
-        for span in re.findall(r"`(overtrick\.[\w.]+\([^`]+\))`", page):
+        for span in re.findall(r"`(overtrick\.[\w.]+\(Path\(\"my/[^`]+\))`", page):
             kept = eval(span, {"overtrick": overtrick, "Path": Path})
             assert exploitability.exploitability(pyspiel.load_game("kuhn_poker"), kept) < 1e-9
     assert ran > 10
