@@ -15,6 +15,18 @@ def write_text(path: Path, text: str) -> None:
     os.replace(beside, path)
 
 
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that grows, none if it is not there yet. A last one that a kill has cut
+    in two is taken out of the file, so that the next is written on a line of its own."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        write_text(path, whole)
+    return whole.splitlines()
+
+
 def write_array(path: Path, array: np.ndarray) -> None:
     """The same for an array in numpy's format; many processes may do it at once."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")

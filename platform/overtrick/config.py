@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -22,6 +22,7 @@ from pydantic import (
 
 from overtrick import games
 from overtrick.core import Refused, nearest
+from overtrick.search import Search
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -57,12 +58,22 @@ class Stop(Section):
 class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
+    worker_cpus: Positive = Field(default=1, description="CPUs kept for each game worker")
+    together: bool = Field(
+        default=False, description="learner and workers on one machine, and wait until there is one"
+    )
+    learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
+    readers: int = Field(
+        default=0,
+        ge=0,
+        description="CPUs that read for a learner, by Ray Data; 0 = itself",
+    )
 
 
 class Checkpoints(Section):
     every: Count = Field(default=10, description="iterations between checkpoints")
     keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
-    retries: int = Field(default=3, ge=0, description="times a failed trial starts again")
+    retries: int = Field(default=3, ge=0, description="times a trial that crashed starts again")
 
 
 class Track(Section):
@@ -70,12 +81,16 @@ class Track(Section):
         default="overtrick", pattern=r"^\w[\w .-]*$", description="MLflow experiment"
     )
     uri: str = Field(
-        default="sqlite:///mlflow.db", description="MLflow tracking store: sqlite or http address"
+        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db"),
+        description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
 
     @field_validator("uri")
     @classmethod
     def _absolute_file(cls, uri: str) -> str:
+        if re.match(r"https?://[^/]*@", uri):  # it would be kept with the run, and shown
+            raise ValueError("leave the password out: set MLFLOW_TRACKING_USERNAME and "
+                             "MLFLOW_TRACKING_PASSWORD instead")  # fmt: skip
         path = uri.removeprefix("sqlite:///")
         return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
@@ -93,12 +108,6 @@ class Films(Section):
         if self.every is None and self.against != "random":
             raise ValueError("films.against is of no use without films.every: set that too")
         return self
-
-
-class Search(Section):
-    """What a sweep tries for one key."""
-
-    grid: tuple[Any, ...] = Field(min_length=1, description="each of these values")
 
 
 class Work(Section):
@@ -133,16 +142,21 @@ class Job(Work):
     stop: Stop = Stop()
     resources: Resources = Resources()
     films: Films = Films()
-    search: dict[str, Search] = Field(
-        default={}, description="dotted keys and what `sweep` tries for each, as {grid: [...]}"
+    search: Search = Field(
+        default=Search(),
+        description="what `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
     )
-    on_gpu: ClassVar[bool] = False  # can its learner use one?
+    uses: ClassVar[frozenset[str]] = frozenset()  # of its resources, those beside cpus
 
     @field_validator("resources")
     @classmethod
-    def _a_gpu_is_used(cls, value: Resources) -> Resources:
-        if value.gpus and not cls.on_gpu:
-            raise ValueError("this trainer's learner uses no GPU: set gpus to 0")
+    def _they_are_used(cls, value: Resources) -> Resources:
+        for name, field in Resources.model_fields.items():
+            if (
+                name not in {"cpus", "worker_cpus", "together", *cls.uses}
+                and getattr(value, name) != field.default
+            ):
+                raise ValueError(f"this trainer uses no {name}: leave {name} at {field.default}")
         return value
 
 
@@ -217,24 +231,6 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
         raise Refused(f"'{key}' in {source}: {message}{given}") from None
 
 
-def grid(job: Job, jobs: Mapping[str, type[Job]], source: str) -> list[tuple[dict[str, Any], Job]]:
-    """Every combination of what a job's `search` names, and the job that it makes.
-
-    source is named in errors. Raises Refused for an empty search, or a combination that is no job.
-    """
-    if not job.search:
-        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    made = []
-    for values in itertools.product(*(search.grid for search in job.search.values())):
-        chosen = dict(zip(job.search, values, strict=True))
-        game = {"name": job.game.name, **job.game.options}
-        content = job.model_dump(mode="json") | {"game": game, "search": {}}
-        for key, value in chosen.items():
-            put(content, key, value, f"search of '{key}' in {source}")
-        made.append((chosen, parse(content, jobs, f"{source} with {chosen}")))
-    return made
-
-
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
     """Every dotted key of a section with its default and description, for help and docs."""
     for name, field in section.model_fields.items():
@@ -242,7 +238,11 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
         if inner is not None and name != "game":
             yield from keys(inner, f"{prefix}{name}.")
         else:
-            default = "required" if field.is_required() else str(field.get_default())
+            default = (
+                "required"
+                if field.is_required()
+                else str(field.get_default(call_default_factory=True))
+            )
             yield f"{prefix}{name}", default, field.description or ""
 
 

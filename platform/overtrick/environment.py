@@ -6,6 +6,7 @@ import os
 import secrets
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MADE_UP: set[str] = set()  # variables of a local Ray that nobody had set
 
 
 def prepare() -> None:
@@ -19,5 +20,16 @@ def prepare() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if "RAY_ADDRESS" not in os.environ:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", secrets.token_hex(32))):
+            if name not in os.environ:
+                os.environ[name] = value
+                MADE_UP.add(name)
+
+
+def given_token() -> None:
+    """Take back what was made up for a local Ray: a cluster wants the token that it was given."""
+    if "RAY_AUTH_TOKEN" in MADE_UP:
+        del os.environ["RAY_AUTH_TOKEN"]
+        if "RAY_AUTH_MODE" in MADE_UP and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            del os.environ["RAY_AUTH_MODE"]
+    MADE_UP.clear()

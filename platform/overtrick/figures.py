@@ -253,10 +253,9 @@ def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -
     return figure
 
 
-def parallel(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Parallel coordinates of a sweep, best row first: a line a trial, to its score."""
+def parallel(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
+    """Parallel coordinates of a sweep, best row first: a line a trial, to its score or its stop."""
     figure, (axis,) = _panels(1)
-    keys = [key for key in rows[0] if key not in ("trial", "score")]
     ladders = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
     for place, ladder in enumerate(ladders):
         for height, value in zip(_rungs(ladder), ladder, strict=True):
@@ -268,7 +267,8 @@ def parallel(rows: Sequence[Mapping[str, Any]]) -> Figure:
             for key, ladder in zip(keys, ladders, strict=True)
         ]
         axis.plot([*line, height], color=mpl.colormaps["viridis"](height))
-        axis.text(len(keys), height, f" {row['score']:.3g}", fontsize=7)
+        end = f"stop {row['iterations']}" if row["score"] is None else f"{row['score']:.3g}"
+        axis.text(len(keys), height, f" {end}", fontsize=7)
     axis.set_xticks(range(len(keys) + 1), [*keys, "score, by rank"])
     axis.set(yticks=[])
     return figure

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from overtrick import films, run, track, trial
 from overtrick.config import Job, Work
 from overtrick.core import Failed
+from overtrick.halving import Halving
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,19 @@ class Whole:
         return [f"{p.place.name}: {e}" for p, e in zip(self.parts, self.ended, strict=True) if e]
 
     def train(
-        self, jobs: Sequence[Job], progress: Callable[[int], None], keep: Callable[[Part], None]
+        self,
+        jobs: Sequence[Job],
+        progress: Callable[[int], None],
+        keep: Callable[[Part], None],
+        halving: Halving | None = None,
+        until: int | None = None,
+        starts: Mapping[int, Path | None] = MappingProxyType({}),
     ) -> None:
         """Train the first parts by these jobs; keep is called for each that is trained.
 
         A job may differ from its part's in what it looks at meanwhile. progress is told of the
-        iterations done by all parts.
+        iterations done by all parts. Halving may stop some early; all may stop at an iteration
+        that is not their last; starts: checkpoints of others that parts begin from.
         """
         told = self.done
 
@@ -72,11 +81,13 @@ class Whole:
 
         parts = self.parts[: len(jobs)]
         plans = [
-            trial.Planned(job, listener(job, part), part.tracker.reported)
+            trial.Planned(
+                job, listener(job, part), part.tracker.reported, until, starts.get(part.number)
+            )
             for job, part in zip(jobs, parts, strict=True)
         ]
         try:
-            self.ended[: len(jobs)] = trial.train(plans, self.folder)
+            self.ended[: len(jobs)] = trial.train(plans, self.folder, halving)
         finally:  # also if it was stopped
             for part in parts:
                 if trial.finished(part.job, self.folder, part.number):

@@ -5,17 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, figures, films, games, model, track, trial
+from overtrick import config, figures, films, games, model, provenance, track, trial
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
@@ -81,14 +78,19 @@ def check(job: Job) -> None:
     track.check(job.track.uri)
 
 
+def kind_of(folder: Path) -> tuple[str, Path]:
+    """What a folder holds, of `GOES_ON`, and the folder of the whole if it is only a part."""
+    above = folder.parent.parent
+    whole = above if (above / TRIALS).exists() else folder
+    if not (whole / TRIALS).exists():
+        return "run", whole
+    trainer = json.loads((whole / "job.json").read_text()).get("trainer")
+    return "sweep" if trainer in TRAINERS else "table", whole
+
+
 def check_kind(folder: Path, kind: str) -> None:
     """Raise Refused, and name the command that goes on with it, if a folder holds another kind."""
-    above = folder.parent.parent  # it may be a part of another
-    whole = above if (above / TRIALS).exists() else folder
-    found = "run"
-    if (whole / TRIALS).exists():
-        trainer = json.loads((whole / "job.json").read_text()).get("trainer")
-        found = "sweep" if trainer in TRAINERS else "table"
+    found, whole = kind_of(folder)
     if found != kind or whole != folder:
         how = f"`overtrick {GOES_ON[found]} --resume {whole.name}`"
         raise Refused(f"{whole.name} is a {found}: {how}")
@@ -158,7 +160,7 @@ def go(folder: Path, progress: Progress) -> Finished:
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
     tracker = track.Tracker(
-        job.track.uri, job.track.experiment, folder.name, folder, _provenance(job), parent
+        job.track.uri, job.track.experiment, folder.name, folder, _tags(job), parent
     )
     if not tracker.reported:
         tracker.params(flatten(job.model_dump(mode="json")))
@@ -268,28 +270,11 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _provenance(job: Work) -> dict[str, str]:
-    """What code made the run, as MLflow tags."""
-    tags = {
-        "overtrick.version": version("overtrick"),
+def _tags(job: Work) -> dict[str, str]:
+    """What a run is, and what code made it, as MLflow tags."""
+    return {
         "overtrick.trainer": job.trainer,
         "overtrick.game": job.game.name,
-        "python": platform.python_version(),
         "mlflow.source.name": "overtrick",
+        **provenance.tags(),
     }
-    root = Path(__file__).parents[2]
-    if (root / ".git").exists():  # a checkout; an installed wheel may lie in somebody else's
-        tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
-        tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
-    return tags
-
-
-def _git(root: Path, *arguments: str) -> str:
-    """What git says, or nothing where there is no git."""
-    try:
-        asked = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return ""
-    return asked.stdout.strip()

@@ -9,6 +9,7 @@ MLflow drops a metric that it already has.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.client
 import itertools
 import json
@@ -18,11 +19,11 @@ import threading
 import time
 import urllib.request
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from overtrick.atomic import write_text
+from overtrick.atomic import whole_lines, write_text
 from overtrick.core import Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
@@ -138,14 +139,8 @@ class Tracker:
         self._new.set()
 
     def _read(self) -> list[dict[str, Any]]:
-        """All events of the spool, without a last line that a kill cut in two."""
-        if not self._spool.exists():
-            return []
-        text = self._spool.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            write_text(self._spool, whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        """All events of the spool."""
+        return [json.loads(line) for line in whole_lines(self._spool)]
 
     def _deliver(self) -> None:
         wait, longest = BACKOFF
@@ -191,7 +186,8 @@ class Tracker:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
 
-        client = MlflowClient(tracking_uri=self._uri)
+        with _alone(self._uri):
+            client = MlflowClient(tracking_uri=self._uri)
         if self.run_id:
             client.update_run(self.run_id, status="RUNNING")
             return client, self.run_id
@@ -218,6 +214,17 @@ class Tracker:
             return None
         database = Path(self._uri.removeprefix("sqlite:///")).absolute()
         return (database.parent / "mlartifacts" / self._experiment).as_uri()
+
+
+@contextlib.contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Nobody else opens this SQLite file meanwhile: two that make its tables at once spoil it."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    with Path(f"{uri.removeprefix('sqlite:///')}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
+        yield
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.result import SHOULD_CHECKPOINT
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from overtrick.config import Job, parse
-from overtrick.core import Array, Failed
+from overtrick.core import Array, Failed, Refused, Trainer
+from overtrick.halving import Halving
+from overtrick.spread import Share, Spread
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import hire, start_ray
+from overtrick.workers import hire, room_for, start_ray, total
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
 
 STATE = "state.safetensors"
+FAILED = "failed"  # in a result: why the trial cannot go on
 Listener = Callable[[int, dict[str, float]], None]
 """Told of every iteration and its metrics, in order and once, also across restarts."""
 
@@ -35,25 +41,39 @@ class Planned:
     job: Job
     listener: Listener
     done: int = 0
+    until: int | None = None  # the iteration to stop at, if it is not the job's last
+    start: Path | None = None  # the checkpoint of another to begin from, until it has a later one
+
+    @property
+    def last(self) -> int:
+        """The iteration to stop at."""
+        return self.until or self.job.stop.iterations
 
 
 class Trial(tune.Trainable):
     """One run of one job. config["run"]: job, as plain data; number, the place of the job among
-    those of a sweep; resume, a folder with a state, or None."""
+    those of a sweep; last, the iteration to stop at; resume, a folder with a state, or None."""
 
     def setup(self, config: dict[str, Any]) -> None:
         run = config["run"]
         self.job = parse(run["job"], JOBS, "the trial's job")
-        trainer = TRAINERS[self.job.trainer].trainer
-        self.trainer = trainer(self.job, hire(self.job.workers))
+        self.last = run["last"]
+        self.trainer = _trainer(self.job)
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        metrics = self.trainer.step()
+        """One iteration. What Failed would fail again, so it ends the trial, without a checkpoint;
+        Tune begins again after anything else."""
+        try:
+            metrics = self.trainer.step()
+        except Failed as error:
+            return {"iteration": 0, "last": 1, "metrics": {}, FAILED: str(error)}
         iteration = self.trainer.iteration
-        last = int(iteration >= self.job.stop.iterations)
-        return {"iteration": iteration, "last": last, "metrics": metrics}
+        last = iteration >= self.last
+        due = last or iteration % self.job.checkpoints.every == 0
+        told = {"iteration": iteration, "last": int(last), "metrics": metrics}
+        return {**told, SHOULD_CHECKPOINT: due}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         # safetensors writes memory as it lies, so every array must lie in order
@@ -74,8 +94,10 @@ class Trial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """The learner's bundle first, then one CPU for each game worker."""
-        return tune.PlacementGroupFactory(_bundles(config["run"]["job"]))
+        """The learner's bundle first, then one for each game worker."""
+        job = config["run"]["job"]
+        place = "STRICT_PACK" if job["resources"]["together"] else "PACK"
+        return tune.PlacementGroupFactory(_bundles(job), strategy=place)
 
 
 class _Watch(tune.Callback):
@@ -97,20 +119,29 @@ class _Watch(tune.Callback):
             self.listeners[number](result["iteration"], result["metrics"])
 
 
-def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
+def train(
+    plans: Sequence[Planned], folder: Path, halving: Halving | None = None
+) -> list[Failed | None]:
     """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
 
     If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
-    whole one. Answers for each job None, or why it kept failing. All jobs share one configuration
-    of checkpoints, the first's. Raises Refused if a job can never fit on the cluster,
-    KeyboardInterrupt if it was stopped before the end.
+    whole one. Halving may stop some earlier. Answers for each job None, or why it failed. All jobs
+    share one configuration of retries and of checkpoints to keep, the first's. Raises Refused if a
+    job can never fit on the cluster, or if halving finds nothing to go by; KeyboardInterrupt if it
+    was stopped before the end.
     """
-    waiting = {n: plan for n, plan in enumerate(plans) if not finished(plan.job, folder, n)}
+    out = halving.stopped if halving else {}
+    waiting = {n: p for n, p in enumerate(plans) if n not in out and reached(folder, n) < p.last}
     if not waiting:
         return [None] * len(plans)
-    bundles = [_bundles(plan.job.model_dump(mode="json")) for plan in waiting.values()]
+    jobs = [plan.job.model_dump(mode="json") for plan in waiting.values()]
+    bundles = [_bundles(job) + _apart(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray is as large as it
+    for job in (job for job in jobs if job["resources"]["together"]):
+        start_ray([total(_bundles(job))])
+    # trials that hold what each other's learners or readers wait for would wait for ever
+    at_once = min(map(room_for, bundles)) if any(map(_apart, jobs)) else None
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
@@ -118,49 +149,67 @@ def train(plans: Sequence[Planned], folder: Path) -> list[Failed | None]:
         tune_config=TuneConfig(
             num_samples=1,
             reuse_actors=True,
+            max_concurrent_trials=at_once,
             trial_dirname_creator=lambda trial: _place(_number(trial)),
         ),
         run_config=RunConfig(
             name=f"tune-{len(list(folder.glob('tune-*')))}",
             storage_path=str(folder),
-            stop={"last": 1},
+            stop=partial(_stops, halving),
             callbacks=[_Watch(waiting)],
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
-            checkpoint_config=CheckpointConfig(
-                checkpoint_frequency=policy.every,
-                checkpoint_at_end=True,
-                num_to_keep=policy.keep,
+            checkpoint_config=CheckpointConfig(  # the trial says when
+                checkpoint_at_end=False, num_to_keep=policy.keep
             ),
         ),
     )
     ended: list[Failed | None] = [None] * len(plans)
-    for number, result in zip(waiting, tuner.fit(), strict=True):
+    results = tuner.fit()
+    if halving is not None and halving.unmeasured:
+        raise Refused(halving.unmeasured)
+    for number, result in zip(waiting, results, strict=True):
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")
-        elif not finished(plans[number].job, folder, number):
+        elif FAILED in result.metrics:
+            ended[number] = Failed(result.metrics[FAILED])
+        elif number not in out and reached(folder, number) < plans[number].last:
             raise KeyboardInterrupt
     return ended
 
 
-def newest_checkpoint(folder: Path, number: int = 0) -> Path | None:
-    """The checkpoint with the most iterations that is whole: a kill may leave one half written."""
+def newest_checkpoint(folder: Path, number: int = 0, most: int | None = None) -> Path | None:
+    """The checkpoint with the most iterations, at most so many, that is whole: a kill may leave
+    one half written."""
     best: tuple[int, Path] | None = None
     for file in folder.glob(f"tune-*/{_place(number)}/checkpoint_*/{STATE}"):
         try:
             iteration = _iteration(file.parent)
         except (SafetensorError, OSError):
             continue
-        if best is None or iteration > best[0]:
+        if (most is None or iteration <= most) and (best is None or iteration > best[0]):
             best = iteration, file.parent
     return None if best is None else best[1]
 
 
+def reached(folder: Path, number: int = 0) -> int:
+    """The iteration of the newest whole checkpoint of a job, 0 if there is none."""
+    newest = newest_checkpoint(folder, number)
+    return 0 if newest is None else _iteration(newest)
+
+
 def finished(job: Job, folder: Path, number: int = 0) -> bool:
     """Whether a job of the folder has been trained to its last iteration."""
+    return reached(folder, number) >= job.stop.iterations
+
+
+def forget(folder: Path, number: int) -> None:
+    """Remove all checkpoints of a job but its newest."""
     newest = newest_checkpoint(folder, number)
-    return newest is not None and _iteration(newest) >= job.stop.iterations
+    for checkpoint in folder.glob(f"tune-*/{_place(number)}/checkpoint_*"):
+        if checkpoint != newest:
+            shutil.rmtree(checkpoint)
 
 
 def final_state(folder: Path, number: int = 0) -> dict[str, Array]:
@@ -188,8 +237,20 @@ def _iteration(checkpoint: Path) -> int:
 
 def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:
     resume = newest_checkpoint(folder, number)
-    plain = plan.job.model_dump(mode="json")
-    return {"job": plain, "number": number, "resume": str(resume) if resume else None}
+    if plan.start is not None and reached(folder, number) <= _iteration(plan.start):
+        resume = plan.start
+    return {
+        "job": plan.job.model_dump(mode="json"),
+        "number": number,
+        "last": plan.last,
+        "resume": str(resume) if resume else None,
+    }
+
+
+def _stops(halving: Halving | None, trial_id: str, result: dict[str, Any]) -> bool:
+    """Was this iteration the last of its trial?"""
+    told = result["config"]["run"]["number"], result["iteration"], result["metrics"]
+    return bool(result["last"]) or (halving is not None and halving.stops(*told))
 
 
 def _number(trial: Any) -> int:
@@ -201,7 +262,36 @@ def _place(number: int) -> str:
     return f"trial-{number}"
 
 
+def _trainer(job: Job) -> Trainer | Spread:
+    """Who takes the steps of a job: this process, or several learners that it speaks for."""
+    learners = job.resources.learners
+    if learners == 1:
+        return TRAINERS[job.trainer].trainer(job, hire(job.workers, job.resources.worker_cpus))
+    make = partial(_learner, job.model_dump(mode="json"))
+    return Spread(make, job.stop.iterations, learners, _learner_bundle(job.resources.model_dump()))
+
+
+def _learner(job: dict[str, Any], share: Share) -> Trainer:
+    """One of several learners, in a process of its own."""
+    parsed = parse(job, JOBS, "the trial's job")
+    return TRAINERS[parsed.trainer].trainer(parsed, hire(0), share)
+
+
 def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
-    cpus, gpus = (float(job["resources"][kind]) for kind in ("cpus", "gpus"))
-    learner = {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
-    return [learner] + [{"CPU": 1.0}] * int(job["workers"])
+    """What a trial asks Tune for; one that speaks for several learners needs little."""
+    several = job["resources"]["learners"] > 1
+    own = {"CPU": 1.0} if several else _learner_bundle(job["resources"])
+    worker = {"CPU": float(job["resources"]["worker_cpus"])}
+    return [own] + [worker] * int(job["workers"])
+
+
+def _apart(job: dict[str, Any]) -> list[dict[str, float]]:
+    """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
+    learners, readers = (int(job["resources"][kind]) for kind in ("learners", "readers"))
+    spread = [_learner_bundle(job["resources"])] * learners if learners > 1 else []
+    return spread + [{"CPU": 1.0}] * readers * learners
+
+
+def _learner_bundle(resources: dict[str, Any]) -> dict[str, float]:
+    cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
+    return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})

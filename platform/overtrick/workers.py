@@ -72,9 +72,10 @@ class Crew(Protocol):
     def close(self) -> None: ...
 
 
-def hire(workers: int) -> Crew:
-    """A crew of so many Ray actors; with 0 the same work is done in this process."""
-    return RayCrew(workers) if workers else LocalCrew()
+def hire(workers: int, cpus: float = 1.0) -> Crew:
+    """A crew of so many Ray actors, with so many CPUs each; with 0 the same work is done in this
+    process."""
+    return RayCrew(workers, cpus) if workers else LocalCrew()
 
 
 class LocalCrew:
@@ -99,8 +100,9 @@ class LocalCrew:
 class RayCrew:
     """Work on Ray actors; a dead one is replaced and its shard run again."""
 
-    def __init__(self, workers: int) -> None:
-        self._workers = [_new_worker() for _ in range(workers)]
+    def __init__(self, workers: int, cpus: float = 1.0) -> None:
+        self._cpus = cpus
+        self._workers = [_new_worker(cpus) for _ in range(workers)]
         self._hosts: list[_RayHost] = []
 
     def map(
@@ -127,7 +129,7 @@ class RayCrew:
                 if losses[shard] == LOSSES:
                     raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
                 ray.kill(self._workers[worker])  # it may only be out of reach, and hold its CPU
-                self._workers[worker] = _new_worker()
+                self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
@@ -198,7 +200,7 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
         torch.set_num_threads(threads)
 
 
-@ray.remote(num_cpus=1, max_restarts=0)
+@ray.remote(max_restarts=0)
 class _Worker:
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
         return _run(work, rng, common, shard)
@@ -213,9 +215,9 @@ class _Hosting:
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
-def _new_worker() -> Any:
+def _new_worker(cpus: float) -> Any:
     actor: Any = _Worker
-    return actor.remote()
+    return actor.options(num_cpus=cpus).remote()
 
 
 def _new_host(thing: Hostable) -> Any:
@@ -230,10 +232,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     learner and its workers take turns. Raises Refused if a cluster can never fit the bundles,
     where Tune would wait for ever.
     """
-    wanted = {
-        kind: sum(bundle.get(kind, 0) for bundle in bundles)
-        for kind in sorted({kind for bundle in bundles for kind in bundle})
-    }
+    wanted = total(bundles)
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if os.environ.get("RAY_ADDRESS"):
@@ -241,13 +240,39 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-    have = ray.cluster_resources()
-    for kind, amount in wanted.items():
+    check_room(bundles, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+
+
+def check_room(
+    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
+) -> None:
+    """Raise Refused if bundles can never find room on machines, each all its own."""
+    have = total(machines)
+    for kind, amount in total(bundles).items():
         if amount > have.get(kind, 0):
             raise Refused(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
                 "lower 'workers' or 'resources'"
             )
+    for bundle in bundles:
+        if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
+            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
+            raise Refused(
+                f"no node of the cluster has {asked} for one process, or for all that are to be "
+                "together: lower 'resources'"
+            )
+
+
+def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
+    """How many times the cluster holds all these bundles, if they lie well."""
+    wanted, have = total(bundles), ray.cluster_resources()
+    return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
+
+
+def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What bundles come to, by kind."""
+    kinds = sorted({kind for bundle in bundles for kind in bundle})
+    return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}
 
 
 class Part(IntEnum):
@@ -256,6 +281,7 @@ class Part(IntEnum):
     INITIAL = 0
     TRAIN = 1
     JUDGE = 2
+    SEARCH = 3
 
 
 def generator(seed: int, *key: int) -> Generator:

@@ -31,5 +31,6 @@ NAMES = (
     "twelve_cards",
     "coevolve_brps",
     "ray_overhead",
+    "submit_latency",
     "demo_memory",
 )

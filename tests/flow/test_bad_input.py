@@ -62,7 +62,8 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("population={kind: random, immigrants: 2, fitness_games: 9}", "'population' in job.yaml: "
          "kind random has no use for fitness_games, immigrants"),
         ("population={kind: selfplay, style: 2.0}", "kind selfplay has no use for style"),
-        ("resources.gpus=1", "this trainer's learner uses no GPU: set gpus to 0"),
+        ("resources.gpus=1", "this trainer uses no gpus: leave gpus at 0"),
+        ("resources.learners=2", "this trainer uses no learners: leave learners at 1"),
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
         ("track.uri='http://[::1'", "no MLflow server answers at http://[::1"),
         ("track.experiment=../../x", "'track.experiment' in job.yaml: string should match pattern"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from overtrick import config
+from overtrick import config, sweep
 from overtrick.comparison import job as table_job
 from overtrick.comparison import plan
 from overtrick.core import Refused
@@ -36,8 +36,8 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         assert plan.check(table) > 0
         return
     job = config.load(path, [], JOBS)
-    if job.search:
-        assert config.grid(job, JOBS, path.name)
+    if job.search.tries:
+        assert sweep.trials_of(job, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here
         with pytest.raises(Refused, match="overtrick generate abstraction"):
             TRAINERS[job.trainer].check(job)

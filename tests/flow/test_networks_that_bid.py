@@ -11,18 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import ray
 from ray import cloudpickle
+from safetensors.numpy import save_file
 
-from overtrick import cli, config, model, store, trainers
+from overtrick import cli, config, model, store, trainers, trial
 from overtrick.core import Failed, Refused
-from overtrick.games.bridge import auction, networks
+from overtrick.games.bridge import auction, networks, system
 from overtrick.games.bridge.cards import SEATS, written
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.result import VULNERABILITIES
 from overtrick.games.bridge.rows import table_written
 from overtrick.trainers import bidders, bidding, collecting, examples, recorded
 from overtrick.trainers.deals import dealt
-from overtrick.workers import Crew, LocalCrew, RayCrew
+from overtrick.workers import Crew, LocalCrew, RayCrew, room_for, start_ray
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -97,6 +99,22 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
     assert np.array_equal(np.sort(keys[0]), np.sort(keys[2]))
     assert {len(b["call"]) for b in orders[0][:-1]} == {64}
     assert len(keys[0]) == len(known)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypatch):
+    """Of files of different lengths, several to a window."""
+    monkeypatch.setattr(store, "ROWS", 40)
+    out = tmp_path / "many"
+    collecting.generate(collecting.plan_of([boards], []), out, LocalCrew(), silent)
+    both = [examples.Examples(str(out), "train", readers) for readers in (0, 2)]
+    assert len(both[0].files) > 2 * examples.TOGETHER
+    own, spread = (list(each.batches(64, np.random.default_rng(4))) for each in both)
+    assert len(own) == len(spread)
+    for one, other in zip(own, spread, strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[n], other[n]) for n in one)
+        assert all(one[n].dtype == other[n].dtype for n in one)
 
 
 def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
@@ -272,6 +290,76 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
         trainer.step()
 
 
+@pytest.mark.usefixtures("local_ray")
+def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
+    """From a checkpoint on; batches are odd, so that their shares differ."""
+    network = {"hidden": [16], "rate": 0.003, "batch": 333}
+    one = job_of(folder, network=network, stop={"iterations": 3})
+    alone = bidding.BiddingTrainer(one, LocalCrew())
+    alone.step()
+    begun_at(tmp_path, alone.state())
+    told = {n: alone.step() for n in (2, 3)}
+    two = one.model_copy(update={"resources": config.Resources(learners=2, cpus=0.5)})
+    metrics: dict[int, dict[str, float]] = {}
+    assert trial.train([trial.Planned(two, metrics.__setitem__)], tmp_path) == [None]
+    assert metrics.keys() == told.keys()
+    for iteration, wanted in told.items():
+        assert metrics[iteration] == pytest.approx(wanted, abs=1e-4)
+    found, ended = trial.final_state(tmp_path), alone.state()
+    assert found.keys() == ended.keys()
+    for name, value in ended.items():
+        assert np.allclose(found[name], value, atol=1e-5), name
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_learners_that_a_cluster_can_never_hold_are_refused(
+    folder: str, tmp_path: Path, monkeypatch
+):
+    job = job_of(folder, resources={"learners": 1000})
+    with pytest.raises(Refused, match="the job asks for 1001 CPU and the cluster has"):
+        trial.train([trial.Planned(job, lambda *_: None)], tmp_path)
+    cpus = ray.cluster_resources()["CPU"]
+    assert room_for([{"CPU": 1.5}, {"CPU": 0.5}]) == cpus // 2
+    halves = [{"Alive": True, "Resources": {"CPU": cpus / 2}}] * 2
+    monkeypatch.setattr(ray, "nodes", lambda: halves)
+    start_ray([{"CPU": cpus / 2}] * 2)
+    with pytest.raises(Refused, match=r"no node of the cluster has .* CPU for one process: lower"):
+        start_ray([{"CPU": cpus / 2 + 1}])
+
+
+def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
+    """Leave a state in a folder as if a run had been stopped there."""
+    place = folder / "tune-0" / "trial-0" / "checkpoint_000000"
+    place.mkdir(parents=True)
+    save_file(state, place / trial.STATE)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
+    folder: str, tmp_path: Path
+):
+    """It is not begun again, for it would diverge again, and its checkpoint stays."""
+
+    def job_at(iterations: int, rate: float) -> Any:
+        network = {"hidden": [8], "optimizer": "sgd", "rate": rate, "batch": 512}
+        return job_of(folder, network=network, stop={"iterations": iterations})
+
+    def ended(iterations: int, rate: float) -> Failed | None:
+        planned = trial.Planned(job_at(iterations, rate), lambda *_: None)
+        return trial.train([planned], tmp_path)[0]
+
+    trainer = bidding.BiddingTrainer(job_at(1, 0.01), LocalCrew())
+    trainer.step()
+    good = trainer.state()
+    begun_at(tmp_path, good)
+    assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
+    assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
+    kept = trial.final_state(tmp_path)
+    assert all(np.array_equal(value, kept[name]) for name, value in good.items())
+    assert ended(2, 0.001) is None
+    assert trial.final_state(tmp_path)["iteration"] == 2
+
+
 def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
     content = {
         "trainer": "bidder", "game": "auction", "calls": str(taught["calls"]),
@@ -416,6 +504,37 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
         check(job_of(str(plain)))
 
 
+def test_a_network_is_of_the_rules_that_it_was_taught_by(
+    taught: dict[str, Path], boards: Path, folder: str, tmp_path: Path, monkeypatch
+):
+    """Once a system says something else, its networks would see calls otherwise."""
+    job = bidder_job(taught, boards)
+    before = config.parse(model.load(taught["calls"]).job, trainers.JOBS, "its card")
+    assert before.rules == {"natural": system.fingerprint(system.load("natural"))}
+    monkeypatch.setattr(system, "fingerprint", lambda rules: f"{rules.name} changed")
+    place, plan = str(taught["calls"]), ["solved=true"]
+    told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
+    with pytest.raises(Refused, match=told):  # before it plays a match, or is asked
+        bidders.side_of(place)
+    with pytest.raises(Refused, match=told):
+        collecting.plan_of([boards], [*plan, f"system_ns={place}", f"system_ew={place}"])
+    with pytest.raises(Refused, match=told):
+        trainers.TRAINERS["bidder"].check(bidder_job(taught, boards))
+    weights, rng = model.load(taught["imps"]).weights, np.random.default_rng(0)
+    with pytest.raises(Refused, match="since the bidder of this job was taught"):
+        trainers.TRAINERS["bidder"].judge(job, weights, LocalCrew(), rng)
+    made = tmp_path / "made"
+    told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    collecting.generate(collecting.plan_of([boards], told), made, LocalCrew(), silent)
+    new = job_of(str(made))
+    trainers.TRAINERS["bidding"].check(new)
+    old = new.model_copy(update={"rules": before.rules})
+    for asked in (lambda: trainers.TRAINERS["bidding"].check(old),
+                  lambda: bidding.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
+        with pytest.raises(Refused, match="by other rules of natural than those"):
+            asked()
+
+
 def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
     check = trainers.TRAINERS["bidding"].check
     with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
@@ -430,7 +549,23 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
     with pytest.raises(Refused, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
-        bidders.solved(str(tmp_path / "odd.parquet"))
+        list(bidders.solved(str(tmp_path / "odd.parquet")))
+
+
+def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
+    monkeypatch.setattr(store, "ROWS", 50)
+    rows = np.concatenate(list(bidders.solved(str(boards))))
+    assert len(rows) == BOARDS
+    assert np.array_equal(bidders.sample(str(boards), BOARDS, 1), rows)
+    places = {deal.tobytes(): place for place, deal in enumerate(rows)}
+    seen = np.zeros(BOARDS)
+    for seed in range(30):
+        own = [places[deal.tobytes()] for deal in bidders.sample(str(boards), 90, seed)]
+        assert own == sorted(set(own))
+        assert len(own) == 90
+        seen[own] += 1
+    assert seen.max() < 20  # each is in 6.75 samples, give or take 2.3
+    assert (abs(seen.reshape(-1, 50).mean(axis=1) - 6.75) < 1.5).all()
 
 
 def test_models_that_do_not_serve_are_one_line(
@@ -441,8 +576,10 @@ def test_models_that_do_not_serve_are_one_line(
         bidders.side_of(str(taught["imps"]))
     with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
+    plain = bidder_job(taught, boards).model_dump(mode="json")
+    other = config.parse({**plain, "system": "precision"}, trainers.JOBS, "tiny")
     with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
-        check(bidder_job(taught, boards).model_copy(update={"system": "precision"}))
+        check(other)
     stored = model.load(taught["calls"])
     for network, said in (
         ({}, "is damaged: its network is no section"),

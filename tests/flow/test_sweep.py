@@ -87,7 +87,7 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:
 )
 def test_a_search_that_makes_no_job_is_refused(search: dict[str, Any], said: str) -> None:
     with pytest.raises(Refused) as refused:
-        config.grid(parse(search=search), JOBS, "grid.yaml")
+        sweep.trials_of(parse(search=search), "grid.yaml")
     assert str(refused.value).startswith(said)
 
 
@@ -103,7 +103,7 @@ def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> 
     )
     job = config.load(tmp_path / "job.yaml", [], JOBS)
     assert job.model_dump()["solve"]["memory"] == 10
-    made = config.grid(job, JOBS, "job.yaml")
+    made = sweep.trials_of(job, "job.yaml")
     assert [each.game.options for _, each in made] == [{"fold": True}, {"fold": False}]
 
 

@@ -135,14 +135,14 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
 def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rng):
     game = overtrick.make("auction")
     deals = dealt(game, 300, rng)
-    so_far = [[] for _ in deals]
+    so_far, made = [[] for _ in deals], np.empty(auction.LONGEST_AUCTION, np.int64)
     for turn, action in moments(game, deals, rng):
         features = game.features(turn)
         assert features.shape == (len(turn), 482)
         held = hands(deals[turn.game, :52])[np.arange(len(turn)), turn.seat]
         for row, (number, seat) in enumerate(zip(turn.game, turn.seat, strict=True)):
             calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
-            assert calls_of(turn.seen[row]) == calls
+            assert made[: calls_of(turn.seen[row], made)].tolist() == calls
             wanted = np.zeros(482)
             wanted[:52] = held[row] >> np.arange(52) & 1
             wanted[52 + (dealer - seat) % 4] = 1

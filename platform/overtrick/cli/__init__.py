@@ -1,7 +1,7 @@
 """The command line: read what is asked for, call one room, print what came of it.
 
-`runs.py` has the commands that train and judge, `games.py` those that ask about games, `bridge.py`
-those about bridge.
+`runs.py` has the commands that train and judge, `cluster.py` those that have a cluster do it,
+`games.py` those that ask about games, `bridge.py` those about bridge.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def main() -> None:
     wrong = 2
     command = next(iter(sys.argv[1:]), "")
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
-    resumes = command in ("train", "sweep") or (command == "evaluate" and table)
+    resumes = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # how Typer tells of Ctrl-C
-            more = f"; `overtrick {command} --resume RUN` goes on from the last checkpoint"
+            more = "; `overtrick resume RUN` goes on from the last checkpoint"
             people.print(f"stopped{more if resumes else ''}", soft_wrap=True)
         sys.exit(code if isinstance(code, int) else 0)
     except Refused as error:
@@ -52,7 +52,7 @@ def main() -> None:
     except OSError as error:  # a full disk, a folder that went away
         wrong, line = 1, str(error)
         if resumes:
-            line += "; what was written before is whole, so `--resume RUN` goes on"
+            line += "; what was written before is whole, so `overtrick resume RUN` goes on"
     print(f"error: {line}", file=sys.stderr)
     if "--json" in sys.argv:
         print(json.dumps({"error": line}))
@@ -65,6 +65,6 @@ def result(as_json: bool, **values: Any) -> None:
         print(json.dumps(values), flush=True)
 
 
-from overtrick.cli import runs, games, bridge  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, cluster, games, bridge  # isort: skip  # each adds its commands to app, in order
 
-__all__ = ["Json", "app", "bridge", "games", "main", "people", "result", "runs"]
+__all__ = ["Json", "app", "bridge", "cluster", "games", "main", "people", "result", "runs"]

@@ -49,6 +49,7 @@ def train(
     if done.rejected:
         people.print(f"MLflow refuses {done.rejected} events: see {folder}/track.rejected")
     program = Path(sys.argv[0])
+    program = Path("overtrick") if program.name == "__main__.py" else program
     people.print(f"dashboard: {program} dashboard --uri {plan.track.uri}", soft_wrap=True)
     result(
         as_json,
@@ -64,9 +65,17 @@ def sweep(
     job: Annotated[Path | None, typer.Argument(help="A job file with a search.")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this sweep instead.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Have this cluster do it: as `submit --sweep --follow`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a job with every combination of what its search names, side by side; best first."""
+    """Train a job in the ways that its search names, side by side; the best first."""
+    if address is not None:
+        from overtrick.cli.cluster import submit
+
+        there = os.environ.get("OVERTRICK_RUNS", "")
+        submit(job, overrides, address, there, resume is None, resume, True, False, as_json)
     from overtrick import parts, run
     from overtrick import sweep as room
     from overtrick.progress import Bar
@@ -76,7 +85,8 @@ def sweep(
     folder = folder or run.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, iterations) as bar:
         done = room.go(folder, lambda told: bar.show(told, {}))
-    people.print(tables.plain(done.rows, "score: larger is better"))
+    shown = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
+    people.print(tables.plain(shown, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
     best = str(parts.place_of(folder, scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
@@ -95,6 +105,23 @@ def sweep(
     )  # fmt: skip
     if done.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def resume(
+    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, a sweep or a table.")],
+    as_json: Json = False,
+) -> None:
+    """Go on with what was cut short, from its last checkpoints."""
+    from overtrick import run
+
+    kind, whole = run.kind_of(run.find(what))
+    if kind == "run":
+        train(None, None, str(whole), as_json)
+    elif kind == "sweep":
+        sweep(None, None, str(whole), None, as_json)
+    else:
+        _compare(whole, None, [], as_json)
 
 
 @app.command()

@@ -52,14 +52,18 @@ class Classifier:
         """What is left out by chance from now on depends on this alone; no part of the state."""
         self.noise.manual_seed(int(rng.integers(2**63)))
 
-    def learn(self, features: Array, possible: Array, label: Array) -> Tensor:
+    def learn(
+        self, features: Array, possible: Array, label: Array, of: int | None = None
+    ) -> Tensor:
         """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
         classes (R,) or, if all are possible, their probabilities (R, A); the mean cross-entropy
-        before it, in nats, on the device: to read it is to wait for it."""
+        before it, in nats, on the device: to read it is to wait for it. of: the rows of which these
+        are some; then their sum by so many."""
         assert label.ndim == 1 or possible.all()
         goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
-        disturb = self._drop if self.plan.dropout else None
-        loss = cross_entropy(self._logits(features, possible, disturb), self._there(goal))
+        disturb, rows = self._drop if self.plan.dropout else None, of or len(features)
+        said = self._logits(features, possible, disturb)
+        loss = cross_entropy(said, self._there(goal), reduction="sum") / rows
         self.optimizer.descend(loss)
         return loss.detach()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from overtrick.config import Job
 from overtrick.core import Trainer
@@ -21,15 +20,15 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
-    pair,
     sampling,
     selfplay_bidding,
     solve,
+    standing,
     tabular,
     tournament,
 )
 from overtrick.trainers.evaluate import Row
-from overtrick.workers import Crew
+from overtrick.trainers.standing import Standing
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,11 @@ class Page:
     """A trainer as the rest of the house sees it."""
 
     job: type[Job]
-    trainer: Callable[[Any, Crew], Trainer]
+    trainer: Callable[..., Trainer]  # (job, crew), and a share of what several learners do
     check: Callable[..., None]  # (job): raises Refused for what would only fail later
     judge: Callable[..., list[Row]]  # (job, weights, crew, rng) -> the table of a stored model
     score: Callable[[list[Row]], float]  # of a table, larger is better: sweeps go by it
+    standing: Standing | None = None  # the same of an iteration's metrics; None: nobody learns
 
 
 def closeness(rows: list[Row]) -> float:
@@ -54,22 +54,50 @@ def payoff(rows: list[Row]) -> float:
 
 
 TRAINERS = {
-    "bidder": Page(bidder.BidderJob, bidder.BidderTrainer, pair.check, bidder.judge, bidder.score),
+    "bidder": Page(
+        bidder.BidderJob,
+        bidder.BidderTrainer,
+        bidder.check,
+        bidder.judge,
+        bidder.score,
+        standing.board_imps,
+    ),
     "bidding": Page(
-        bidding.BiddingJob, bidding.BiddingTrainer, bidding.check, bidding.judge, bidding.score
+        bidding.BiddingJob,
+        bidding.BiddingTrainer,
+        bidding.check,
+        bidding.judge,
+        bidding.score,
+        standing.foretold,
     ),
     "coevolve": Page(
-        coevolve.CoevolveJob, coevolve.CoevolveTrainer, coevolve.check, coevolve.judge, closeness
+        coevolve.CoevolveJob,
+        coevolve.CoevolveTrainer,
+        coevolve.check,
+        coevolve.judge,
+        closeness,
+        standing.closeness,
     ),
-    "dqn": Page(dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made),
-    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff),
-    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff),
-    "evolve": Page(evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff),
+    "dqn": Page(
+        dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made, standing.made
+    ),
+    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff, standing.payoff),
+    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff, standing.payoff),
+    "evolve": Page(
+        evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff, standing.payoff
+    ),
     "exploit": Page(
-        exploit.ExploitJob, exploit.ExploitTrainer, exploit.check, exploit.judge, payoff
+        exploit.ExploitJob,
+        exploit.ExploitTrainer,
+        exploit.check,
+        exploit.judge,
+        payoff,
+        standing.payoff,
     ),
-    "meta": Page(meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff),
-    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff),
+    "meta": Page(
+        meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff, standing.payoff
+    ),
+    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff, standing.payoff),
     "sampling": Page(
         sampling.SamplingJob,
         sampling.SamplingTrainer,
@@ -83,14 +111,18 @@ TRAINERS = {
         selfplay_bidding.check,
         selfplay_bidding.judge,
         selfplay_bidding.score,
+        standing.board_imps,
     ),
-    "solve": Page(solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness),
+    "solve": Page(
+        solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness, standing.closeness
+    ),
     "tabular": Page(
         tabular.TabularJob,
         tabular.TabularTrainer,
         tabular.check,
         tabular.judge,
         cardplay.share_made,
+        standing.made,
     ),
     "tournament": Page(
         tournament.TournamentJob,

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from pydantic import Field, ValidationInfo, field_validator
 
 from overtrick import model, store
+from overtrick.config import Job
 from overtrick.core import Array, Deals, Policy, Refused
 from overtrick.games.bridge import bidding, heard, networks, score, system
+from overtrick.games.bridge.auction import LONGEST_AUCTION
 from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
-from overtrick.games.bridge.known import LONGEST_AUCTION
 from overtrick.games.bridge.networks import Bidder, Candidate, Network
 from overtrick.games.bridge.rows import table_read
 from overtrick.games.bridge.system import System
 from overtrick.learners.networks import unprefixed
 from overtrick.play import play
+from overtrick.workers import Part, generator
+
+
+class SystemJob(Job):
+    """What a job says of the calls of its network."""
+
+    system: str = Field(default="natural", description="what its calls mean")
+    rules: dict[str, str] = Field(
+        default={}, description="the version of its rules; a new run takes the present one"
+    )
+
+    @field_validator("system")
+    @classmethod
+    def _it_is_there(cls, name: str) -> str:
+        system.load(name)
+        return name
+
+    @field_validator("rules")
+    @classmethod
+    def _a_version_is_told(cls, rules: dict[str, str], told: ValidationInfo) -> dict[str, str]:
+        if "system" not in told.data:  # which is wrong, and says so
+            return rules
+        own = system.load(told.data["system"])
+        return {own.name: system.fingerprint(own), **rules}
 
 
 class Side(NamedTuple):
@@ -50,7 +77,18 @@ def side_of(what: str) -> Side:
     if calls is None:
         raise Refused(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
-    return Side(name, system.load(told_of(stored, folder, "system")), calls, imps)
+    own = system.load(told_of(stored, folder, "system"))
+    check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+    return Side(name, own, calls, imps)
+
+
+def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
+    """Raise Refused, saying what was taught, unless its system still has the rules by which its
+    features were made: by others a network would see calls otherwise than it learnt to."""
+    if rules.get(own.name) != system.fingerprint(own):
+        raise Refused(
+            f"the rules of {own.name} have changed since {what} was taught: teach it again"
+        )
 
 
 def network_of(stored: model.Model, name: str, folder: Path) -> Network | None:
@@ -136,11 +174,10 @@ def candidates(
     return bidder.candidates(turn)[0]
 
 
-@lru_cache(maxsize=2)
-def solved(path: str) -> Deals:
-    """(G, 74) the deals of a Parquet file with columns deal and dd_table; North deals, nobody is
-    vulnerable. Raises Refused."""
-    parts, number = [], 0
+def solved(path: str) -> Iterator[Deals]:
+    """(G, 74) the deals of a Parquet file with columns deal and dd_table, some thousands at a time;
+    North deals, nobody is vulnerable. Raises Refused."""
+    number = found = 0
     for columns in store.batches(Path(path), ("deal", "dd_table"), ()):
         rows = np.zeros((len(columns["deal"]), WIDTH), np.int8)
         kept = np.zeros(len(rows), np.bool_)
@@ -155,10 +192,25 @@ def solved(path: str) -> Deals:
             except Refused as error:
                 raise Refused(f"{path}: row {number}: {error}") from None
             kept[k] = True
-        parts.append(rows[kept])
-    deals = np.concatenate(parts) if parts else np.zeros((0, WIDTH), np.int8)
-    if not len(deals):
+        found += int(kept.sum())
+        yield rows[kept]
+    if not found:
         raise Refused(f"{path} holds no deals with double-dummy tricks")
+
+
+@lru_cache(maxsize=2)
+def sample(path: str, most: int, seed: int) -> Deals:
+    """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
+    the lowest random numbers. Raises Refused."""
+    rng = generator(seed, Part.INITIAL)
+    deals, luck, more = np.zeros((0, WIDTH), np.int8), np.zeros(0), list[Deals]()
+    for part in chain(solved(path), [None]):
+        more += [] if part is None else [part]
+        if part is None or sum(map(len, more)) >= most:  # now and then, for to sort takes a moment
+            deals = np.concatenate([deals, *more])
+            luck = np.concatenate([luck, rng.random(len(deals) - len(luck))])
+            kept = np.sort(np.argsort(luck)[:most])
+            deals, luck, more = deals[kept], luck[kept], []
     return deals
 
 

@@ -12,14 +12,16 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts
-from overtrick.config import Count, Folder, Job, Positive, Section
+from overtrick.config import Count, Folder, Positive, Section
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import networks, system
 from overtrick.games.bridge.auction import legal_after
 from overtrick.learners import supervised
 from overtrick.learners.networks import initial, prefixed, unprefixed
 from overtrick.learners.supervised import Classifier
+from overtrick.spread import ALONE, Share
 from overtrick.trainers import precision
+from overtrick.trainers.bidders import SystemJob
 from overtrick.trainers.collecting import RECORDED, check_rules
 from overtrick.trainers.examples import SPLITS, Examples
 from overtrick.trainers.report import History, Report
@@ -82,33 +84,35 @@ class Tested(Section):
     examples: Count = Field(default=100_000, description="of a measurement; the last uses all")
 
 
-class BiddingJob(Job):
+class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
-    on_gpu: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "readers"})
 
     trainer: Literal["bidding"]
     examples: Folder = Field(description="a folder that `overtrick generate examples` made")
     learn: Learnt = Field(default="calls", description="which call is made, or what it brings")
-    system: str = Field(default="natural", description="what its calls mean, when it bids")
     network: Network = Network()
     evaluate: Tested = Tested()
 
 
 class BiddingTrainer:
-    """An iteration is a pass over all examples."""
+    """An iteration is a pass over all examples, by one learner or its share of what several do."""
 
-    def __init__(self, job: BiddingJob, crew: Crew) -> None:
+    def __init__(self, job: BiddingJob, crew: Crew, share: Share = ALONE) -> None:
         self.job = job
         self.crew = crew
+        self.share = share
         self.iteration = 0
-        self.examples, self.kept = (Examples(job.examples, split) for split in SPLITS)
+        self.examples = Examples(job.examples, SPLITS[0], job.resources.readers)
+        self.kept = Examples(job.examples, SPLITS[1])
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
             networks.OUTPUTS[job.learn], generator(job.seed, Part.INITIAL)
         )
         self.learner = Classifier(weights, job.network.plan(device))
+        share.add_gradients(self.learner.optimizer.params.values())
 
     def step(self) -> dict[str, float]:
         """Learn from every example once, then measure."""
@@ -117,19 +121,23 @@ class BiddingTrainer:
         self.iteration += 1
         rng = generator(self.job.seed, Part.TRAIN, self.iteration)
         self.learner.seed(rng)
+        if self.share.rank:  # all have drawn alike from rng, which orders the examples
+            own = generator(self.job.seed, Part.TRAIN, self.iteration, self.share.rank)
+            self.learner.seed(own)
         losses: list[torch.Tensor] = []
         total = 0.0
         for rows in self.examples.batches(network.batch, rng):
             self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
-            losses.append(self.learner.learn(*seen(rows, self.job.learn, network.auction)))
+            told = seen(self.share.rows(rows), self.job.learn, network.auction)
+            losses.append(self.learner.learn(*told, of=len(rows["call"])))
             done += 1
             if len(losses) == LOOK or done == each * self.iteration:
-                found = float(torch.stack(losses).sum())
+                found = float(self.share.total(torch.stack(losses).sum()))
                 total += supervised.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
         self.learner.check(f"in iteration {self.iteration}")
         metrics = {"loss_nats": total / each}
-        if self.iteration % self.job.evaluate.every == 0:
+        if self.iteration % self.job.evaluate.every == 0 and self.share.rank == 0:
             metrics |= self._measured(self.job.evaluate.examples)[0]
         return metrics
 
@@ -161,7 +169,6 @@ def check(job: BiddingJob) -> None:
     """Raise Refused for another game, or for examples that are not there, or of other systems."""
     if job.game.name != "auction":
         raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
-    system.load(job.system)
     for split in SPLITS:
         known = Examples(job.examples, split)
     check_rules(job.examples, known.parameters)
@@ -171,6 +178,7 @@ def check(job: BiddingJob) -> None:
             f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
             f"{job.system}: set system"
         )
+    _check_version(job, known)
     if job.learn not in (*known.columns, "calls"):
         raise Refused(
             f"the examples in {job.examples} do not say what calls brought: generate them again "
@@ -178,12 +186,22 @@ def check(job: BiddingJob) -> None:
         )
 
 
+def _check_version(job: BiddingJob, examples: Examples) -> None:
+    """Raise Refused for examples that were seen by other rules of the job's system than its own."""
+    if job.rules[system.load(job.system).name] not in examples.parameters["rules"]:
+        raise Refused(
+            f"the examples in {job.examples} were made by other rules of {job.system} than those "
+            "of this job: begin a new one"
+        )
+
+
 def judge(
     job: BiddingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 ) -> list[dict[str, Any]]:
     """How well a stored network does on the deals that were kept for testing."""
-    own = unprefixed(job.learn, weights)
-    learner, kept = Classifier(own, job.network.plan("cpu")), Examples(job.examples, "test")
+    kept = Examples(job.examples, "test")
+    _check_version(job, kept)
+    learner = Classifier(unprefixed(job.learn, weights), job.network.plan("cpu"))
     return measured(job, learner, kept, len(kept))[1]
 
 

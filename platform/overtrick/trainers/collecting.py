@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from overtrick import store
 from overtrick.config import Section
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import auction, features, packed, result, score, system
-from overtrick.games.bridge.auction_game import TABLE
+from overtrick.games.bridge.auction_game import TABLE, WIDTH
 from overtrick.games.bridge.bidding import follow
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.par import par
@@ -25,7 +26,6 @@ from overtrick.games.bridge.system import System
 from overtrick.trainers import parted, recorded
 from overtrick.trainers.agreement import auctions_of
 from overtrick.trainers.bidders import Side, auctions, side_of, solved, turned
-from overtrick.trainers.deals import fingerprint
 from overtrick.trainers.examples import KIND, SPLITS, for_judging
 from overtrick.trainers.generate import asked, validated
 from overtrick.workers import Crew, Part, generator
@@ -137,9 +137,9 @@ def _rules(plan: Plan) -> list[str]:
     """What the systems by which calls are understood say."""
     asked_for = (plan.system_ns, plan.system_ew)
     if plan.solved:
-        return [fingerprint(side_of(name).system) for name in asked_for]
+        return [system.fingerprint(side_of(name).system) for name in asked_for]
     names = KNOWN if RECORDED in asked_for else ()
-    return [fingerprint(system.load(n)) for n in (*asked_for, *names) if n != RECORDED]
+    return [system.fingerprint(system.load(n)) for n in (*asked_for, *names) if n != RECORDED]
 
 
 def _parts(plan: Plan, crew: Crew, problems: list[str]) -> Iterator[list[Bid]]:
@@ -168,13 +168,27 @@ def _serves(plan: Plan, board: Board) -> bool:
 
 def _bidden(plan: Plan, number: int, crew: Crew) -> Iterator[list[Bid]]:
     """Solved deals of a file with the hands at any seats, that two sides bid."""
-    deals = solved(plan.files[number])
     sides = side_of(plan.system_ns), side_of(plan.system_ew)
-    pieces = [(deals[k : k + PIECE],) for k in range(0, len(deals), PIECE)]
-    for first in range(0, len(pieces), AHEAD):
+    pieces = _in_pieces(solved(plan.files[number]))
+    for first in count(step=AHEAD):
+        shards = [(deals,) for deals in islice(pieces, AHEAD)]
         rng = generator(plan.seed, Part.INITIAL, number, first)
-        for part, calls in crew.map(_bid, sides, pieces[first : first + AHEAD], rng):
+        for part, calls in crew.map(_bid, sides, shards, rng):
             yield [_with_tricks(part, calls, sides)]
+        if len(shards) < AHEAD:
+            return
+
+
+def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
+    """The same deals, PIECE at a time."""
+    rest = np.zeros((0, WIDTH), np.int8)
+    for part in parts:
+        rest = np.concatenate([rest, part])
+        whole = len(rest) - len(rest) % PIECE
+        yield from (rest[k : k + PIECE] for k in range(0, whole, PIECE))
+        rest = rest[whole:]
+    if len(rest):
+        yield rest
 
 
 def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Deals, Array]:

@@ -9,7 +9,6 @@ are no tricks.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from collections.abc import Sequence
@@ -84,7 +83,7 @@ def generate(plan: Plan, out: Path, crew: Crew, progress: parted.Progress) -> di
     made_with = plan.model_dump() | {
         "system_ns": systems[0].name,
         "system_ew": systems[1].name,
-        "rules": [fingerprint(each) for each in systems],
+        "rules": [system.fingerprint(each) for each in systems],
     }
     if not parted.already(out, KIND, made_with):
         shards = [
@@ -148,11 +147,3 @@ def _solved(
         "par_score": best.score,
         "imps": score.imps(points - best.score),
     }
-
-
-def fingerprint(rules: System) -> str:
-    """Of what a system's rules say, those of the files that it is based on too; words are free."""
-    digest = hashlib.sha256(rules.name.encode())
-    for table in rules.tables:
-        digest.update(np.ascontiguousarray(table).data)
-    return digest.hexdigest()[:16]

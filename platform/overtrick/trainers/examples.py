@@ -8,14 +8,14 @@ made, and imps, those of the contract against par at double-dummy tricks, for th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick import store
+from overtrick import spread, store
 from overtrick.core import Array, Refused
 from overtrick.games.bridge import packed
 
@@ -27,9 +27,14 @@ HELD = 0.2  # share of deals that are kept for testing (Zhang et al. 2022, secti
 
 class Examples:
     """The examples of one side of a folder, never all in memory. Raises Refused if there are none,
-    if they are of features of another version, or were not made together."""
+    if they are of features of another version, or were not made together.
 
-    def __init__(self, folder: str, split: str) -> None:
+    readers: so many CPUs of the cluster read them, by Ray Data; 0: this process does. The batches
+    are the same.
+    """
+
+    def __init__(self, folder: str, split: str, readers: int = 0) -> None:
+        self.readers = readers
         self.files = sorted(Path(folder).glob(f"{split}/*.parquet"))
         if not self.files:
             raise Refused(
@@ -51,19 +56,13 @@ class Examples:
         order = rng.permutation(len(self.files))
         windows = [order[k : k + TOGETHER] for k in range(0, len(order), TOGETHER)]
         rest: dict[str, Array] = {}
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._window, windows[0])
-            for k in range(len(windows)):
-                rows = coming.result()
-                if k + 1 < len(windows):
-                    coming = ahead.submit(self._window, windows[k + 1])
-                if rest:
-                    rows = {name: np.concatenate([rest[name], rows[name]]) for name in rows}
-                count = len(rows["call"])
-                mixed, whole = rng.permutation(count), count - count % size
-                for first in range(0, whole, size):
-                    yield {name: c[mixed[first : first + size]] for name, c in rows.items()}
-                rest = {name: column[mixed[whole:]] for name, column in rows.items()}
+        for window in self._spread(windows) if self.readers else self._ahead(windows):
+            rows = _joined([rest, window]) if rest else window
+            count = len(rows["call"])
+            mixed, whole = rng.permutation(count), count - count % size
+            for first in range(0, whole, size):
+                yield {name: c[mixed[first : first + size]] for name, c in rows.items()}
+            rest = {name: column[mixed[whole:]] for name, column in rows.items()}
         if len(rest["call"]):
             yield rest
 
@@ -76,9 +75,41 @@ class Examples:
             yield {name: column[:most] for name, column in columns.items()}
             most -= count
 
+    def _ahead(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
+        """The examples of the files of each window, of which the next is read meanwhile."""
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._window, windows[0])
+            for following in windows[1:]:
+                rows = coming.result()
+                coming = ahead.submit(self._window, following)
+                yield rows
+            yield coming.result()
+
     def _window(self, places: Array) -> dict[str, Array]:
-        parts = [store.load(self.files[k], KIND).columns for k in places]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return _joined([_loaded(str(self.files[k])) for k in places])
+
+    def _spread(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
+        """The same, read by the cluster."""
+        files = [str(self.files[k]) for places in windows for k in places]
+        parts, had = list[dict[str, Array]](), 0
+        coming = spread.read(_loaded, files, self.readers)
+        for places in windows:
+            wanted = sum(self.counts[k] for k in places)
+            while had < wanted:
+                parts.append(next(coming))
+                had += len(parts[-1]["call"])
+            rows = _joined(parts)
+            yield {name: column[:wanted] for name, column in rows.items()}
+            parts = [{name: column[wanted:] for name, column in rows.items()}]
+            had -= wanted
+
+
+def _loaded(file: str) -> dict[str, Array]:
+    return store.load(Path(file), KIND).columns
+
+
+def _joined(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def for_judging(hands: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts, model
-from overtrick.config import Count, Folder, Job, Opponent, Section
+from overtrick.config import Count, Folder, Opponent, Section
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import system
 from overtrick.games.bridge.auction_game import Auction
@@ -19,11 +19,13 @@ from overtrick.games.bridge.networks import Network
 from overtrick.trainers import agreement
 from overtrick.trainers.bidders import (
     Side,
+    SystemJob,
     auctions,
+    check_version,
     imps_between,
     network_of,
+    sample,
     side_of,
-    solved,
     told_of,
     turned,
 )
@@ -34,6 +36,8 @@ from overtrick.workers import Crew, Part, generator
 
 SHARD = 250  # deals of one shard, whatever the number of workers
 PRETRAINED = "pretrained"
+WON = "imps_per_board"
+"""What a measurement calls the IMPs that are won from the pretrained."""
 
 
 class Judging(Section):
@@ -48,33 +52,32 @@ class Judging(Section):
     )
 
 
-class PairJob(Job):
+class PairJob(SystemJob):
     """What learning from play starts with, and how it is judged."""
 
     calls: Folder = Field(description="the model that proposes calls")
     imps: Folder = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
-    system: str = Field(default="natural", description="what its calls mean")
     network: Learning = Learning()
     evaluate: Judging = Judging()
 
 
-def check(job: PairJob) -> None:
-    """Raise Refused for another game, or for models, deals or systems that do not serve."""
+def check(job: PairJob, most: int) -> None:
+    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
     if job.game.name != Auction.name:
         raise Refused(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     networks_of(job)
-    for part in parted(job):
+    for part in parted(job, most):
         if len(part) < 2:
             raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
-    system.load(job.system)
     for name in job.evaluate.against:
         side_of(name)
 
 
 def networks_of(job: PairJob) -> tuple[Network, Network]:
     """Both networks as they are before. Raises Refused."""
-    found = []
+    found, own = [], system.load(job.system)
+    check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
         folder = model.located(place)
         stored = model.load(folder, Auction.name)
@@ -90,13 +93,14 @@ def networks_of(job: PairJob) -> tuple[Network, Network]:
             )
         if (bids := told_of(stored, folder, "system")) != job.system:
             raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
+        check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
         found.append(network)
     return found[0], found[1]
 
 
-def parted(job: PairJob) -> tuple[Deals, Deals]:
-    """The deals to learn from, and those for judging."""
-    deals = solved(job.deals)
+def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
+    """The deals to learn from, and those for judging, of at most so many of the file."""
+    deals = sample(job.deals, most, job.seed)
     held = for_judging(hands(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
@@ -136,9 +140,9 @@ def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
     return auctions(side, side, cards, dealer, vulnerable, rng)
 
 
-def way(history: History, length: str, name: str) -> dict[str, Figure]:
-    """How a metric with its standard error rose with another; no figure where none was measured."""
-    told = [(m[length], m[name], m[f"{name}_se"]) for _, m in history if name in m]
+def way(history: History, length: str) -> dict[str, Figure]:
+    """How what it won from the pretrained rose with another metric; no figure of no measurement."""
+    told = [(m[length], m[WON], m[f"{WON}_se"]) for _, m in history if WON in m]
     if not told:
         return {}
     return {"imps": counts.against(told, length, f"IMPs a board against {PRETRAINED}")}

@@ -31,6 +31,7 @@ redoubled; passes since the last other call; calls so far; who calls next; and f
 side (North-South first) and strain, who of it named the strain first, or -1."""
 NOW = FIRST + 10
 NOBODY = -1
+LONGEST_AUCTION = 319  # calls
 PASSED_OUT = "Pass"  # as a contract in words
 
 

@@ -14,7 +14,16 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn
 from overtrick.games.bridge import auction, result, score
-from overtrick.games.bridge.auction import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
+from overtrick.games.bridge.auction import (
+    BIDS,
+    CALLS,
+    LAST,
+    LONGEST_AUCTION,
+    NOW,
+    PASS,
+    PASSES,
+    SEAT,
+)
 from overtrick.games.bridge.cards import CARDS, SEATS, hands, shuffled
 from overtrick.games.bridge.minibridge import said
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
@@ -157,22 +166,32 @@ class Auction:
     def describe(self, seen: Array) -> str:
         """Who calls, with what, and the calls so far."""
         seat, dealer = SEATS[seen[WHO]], SEATS[seen[1]]
-        calls = auction.written(calls_of(seen)) or "nothing"
+        made = np.empty(LONGEST_AUCTION, np.int64)
+        calls = auction.written(made[: calls_of(seen, made)].tolist()) or "nothing"
         return (
             f"{seat} holds {said(int(seen[OWN]))}, vulnerable {VULNERABILITIES[seen[2]]}, "
             f"after {calls} from {dealer} on"
         )
 
 
-def calls_of(seen: Array) -> list[int]:
-    """The calls so far of one row of facts."""
-    calls: list[int] = []
+@njit(cache=True)
+def calls_of(facts, calls):  # type: ignore[no-untyped-def]
+    """Write the calls so far (319,) by a row of facts (K,), and answer how many there are."""
+    count = 0
     for bid in range(BIDS):
-        for what, who in enumerate(seen[MADE + bid :: BIDS]):
-            if who >= 0:
-                passes = (who - seen[1] - len(calls)) % 4
-                calls += [PASS] * passes + [bid if what == 0 else PASS + what]
-    return calls + [PASS] * int(seen[3])
+        for what in range(3):
+            who = facts[MADE + what * BIDS + bid]
+            if who < 0:
+                continue
+            for _ in range((who - facts[1] - count) % 4):
+                calls[count] = PASS
+                count += 1
+            calls[count] = bid if what == 0 else PASS + what
+            count += 1
+    for _ in range(facts[3]):
+        calls[count] = PASS
+        count += 1
+    return count
 
 
 def _points(deals: Deals, contracts: auction.Reached) -> Array:

@@ -10,14 +10,14 @@ from numba import njit
 
 from overtrick.core import Array
 from overtrick.games.bridge import hand
-from overtrick.games.bridge.auction import BIDS, PASS, SEAT
+from overtrick.games.bridge.auction import LONGEST_AUCTION, SEAT
+from overtrick.games.bridge.auction_game import OWN, WHO, calls_of
 from overtrick.games.bridge.choosing import choose, learn, scratch, tools
 from overtrick.games.bridge.features import WIDTH, write_row
 from overtrick.games.bridge.known import look, sit
 from overtrick.games.bridge.system import System
 
-WHO, DEALER, VULNERABLE, PASSES, OWN, MADE = range(6)
-"""Facts of the auction as a game: `auction_game.Auction` says what they are."""
+DEALER, VULNERABLE = 1, 2  # facts, as `auction_game.Auction` says
 
 
 def before(seen: Array, ns: System, ew: System) -> Array:
@@ -53,28 +53,8 @@ def _asked(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Arra
 
 
 @njit(cache=True)
-def calls_of(facts, calls):  # type: ignore[no-untyped-def]
-    """Write the calls so far, and answer how many there are."""
-    count = 0
-    for bid in range(BIDS):
-        for what in range(3):
-            who = facts[MADE + what * BIDS + bid]
-            if who < 0:
-                continue
-            for _ in range((who - facts[DEALER] - count) % 4):
-                calls[count] = PASS
-                count += 1
-            calls[count] = bid if what == 0 else PASS + what
-            count += 1
-    for _ in range(facts[PASSES]):
-        calls[count] = PASS
-        count += 1
-    return count
-
-
-@njit(cache=True)
 def _count(seen, found):  # type: ignore[no-untyped-def]
-    calls = np.empty(320, np.int64)
+    calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(seen)):
         found[row] = calls_of(seen[row], calls)
 
@@ -92,7 +72,7 @@ def _write(seen, row, made, ns, ew, table, fields, limits, found):  # type: igno
     """Features (D, 1284) of rows (D,) after one more call (D,), or none if that is negative."""
     view, owner, matched, lo, hi = scratch(limits, max(len(ns.rule), len(ew.rule)))
     held = np.zeros(limits.shape[1], np.int16)
-    calls = np.empty(320, np.int64)
+    calls = np.empty(LONGEST_AUCTION, np.int64)
     for k in range(len(row)):
         facts = seen[row[k]]
         sit(table, facts[DEALER], facts[VULNERABLE], limits)
@@ -110,7 +90,7 @@ def _write(seen, row, made, ns, ew, table, fields, limits, found):  # type: igno
 def _call(seen, ns, ew, table, fields, limits, found):  # type: ignore[no-untyped-def]
     view, owner, matched, lo, hi = scratch(limits, max(len(ns.rule), len(ew.rule)))
     held = np.zeros((1, limits.shape[1]), np.int16)
-    calls = np.empty(320, np.int64)
+    calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(seen)):
         facts = seen[row]
         sit(table, facts[DEALER], facts[VULNERABLE], limits)

@@ -20,6 +20,7 @@ from overtrick.games.bridge.auction import (
     COUNT,
     DOUBLED,
     LAST,
+    LONGEST_AUCTION,
     PASS,
     PASSES,
     SEAT,
@@ -27,8 +28,6 @@ from overtrick.games.bridge.auction import (
     open_auction,
 )  # fmt: skip
 from overtrick.games.bridge.cards import SUITS
-
-LONGEST_AUCTION = 319
 
 PLAYERS = ("me", "lho", "partner", "rho")
 """Seats as the one to call has them, in the order of play."""

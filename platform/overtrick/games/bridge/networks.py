@@ -11,6 +11,7 @@ import torch
 from overtrick.core import Array, Turn
 from overtrick.games.bridge import heard
 from overtrick.games.bridge.auction import BIDS, CALLS
+from overtrick.games.bridge.auction_game import MADE, WHO
 from overtrick.games.bridge.features import WIDTH
 from overtrick.games.bridge.packed import unpacked
 from overtrick.games.bridge.system import System
@@ -88,11 +89,11 @@ def _tell(situation: Array, found: Array) -> None:
 
 def situations(seen: Array) -> Array:
     """(R, 3) the same as `auction.situations`, by the facts of a turn (R, K)."""
-    made = seen[:, heard.MADE :].reshape(len(seen), 3, BIDS)
+    made = seen[:, MADE:].reshape(len(seen), 3, BIDS)
     some = made[:, 0] >= 0
     last = np.where(some.any(axis=1), BIDS - 1 - some[:, ::-1].argmax(axis=1), -1)
     row = np.arange(len(seen))
-    by = np.where(last >= 0, (made[row, 0, last] - seen[:, heard.WHO]) % 4, -1)
+    by = np.where(last >= 0, (made[row, 0, last] - seen[:, WHO]) % 4, -1)
     doubled = (made[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
     return np.stack([last, by, doubled], axis=1)
 

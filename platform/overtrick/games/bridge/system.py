@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from overtrick.games.bridge.checks import check
 from overtrick.games.bridge.compiled import RULE, TYPE_OF, Tables, blocks_of, compiled
 from overtrick.games.bridge.places import FOLDER, SUFFIX, Place, Rule, names
 
-__all__ = ["SUFFIX", "System", "load", "names", "types"]
+__all__ = ["SUFFIX", "System", "fingerprint", "load", "names", "types"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,14 @@ def types(system: System) -> Array:
     found = np.zeros(len(system.rules) + 1, np.int64)
     found[system.tables.rule[:, RULE]] = system.tables.rule[:, TYPE_OF]
     return found
+
+
+def fingerprint(rules: System) -> str:
+    """Of what a system's rules say, those of the files that it is based on too; words are free."""
+    digest = hashlib.sha256(rules.name.encode())
+    for table in rules.tables:
+        digest.update(np.ascontiguousarray(table).data)
+    return digest.hexdigest()[:16]
 
 
 def load(name: str | Path) -> System:

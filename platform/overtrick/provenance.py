@@ -1,0 +1,42 @@
+"""What code makes a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+SENT = "OVERTRICK_PROVENANCE"
+"""The variable by which a job on a cluster knows what the machine was that sent its code."""
+
+
+def tags() -> dict[str, str]:
+    """Versions and the commit, as MLflow tags."""
+    return code() | {"python": platform.python_version()}
+
+
+def code() -> dict[str, str]:
+    """Version and commit of this code, or of that which was sent here: neither git nor an
+    installed distribution knows the latter."""
+    if SENT in os.environ:
+        return dict(json.loads(os.environ[SENT]))
+    tags = {"overtrick.version": version("overtrick")}
+    root = Path(__file__).parents[2]
+    if (root / ".git").exists():  # a checkout; an installed wheel may lie in somebody else's
+        tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
+        tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
+    return tags
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """What git says, or nothing where there is no git."""
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return ""
+    return asked.stdout.strip()

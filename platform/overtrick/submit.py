@@ -1,0 +1,290 @@
+"""Jobs on a running cluster: the code and one job go there, and this machine may leave.
+
+Ray Jobs keeps what is sent in the cluster's own store and runs the driver there, so nothing of a
+job depends on who submitted it. Passwords are never sent: the cluster's own environment has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from overtrick.core import Refused
+
+PACKAGE = Path(__file__).parent
+LARGEST = 100 * 2**20  # bytes of files that travel with a job; Ray takes 500 MiB of all together
+OURS = "overtrick.job"  # in a submission's metadata: what it runs
+GRACE = 30  # seconds that a stopped job has to tell MLflow and to leave
+PACE = 1.0  # seconds between looks at a job
+SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
+STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done on the cluster."""
+
+    command: str  # of `overtrick` there: train, sweep, evaluate, resume
+    name: str  # of the job, or of the run to go on with
+    job: Mapping[str, Any] | None  # plain data, or None: go on
+    runs: str  # the folder of runs on the cluster
+    environment: Mapping[str, str]  # that the driver is given
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One submission."""
+
+    id: str
+    job: str
+    status: str
+    start: float | None  # seconds since 1970
+    seconds: float | None
+    exit_code: int | None
+
+
+class Cluster:
+    """A running cluster, by the address of its dashboard. Raises Refused if it cannot be used."""
+
+    def __init__(self, address: str) -> None:
+        if not address.startswith(("http://", "https://")):
+            raise Refused(
+                f"--address {address}: must be that of the cluster's dashboard, such as "
+                "http://HEAD:8265"
+            )
+        self.address = address.rstrip("/")
+        for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
+            os.environ.pop(name, None)  # Ray would take these before the address
+        logging.disable(logging.INFO)  # Ray tells of every step on its way
+        with self._asked():
+            self._client = JobSubmissionClient(self.address)
+            there = self._client._server_ray_version  # get_version() is that of the Jobs API
+        here = version("ray")
+        if there != here:
+            raise Refused(
+                f"the cluster at {self.address} runs Ray {there} and this machine {here}: install "
+                "the same version on both"
+            )
+
+    def send(self, order: Order) -> str:
+        """The id of a new submission. Raises Refused if its files are too large."""
+        with tempfile.TemporaryDirectory() as folder:
+            entry = _packed(order, Path(folder))
+            runtime = {
+                "working_dir": folder,
+                "py_modules": [str(PACKAGE)],
+                "excludes": ["__pycache__", "*.pyc"],
+                "env_vars": {
+                    **order.environment,
+                    "OVERTRICK_RUNS": order.runs,
+                    "RAY_JOB_STOP_SIGNAL": "SIGINT",  # it ends as after Ctrl-C
+                    "RAY_JOB_STOP_WAIT_TIME_S": str(GRACE),
+                },
+            }
+            metadata = {OURS: f"{order.command} {order.name}"}
+            deadline = time.monotonic() + GRACE
+            with self._asked():
+                while True:
+                    try:
+                        return self._client.submit_job(
+                            entrypoint=entry, runtime_env=runtime, metadata=metadata
+                        )
+                    except RuntimeError as error:  # a head that has only just started
+                        if "No available agent" not in str(error) or time.monotonic() > deadline:
+                            raise
+                    time.sleep(PACE)
+
+    def jobs(self) -> list[Listed]:
+        """Every submission that the cluster knows, the newest first."""
+        with self._asked():
+            found = [_listed(each) for each in self._client.list_jobs() if each.submission_id]
+        return sorted(found, key=lambda each: -(each.start or time.time()))
+
+    def job(self, submission: str) -> Listed:
+        """One submission. Raises Refused if there is none of this id."""
+        with self._asked(submission):
+            return _listed(self._client.get_job_info(submission))
+
+    def stop(self, submission: str) -> Listed:
+        """Have a job stop as after Ctrl-C, and wait until it has."""
+        with self._asked(submission):
+            self._client.stop_job(submission)
+        deadline = time.monotonic() + 2 * GRACE
+        while not _over(job := self.job(submission)) and time.monotonic() < deadline:
+            time.sleep(PACE)
+        return job
+
+    def log(self, submission: str) -> str:
+        """What a job has written so far."""
+        with self._asked(submission):
+            return hidden(self._client.get_job_logs(submission))
+
+    def follow(self, submission: str, write: Callable[[str], None]) -> int:
+        """Write a job's log from its beginning as it grows; the job's exit code.
+
+        A connection that breaks is made again, and the log goes on where it was.
+        """
+        shown = 0
+        while True:
+            shown = asyncio.run(self._tail(submission, shown, write))
+            job = self.job(submission)
+            if _over(job):
+                break
+            time.sleep(PACE)
+        write(self.log(submission)[shown:])
+        return _exit_code(job)
+
+    async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
+        """Write what comes beyond the first `shown` characters, until the connection ends."""
+        seen = 0
+        lines: AsyncIterator[str] = self._client.tail_job_logs(submission)
+        try:
+            async for part in lines:
+                text = hidden(part)
+                seen += len(text)
+                if seen > shown:
+                    write(text[len(text) - (seen - shown) :])
+                    shown = seen
+        except (RuntimeError, OSError):  # a connection that broke
+            return shown
+        return shown
+
+    @contextmanager
+    def _asked(self, submission: str = "") -> Iterator[None]:
+        """Say in one line why the cluster does not do as it is asked. Raises Refused."""
+        try:
+            yield
+        except AuthenticationError:
+            given = os.environ.get("RAY_AUTH_TOKEN")
+            what = "does not take this token" if given else "asks for a token"
+            raise Refused(
+                f"the cluster at {self.address} {what}: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
+                "as they were when its head was started"
+            ) from None
+        except (OSError, ValueError) as error:
+            reason = type(error).__name__
+            raise Refused(
+                f"no Ray cluster answers at {self.address} ({reason}): start one, or give the "
+                "address of its dashboard, such as http://HEAD:8265"
+            ) from None
+        except RuntimeError as error:
+            if submission and "does not exist" in str(error):
+                raise Refused(
+                    f"no job '{submission}' at {self.address}: `overtrick jobs` lists them"
+                ) from None
+            raise Refused(f"the cluster at {self.address}: {hidden(str(error))}") from None
+
+
+def hidden(text: str) -> str:
+    """A text without the passwords and tokens of this machine's environment."""
+    for name, value in os.environ.items():
+        if SECRET.search(name) and len(value) >= 6:
+            text = text.replace(value, "*" * 3)
+    return text
+
+
+def _packed(order: Order, folder: Path) -> str:
+    """Lay what travels into a folder; the command that the cluster runs there."""
+    uri = f"${{MLFLOW_TRACKING_URI:-sqlite:///{order.runs}/mlflow.db}}"
+    call = f'export MLFLOW_TRACKING_URI="{uri}" && exec python -m overtrick {order.command}'
+    runs = f"mkdir -p {shlex.quote(order.runs)}"
+    if order.job is None:
+        return f"{runs} && {call} {shlex.quote(order.name)}"
+    files = sorted(set(_files(order.job)))
+    size = sum(_size(path) for path in files)
+    if size > LARGEST:
+        largest = max(files, key=_size)
+        raise Refused(
+            f"the files that {order.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
+            f"{LARGEST >> 20} MiB travel with a job; put them where the cluster sees them, name "
+            "them as there, and submit with --files-there"
+        )
+    there = {}
+    for path in files:
+        kept = f"{_digest(path)}/{path.name}"
+        (folder / "files" / kept).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if path.is_dir() else shutil.copyfile
+        copy(path, folder / "files" / kept)
+        there[str(path)] = f"{order.runs}/.files/{kept}"
+    file = f"{order.name}.yaml"  # JSON is YAML
+    (folder / file).write_text(json.dumps(_renamed(order.job, there), indent=1) + "\n")
+    if there:  # they stay with the runs, whose models may be judged later
+        kept = shlex.quote(f"{order.runs}/.files")
+        runs = f"mkdir -p {kept} && cp -r files/. {kept}/"
+    return f"{runs} && {call} {shlex.quote(file)}"
+
+
+def _files(plain: Any) -> Iterator[Path]:
+    """The files and folders of this machine that a job names; it names them absolutely."""
+    if isinstance(plain, Mapping):
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for each in plain:
+            yield from _files(each)
+    elif isinstance(plain, str) and plain.startswith("/") and Path(plain).exists():
+        yield Path(plain)
+
+
+def _renamed(plain: Any, there: Mapping[str, str]) -> Any:
+    """Plain data with other paths."""
+    if isinstance(plain, Mapping):
+        return {key: _renamed(value, there) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_renamed(each, there) for each in plain]
+    return there.get(plain, plain) if isinstance(plain, str) else plain
+
+
+def _parts(path: Path) -> list[Path]:
+    """The file, or all files in the folder."""
+    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def _size(path: Path) -> int:
+    return sum(part.stat().st_size for part in _parts(path))
+
+
+def _digest(path: Path) -> str:
+    """What a file or folder holds, shortly: the same holds the same."""
+    told = hashlib.sha256()
+    for part in _parts(path):
+        told.update(str(part.relative_to(path)).encode() + b"\0" + part.read_bytes())
+    return told.hexdigest()[:16]
+
+
+def _over(job: Listed) -> bool:
+    return JobStatus(job.status).is_terminal()
+
+
+def _exit_code(job: Listed) -> int:
+    """The exit code of a job that is over."""
+    if job.status == JobStatus.SUCCEEDED:
+        return 0
+    if job.status == JobStatus.STOPPED:
+        return STOPPED
+    return job.exit_code if job.exit_code and job.exit_code > 0 else 1
+
+
+def _listed(details: Any) -> Listed:
+    start = None if details.start_time is None else details.start_time / 1000
+    end = time.time() if details.end_time is None else details.end_time / 1000
+    name = (details.metadata or {}).get(OURS) or hidden(details.entrypoint)
+    seconds = None if start is None else end - start
+    status = str(details.status.value)
+    return Listed(details.submission_id, name, status, start, seconds, details.driver_exit_code)

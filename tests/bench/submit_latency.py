@@ -1,0 +1,64 @@
+"""How long after `overtrick submit` the first iteration of a job is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from tests.bench.measure import Result
+from tests.flow import head
+
+JOB = "jobs/coevolve_kuhn.yaml"
+ROUNDS = 3  # after a first one, in which the cluster's processes come up
+GOAL = 15.0  # seconds
+
+
+def run() -> Result:
+    """The same job again and again on a cluster that has nothing else to do; each is stopped when
+    its first iteration has been written to the run's folder."""
+    token = secrets.token_hex(16)
+    with head.started(cpus=2, token=token) as address, tempfile.TemporaryDirectory() as runs:
+        seconds = [_first_metric(address, token, Path(runs)) for _ in range(ROUNDS + 1)][1:]
+    return Result(
+        name="submit_latency",
+        work=f"from `overtrick submit {JOB}` to its first iteration on record, on a cluster of "
+        f"this machine; median of {ROUNDS}; ratio = {GOAL:g} s / seconds",
+        ours=median(seconds),
+        peer=None,
+        peer_name="",
+        unit="s",
+        ratio=GOAL / median(seconds),
+        goal=1.0,
+    )
+
+
+def _first_metric(address: str, token: str, runs: Path) -> float:
+    """Seconds from the command to the time that the job's first iteration bears."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    environment = {**kept, "RAY_AUTH_MODE": "token", head.TOKEN: token}
+    known = set(runs.glob("*/track.jsonl"))
+
+    def overtrick(command: str, *arguments: str) -> str:
+        call = [sys.executable, "-m", "overtrick", command, *arguments, "--address", address]
+        done = subprocess.run(
+            [*call, "--json"], env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        return str(json.loads(done.stdout)["id"])
+
+    began = time.time()
+    submission = overtrick("submit", JOB, "--runs", str(runs), "stop.iterations=1000000")
+    while True:
+        for record in set(runs.glob("*/track.jsonl")) - known:
+            for line in record.read_text().splitlines(keepends=True):
+                if line.endswith("\n") and "metrics" in (event := json.loads(line)):
+                    overtrick("stop", submission)
+                    return float(event["time"]) / 1000 - began
+        assert time.time() - began < 300, "no iteration came"
+        time.sleep(0.1)

@@ -1,0 +1,83 @@
+"""A Ray cluster of one machine, as a person starts it: on loopback, with a token."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TOKEN = "RAY_AUTH_TOKEN"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@contextmanager
+def started(cpus: int, token: str) -> Iterator[str]:
+    """Start a head; the address of its dashboard. It is gone when this ends."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets need a short path
+    port, dashboard, agent, client = free_ports(4)
+    python = Path(sys.executable)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    environment = {
+        **kept,
+        "PATH": f"{python.parent}:{os.environ['PATH']}",  # where the head finds python
+        "RAY_AUTH_MODE": "token",
+        TOKEN: token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    options = {
+        "port": port, "dashboard-host": "127.0.0.1", "dashboard-port": dashboard,
+        "dashboard-agent-listen-port": agent, "ray-client-server-port": client,
+        "min-worker-port": 0, "max-worker-port": 0, "temp-dir": folder, "num-cpus": cpus,
+        "object-store-memory": 80 * 2**20,
+    }  # fmt: skip
+    log = folder / "head.log"
+    with log.open("w") as out:
+        head = subprocess.Popen(
+            [python.parent / "ray", "start", "--head", "--block",
+             *(f"--{name}={value}" for name, value in options.items())],
+            cwd=folder, env=environment, stdout=out, stderr=out,
+        )  # fmt: skip
+    address = f"http://127.0.0.1:{dashboard}"
+    try:
+        deadline = time.monotonic() + 180
+        while not _answers(address, token):
+            assert head.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        yield address
+    finally:
+        head.send_signal(signal.SIGTERM)  # to it alone: it takes its children along
+        head.wait(60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answers(address: str, token: str) -> bool:
+    asked = urllib.request.Request(
+        f"{address}/api/jobs/", headers={"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

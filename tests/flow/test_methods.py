@@ -1,0 +1,121 @@
+"""Sweeps that decide on the way: killed or not, they stand by it and lose no trial."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overtrick import config, model, parts, rounds, run, sweep
+from overtrick.core import Refused
+from overtrick.trainers import JOBS
+
+JOB: dict[str, Any] = {
+    "trainer": "coevolve",
+    "game": "kuhn",
+    "seed": 1,
+    "stop": {"iterations": 6},
+    "coevolve": {"generations": 2},
+    "checkpoints": {"every": 1, "keep": 2},
+}
+STEP = {"coevolve.step": {"loguniform": [0.01, 3.0]}}
+PBT = {"method": "pbt", "trials": 4, "every": 3, **STEP}
+ASHA = {"method": "asha", "trials": 6, "grace": 1, "factor": 2, **STEP}
+ALL = {
+    "cpus": 4.0
+}  # of local_ray: one trial after the other, so that halving is not left to chance
+
+
+@pytest.fixture(scope="module")
+def home(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("methods")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
+        yield folder
+
+
+def opened(home: Path, search: dict[str, Any]) -> Path:
+    """The folder of a new sweep."""
+    more = {"track": {"uri": f"sqlite:///{home}/mlflow.db"}, "resources": ALL}
+    job = config.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
+    sweep.check(job, "job.yaml")
+    return run.open_folder(job, search["method"], parts=True)
+
+
+def swept(folder: Path, killed_at: int) -> tuple[sweep.Swept, Path]:
+    """A sweep that went to its end, and its folder as a kill after so many iterations of all
+    trials would have left it."""
+    left = folder.parents[1] / "killed" / folder.name
+
+    def progress(told: int) -> None:
+        if told == killed_at:
+            shutil.copytree(folder, left)
+
+    return sweep.go(folder, progress), left
+
+
+def reported(folder: Path, trial: int) -> list[tuple[int, float]]:
+    """Every iteration that a trial told MLflow of, and its exploitability then."""
+    lines = (parts.place_of(folder, trial) / "track.jsonl").read_text().splitlines()
+    told = [event for event in map(json.loads, lines) if "metrics" in event]
+    return [(e["step"], e["metrics"]["exploitability_chip/direct"]) for e in told]
+
+
+def decisions(folder: Path) -> list[str]:
+    return (folder / sweep.DECISIONS).read_text().splitlines()
+
+
+def test_halving_stops_the_worse_and_a_killed_sweep_stands_by_it(home: Path) -> None:
+    done, left = swept(opened(home, ASHA), killed_at=12)
+    assert not done.failed
+    last = [row for row in done.rows if not row["stopped"]]
+    stopped = [row for row in done.rows if row["stopped"]]
+    assert last
+    assert stopped
+    assert done.rows == last + sorted(stopped, key=lambda row: -row["iterations"])
+    for row in done.rows:
+        assert row["iterations"] == 6 if row in last else row["iterations"] in (1, 2, 4)
+        assert (row["score"] is None) == row["stopped"]
+        steps = [i for i, _ in reported(done.folder, row["trial"])]
+        assert steps == list(range(1, row["iterations"] + 1))
+    assert (done.folder / "figures" / "parallel.png").exists()
+    made = decisions(done.folder)
+    assert 0 < len(decisions(left)) < len(made)
+    resumed = sweep.go(left, lambda told: None)
+    assert resumed.rows == done.rows
+    assert decisions(left) == made
+    assert sweep.go(done.folder, lambda told: None).rows == done.rows
+    assert decisions(done.folder) == made
+
+
+def test_a_metric_that_nobody_measures_is_refused_soon(home: Path) -> None:
+    with pytest.raises(Refused, match=r"by iteration 3: name another search.metric, one of eval"):
+        sweep.go(opened(home, {**ASHA, "trials": 2, "metric": "won"}), lambda told: None)
+
+
+def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) -> None:
+    done, left = swept(opened(home, PBT), killed_at=17)  # in the second of two rounds
+    assert not done.failed
+    told = json.loads((done.folder / rounds.SCHEDULE).read_text())
+    copies = [[n for n in range(4) if each[n]["copied"] is not None] for each in told]
+    assert [len(each) for each in copies] == [0, 1]  # a quarter of four, after the first round
+    (number,) = copies[1]
+    donor = told[1][number]["copied"]
+    gaps = [dict(reported(done.folder, n))[3] for n in range(4)]
+    assert gaps[number] == max(gaps)
+    assert gaps[donor] == min(gaps)
+    assert told[1][number]["values"] != told[0][donor]["values"]
+    for row in done.rows:
+        card = model.load(parts.place_of(done.folder, row["trial"]) / "model")
+        assert card.job["coevolve"]["step"] == row["coevolve.step"]
+        assert row["schedule"][-1]["coevolve.step"] == row["coevolve.step"]
+    assert len(json.loads((left / rounds.SCHEDULE).read_text())) == 2
+    resumed = sweep.go(left, lambda told: None)
+    assert resumed.rows == done.rows
+    assert json.loads((left / rounds.SCHEDULE).read_text()) == told
+    for trial in range(4):
+        assert reported(left, trial) == reported(done.folder, trial)

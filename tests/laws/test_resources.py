@@ -1,0 +1,62 @@
+"""What a job asks of a cluster, and that one which can never have it is told so at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from overtrick import config
+from overtrick.core import Refused
+from overtrick.trainers import JOBS
+from overtrick.trial import Trial
+from overtrick.workers import check_room, total
+
+JOB: dict[str, Any] = {"trainer": "meta", "game": "kuhn", "workers": 2}
+SMALL, LARGE = {"CPU": 4.0, "memory": 1e9}, {"CPU": 8.0, "GPU": 1.0, "memory": 1e9}
+
+
+def asked(resources: dict[str, Any]) -> Any:
+    job = config.parse({**JOB, "resources": resources}, JOBS, "job.yaml")
+    run = {"job": job.model_dump(mode="json"), "number": 0, "last": 1, "resume": None}
+    return Trial.default_resource_request({"run": run})
+
+
+def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
+    given = asked({"cpus": 2, "worker_cpus": 0.5})
+    assert given.bundles == [{"CPU": 2.0}, {"CPU": 0.5}, {"CPU": 0.5}]
+    assert given.strategy == "PACK"
+    assert asked({"together": True}).strategy == "STRICT_PACK"
+
+
+@pytest.mark.parametrize(
+    ("bundles", "together", "machines"),
+    [
+        ([{"CPU": 4.0}, {"CPU": 8.0}], False, [SMALL, LARGE]),
+        ([{"CPU": 4.0, "GPU": 0.5}, {"CPU": 4.0}], True, [SMALL, LARGE]),
+        ([{"CPU": 1.0, "GPU": 0.25}] * 4, False, [LARGE]),
+    ],
+)
+def test_what_fits_is_not_refused(
+    bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]]
+) -> None:
+    check_room([total(bundles)] if together else bundles, machines)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "together", "machines", "said"),
+    [
+        ([{"CPU": 1.0, "GPU": 1.0}], False, [SMALL], "asks for 1 GPU and the cluster has 0: lower"),
+        ([{"CPU": 1.0, "GPU": 0.5}] * 3, False, [LARGE], "for 1.5 GPU and the cluster has 1"),
+        ([{"CPU": 5.0}], False, [SMALL, SMALL], "no node of the cluster has 5 CPU for one process"),
+        ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
+        ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],
+         "has 6 CPU and 1 GPU for one process"),
+    ],
+)  # fmt: skip
+def test_what_can_never_fit_is_refused(
+    bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], said: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        check_room([total(bundles)] if together else bundles, machines)
+    assert said in str(refused.value)

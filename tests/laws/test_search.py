@@ -1,0 +1,135 @@
+"""What a sweep tries follows from its job: the same seed, the same trials, within their bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from overtrick import config, sweep
+from overtrick.core import Refused
+from overtrick.search import Tries
+from overtrick.trainers import JOBS
+from overtrick.trainers.standing import closeness, made, named, payoff
+
+JOB: dict[str, Any] = {"trainer": "coevolve", "game": "kuhn"}
+STEP = {"coevolve.step": {"loguniform": [0.01, 1.0]}}
+BOTH = STEP | {"coevolve.population": {"randint": [4, 9]}}
+
+
+def job_of(search: dict[str, Any], **more: Any) -> config.Job:
+    return config.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
+
+
+def tried(search: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    return [chosen for chosen, _ in sweep.trials_of(job_of(search, **more), "job.yaml")]
+
+
+def test_the_same_seed_draws_the_same_trials_and_more_trials_begin_with_the_fewer() -> None:
+    five = tried({"method": "random", "trials": 5, **BOTH}, seed=3)
+    assert five == tried({"method": "asha", "trials": 5, **BOTH}, seed=3)
+    assert tried({"method": "random", "trials": 9, **BOTH}, seed=3)[:5] == five
+    assert five != tried({"method": "random", "trials": 5, **BOTH}, seed=4)
+
+
+def test_every_draw_meets_every_value_of_a_grid() -> None:
+    search = {"method": "random", "trials": 3, **STEP, "seed": {"grid": [0, 1]}}
+    chosen = tried(search)
+    assert [each["seed"] for each in chosen] == [0, 1] * 3
+    steps = [each["coevolve.step"] for each in chosen]
+    assert steps[::2] == steps[1::2]
+    assert len(set(steps)) == 3
+
+
+def test_draws_have_the_distribution_that_was_asked_for(rng: np.random.Generator) -> None:
+    flat, wide = Tries(uniform=(-1, 3)), Tries(loguniform=(1e-4, 1))
+    assert kstest([flat.draw(rng) for _ in range(4000)], "uniform", (-1, 4)).pvalue > 1e-3
+    logs = [np.log10(wide.draw(rng)) for _ in range(4000)]
+    assert kstest(logs, "uniform", (-4, 4)).pvalue > 1e-3
+    whole, one = Tries(randint=(2, 4)), Tries(choice=("a", "b"))
+    assert {whole.draw(rng) for _ in range(100)} == {2, 3, 4}
+    assert {one.draw(rng) for _ in range(100)} == {"a", "b"}
+
+
+def test_what_is_perturbed_moves_and_stays_within_its_ends(rng: np.random.Generator) -> None:
+    for tries, least, most in ((Tries(uniform=(0.5, 2)), 0.5, 2), (Tries(randint=(1, 6)), 1, 6)):
+        value, seen = tries.draw(rng), set()
+        for _ in range(200):
+            value = tries.perturbed(value, rng)
+            assert least <= value <= most
+            seen.add(value)
+        assert len(seen) >= 6
+
+
+def test_a_search_is_read_again_as_it_was_written() -> None:
+    for search in ({"method": "asha", "trials": 4, "factor": 2, **BOTH}, {"seed": {"grid": [1]}}):
+        job = job_of(search)
+        plain = job.model_dump(mode="json")
+        assert config.parse(plain, JOBS, "again") == job
+        assert search.items() <= plain["search"].items()
+    assert job_of({}).model_dump(mode="json")["search"] == {}
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
+        ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
+        ({"method": "random", **STEP}, "'coevolve.step' is drawn: say how often"),
+        ({"trials": 3, **STEP}, "method grid has no use for trials"),
+        (STEP, "'coevolve.step' is drawn: set search.method to random, asha or pbt"),
+        ({"method": "random", "trials": 3, "grace": 1, **STEP}, "random has no use for grace"),
+        ({"method": "random", "trials": 3, "seed": {"grid": [1]}}, "every key is a grid, so"),
+        ({"method": "pbt", "seed": {"grid": [1]}}, "pbt moves what is drawn, and every key is"),
+        ({"method": "pbt", "trials": 1, **STEP}, "pbt needs trials to copy from"),
+        ({"seed": {"gird": [1]}}, "'search.seed' in job.yaml: unknown 'gird': did you"),
+        ({"seed": {"grid": [1], "choice": [2]}}, "say how, in one way"),
+        ({"x": {"loguniform": [0, 1]}}, "[0, 1] must be [low, high] with 0 < low <= high"),
+        ({"x": {"uniform": [2, 1]}}, "[2, 1] must be [low, high] with low <= high"),
+        ({"x": {"uniform": [0, ".inf"]}}, "'search.x.uniform.1' in job.yaml: input should be a"),
+    ],
+)  # fmt: skip
+def test_a_search_that_says_nothing_sensible_is_refused(search: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused) as refused:
+        job_of(search)
+    assert said in str(refused.value)
+
+
+ASHA = {"method": "asha", "trials": 3}
+
+
+@pytest.mark.parametrize(
+    ("job", "search", "said"),
+    [
+        ({}, {**ASHA, "stop.iterations": {"randint": [5, 9]}}, "do not search stop.iterations"),
+        ({}, {**ASHA, "grace": 100, **STEP}, "search.grace 100 in job.yaml must be 1"),
+        ({}, {"method": "pbt", "trials": 3, "every": 100, **STEP}, "search.every 100 in"),
+        ({"coevolve": {"genome": "network"}},
+         {"method": "pbt", "trials": 6, "coevolve.hidden": {"choice": [3, 4, 5]}},
+         "search.method pbt in job.yaml: coevolve.hidden make trainers of different shapes"),
+        ({"trainer": "meta", "game": "leduc"},
+         {**ASHA, "grace": 3, "meta.inner_step": {"uniform": [0, 1]}}, "must be 10 (eval"),
+        ({"trainer": "tournament", "tournament": {"players": ["random", "call"]}},
+         {**ASHA, "seed": {"randint": [0, 9]}}, "tournament measures no score on its way"),
+        ({}, {**ASHA, "checkpoints.every": {"randint": [1, 2]}}, "trials of a sweep share it"),
+        ({}, {**ASHA, "coevolve.step": {"uniform": [-2, -1]}}, "'coevolve.step' in job.yaml with"),
+    ],
+)  # fmt: skip
+def test_a_search_that_could_decide_nothing_is_refused_before_it_trains(
+    job: dict[str, Any], search: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        sweep.check(job_of(search, **job), "job.yaml")
+    assert said in str(refused.value)
+
+
+def test_a_score_on_the_way_is_that_of_the_table() -> None:
+    paid = {"call/after_0_chip": 9.0, "call/after_2_chip": 1.0, "random/after_2_chip": 2.0}
+    assert payoff(paid | {"opponents/after_2_chip": 50.0, "kl": 7.0}) == 1.5
+    assert closeness({"step_size": 3.0, "exploitability_chip/direct": 0.25}) == -0.25
+    assert made({"made/rules": 0.5, "made/perfect": 0.7, "games": 8.0}) == pytest.approx(0.6)
+    assert named("-loss")({"loss": 2.0}) == -2.0
+    for standing in (payoff, closeness, made, named("x")):
+        assert standing({"kl": 1.0}) is None

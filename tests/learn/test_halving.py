@@ -1,0 +1,66 @@
+"""Halving decides as Tune's ASHA does, and stands by what it decided before a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+from overtrick.halving import Halving
+
+
+def told(metrics: dict[str, float]) -> float | None:
+    return metrics.get("score")
+
+
+@pytest.mark.parametrize(("grace", "factor"), [(1, 2), (2, 3), (5, 4)])
+def test_the_same_trials_are_stopped_as_by_tune(
+    tmp_path: Path, rng: np.random.Generator, grace: int, factor: int
+) -> None:
+    ours = Halving(tmp_path / "halving.jsonl", grace, factor, told)
+    tune = ASHAScheduler("iteration", "score", "max", 100, grace, factor, stop_last_trials=False)
+    trials = [SimpleNamespace(trial_id=n, iteration=0, talent=rng.normal()) for n in range(30)]
+    for trial in trials:
+        tune.on_trial_add(None, trial)
+    going = list(trials)
+    while going:
+        trial = going[rng.integers(len(going))]  # whoever is next
+        trial.iteration += 1
+        score = trial.talent + rng.normal() / trial.iteration
+        told_tune = {"iteration": trial.iteration, "score": score}
+        stop = ours.stops(trial.trial_id, trial.iteration, {"score": score})
+        assert stop == (tune.on_trial_result(None, trial, told_tune) == TrialScheduler.STOP)
+        if stop or trial.iteration == 99:
+            going.remove(trial)
+    assert 0 < len(ours.stopped) < 30
+    again = Halving(tmp_path / "halving.jsonl", grace, factor, told)
+    assert again.stopped == ours.stopped
+
+
+def test_a_decision_stands_when_a_trial_comes_to_its_rung_again(tmp_path: Path) -> None:
+    file = tmp_path / "halving.jsonl"
+    first = Halving(file, 2, 2, told)
+    assert not first.stops(0, 2, {"score": 1.0})
+    assert first.stops(1, 2, {"score": 0.5})
+    with file.open("a") as cut:
+        cut.write('{"trial": 2, "iter')  # killed while it wrote
+    again = Halving(file, 2, 2, told)
+    assert again.stopped == {1: 2}
+    assert not again.stops(0, 2, {"score": 0.1})  # from its checkpoint before the rung
+    assert not again.stops(0, 3, {"score": 0.1})
+    assert again.stops(2, 2, {"score": 0.6})
+    assert Halving(file, 2, 2, told).stopped == {1: 2, 2: 2}
+
+
+def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: Path) -> None:
+    halving = Halving(tmp_path / "halving.jsonl", 3, 2, told)
+    assert not halving.stops(0, 2, {"score": 9.0})
+    assert not halving.stops(0, 3, {"loss": 9.0})
+    assert not halving.stops(1, 4, {"score": 1.0})  # the first to be measured there
+    assert (tmp_path / "halving.jsonl").read_text().count("\n") == 1
+    assert halving.stops(0, 7, {"loss": 9.0, "kl": 0.1})
+    assert halving.unmeasured.startswith("nothing was measured by iteration 7: name another")
+    assert "one of kl, loss" in halving.unmeasured
