@@ -48,7 +48,12 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, outputs in networks.OUTPUTS.items():
         sizes = (networks.inputs(name == "imps"), 8, outputs)
         weights |= prefixed(name, initial(sizes, rng, 3.0))
-    told = {"system": "natural", "network": {"activation": "leaky_relu", "half": False}}
+    rules = {"natural": system.fingerprint(system.load("natural"))}
+    told = {
+        "system": "natural",
+        "rules": rules,
+        "network": {"activation": "leaky_relu", "half": False},
+    }
     folder = tmp_path_factory.mktemp("untaught") / "model"
     model.save(model.Model(weights, "auction", told), folder)
     return folder
@@ -109,7 +114,7 @@ def sides(untaught: Path) -> tuple[bidders.Side, bidders.Side]:
 
 def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
     rng = np.random.default_rng(2)
-    boards = bidders.turned(bidders.solved(str(deals))[:BOARDS], rng)
+    boards = bidders.turned(bidders.sample(str(deals), BOARDS, 0), rng)
     common = side, reward, 1.0
     return boards, *selfplay_bidding._meet(rng, common, boards, other)
 

@@ -20,7 +20,6 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
-    pair,
     sampling,
     selfplay_bidding,
     solve,
@@ -58,7 +57,7 @@ TRAINERS = {
     "bidder": Page(
         bidder.BidderJob,
         bidder.BidderTrainer,
-        pair.check,
+        bidder.check,
         bidder.judge,
         bidder.score,
         standing.board_imps,

@@ -20,7 +20,7 @@ from overtrick.play import play
 from overtrick.trainers import pair
 from overtrick.trainers.bidders import Side, side_of, turned
 from overtrick.trainers.outcomes import Outcomes, Remembered, remembered
-from overtrick.trainers.pair import PRETRAINED, SHARD, PairJob
+from overtrick.trainers.pair import PRETRAINED, SHARD, WON, PairJob
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -30,6 +30,9 @@ class Reinforcing(Remembered):
 
     games: Count = Field(default=1000, description="auctions an iteration")
     epsilon: Share = Field(default=0.1, description="share of calls that are any candidate")
+    deals: Count = Field(
+        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+    )
 
 
 class BidderJob(PairJob):
@@ -49,7 +52,7 @@ class BidderTrainer:
         self.calls, first = pair.networks_of(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         self.outcomes = Outcomes(first, job.network, job.bidder, job.stop.iterations)
-        self.deals, self.kept = pair.parted(job)
+        self.deals, self.kept = pair.parted(job, job.bidder.deals)
 
     def step(self) -> dict[str, float]:
         """Bid, remember, learn, and now and then measure."""
@@ -67,7 +70,7 @@ class BidderTrainer:
         if self.iteration % job.evaluate.every == 0:
             deals = pair.judged(job, self.kept, job.evaluate.boards)
             row = pair.row(self._side(), _before(job), deals, self.crew)
-            metrics |= {"imps_per_board": row["mean"], "imps_per_board_se": row["standard_error"]}
+            metrics |= {WON: row["mean"], f"{WON}_se": row["standard_error"]}
         return metrics
 
     def _side(self) -> Side:
@@ -76,7 +79,7 @@ class BidderTrainer:
     def report(self, history: History) -> Report:
         """What it wins from itself as it was before, and from others; and the way there."""
         rows = judge(self.job, self.model(), self.crew, generator(0))
-        return Report(rows, pair.way(history, "auctions", "imps_per_board"))
+        return Report(rows, pair.way(history, "auctions"))
 
     def model(self) -> dict[str, Array]:
         """Both networks."""
@@ -94,6 +97,11 @@ class BidderTrainer:
         self.crew.close()
 
 
+def check(job: BidderJob) -> None:
+    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
+    pair.check(job, job.bidder.deals)
+
+
 def judge(
     job: BidderJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 ) -> list[dict[str, Any]]:
@@ -101,7 +109,7 @@ def judge(
     plan = job.network
     calls, _ = pair.networks_of(job)
     side = _side(job, calls, Network(unprefixed("imps", weights), plan.activation, plan.half))
-    deals = pair.judged(job, pair.parted(job)[1], job.evaluate.final)
+    deals = pair.judged(job, pair.parted(job, job.bidder.deals)[1], job.evaluate.final)
     others = [_before(job), *map(side_of, job.evaluate.against)]
     return [pair.row(side, other, deals, crew) for other in others]
 

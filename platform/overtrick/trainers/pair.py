@@ -36,6 +36,8 @@ from overtrick.workers import Crew, Part, generator
 
 SHARD = 250  # deals of one shard, whatever the number of workers
 PRETRAINED = "pretrained"
+WON = "imps_per_board"
+"""What a measurement calls the IMPs that are won from the pretrained."""
 
 
 class Judging(Section):
@@ -56,19 +58,16 @@ class PairJob(SystemJob):
     calls: Folder = Field(description="the model that proposes calls")
     imps: Folder = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
-    most: Count = Field(
-        default=1_000_000, description="deals of the file that are used: any, by the seed"
-    )
     network: Learning = Learning()
     evaluate: Judging = Judging()
 
 
-def check(job: PairJob) -> None:
-    """Raise Refused for another game, or for models, deals or systems that do not serve."""
+def check(job: PairJob, most: int) -> None:
+    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
     if job.game.name != Auction.name:
         raise Refused(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     networks_of(job)
-    for part in parted(job):
+    for part in parted(job, most):
         if len(part) < 2:
             raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
     for name in job.evaluate.against:
@@ -78,7 +77,7 @@ def check(job: PairJob) -> None:
 def networks_of(job: PairJob) -> tuple[Network, Network]:
     """Both networks as they are before. Raises Refused."""
     found, own = [], system.load(job.system)
-    check_version(job.rules, own, f"the {job.trainer} job")
+    check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
         folder = registry.located(place)
         stored = model.load(folder, Auction.name)
@@ -99,9 +98,9 @@ def networks_of(job: PairJob) -> tuple[Network, Network]:
     return found[0], found[1]
 
 
-def parted(job: PairJob) -> tuple[Deals, Deals]:
-    """The deals to learn from, and those for judging."""
-    deals = sample(job.deals, job.most, job.seed)
+def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
+    """The deals to learn from, and those for judging, of at most so many of the file."""
+    deals = sample(job.deals, most, job.seed)
     held = for_judging(hands(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
@@ -141,9 +140,9 @@ def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
     return auctions(side, side, cards, dealer, vulnerable, rng)
 
 
-def way(history: History, length: str, name: str) -> dict[str, Figure]:
-    """How a metric with its standard error rose with another; no figure where none was measured."""
-    told = [(m[length], m[name], m[f"{name}_se"]) for _, m in history if name in m]
+def way(history: History, length: str) -> dict[str, Figure]:
+    """How what it won from the pretrained rose with another metric; no figure of no measurement."""
+    told = [(m[length], m[WON], m[f"{WON}_se"]) for _, m in history if WON in m]
     if not told:
         return {}
     return {"imps": counts.against(told, length, f"IMPs a board against {PRETRAINED}")}

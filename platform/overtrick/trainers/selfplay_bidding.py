@@ -32,7 +32,7 @@ from overtrick.trainers import pair
 from overtrick.trainers.bidders import Side, side_of, turned
 from overtrick.trainers.opponents import Opponents, SelfPlay
 from overtrick.trainers.outcomes import Outcomes, Remembered, remembered
-from overtrick.trainers.pair import PRETRAINED, PairJob
+from overtrick.trainers.pair import PRETRAINED, WON, PairJob
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
 
@@ -46,6 +46,9 @@ class Playing(Section):
     """How the calls improve, and whom they meet."""
 
     boards: Count = Field(default=1000, description="boards an iteration, each at two tables")
+    deals: Count = Field(
+        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+    )
     reward: Literal["table", "par"] = Field(
         default="table",
         description="IMPs against the other table, where the opponent holds the same cards, or "
@@ -108,7 +111,7 @@ class SelfplayTrainer:
             generator(job.seed, Part.INITIAL),
         )  # fmt: skip
         self.others = [side_of(name) for name in plan.others]
-        self.deals, self.kept = pair.parted(job)
+        self.deals, self.kept = pair.parted(job, job.play.deals)
 
     def step(self) -> dict[str, float]:
         """Meet opponents, learn, and now and then measure."""
@@ -169,14 +172,14 @@ class SelfplayTrainer:
         metrics = {"true_calls": pair.true_calls(side, deals, self.crew)}
         for other in _opponents(self.job):
             row = pair.row(side, other, deals, self.crew)
-            metrics[f"imps_per_board_{other.name}"] = row["mean"]
-            metrics[f"imps_per_board_{other.name}_se"] = row["standard_error"]
+            name = WON if other.name == PRETRAINED else f"{WON}_{other.name}"
+            metrics |= {name: row["mean"], f"{name}_se": row["standard_error"]}
         return metrics
 
     def report(self, history: History) -> Report:
         """What it wins from itself as it was before, and from others; and the way there."""
         rows = judge(self.job, self.model(), self.crew, generator(0))
-        return Report(rows, pair.way(history, "boards", f"imps_per_board_{PRETRAINED}"))
+        return Report(rows, pair.way(history, "boards"))
 
     def model(self) -> dict[str, Array]:
         """Both networks; whoever seats the model finds that of values if it decides."""
@@ -203,7 +206,7 @@ class SelfplayTrainer:
 
 def check(job: SelfplayJob) -> None:
     """Raise Refused for models, deals or opponents that do not serve."""
-    pair.check(job)
+    pair.check(job, job.play.deals)
     for name in job.play.others:
         side_of(name)
 
@@ -218,7 +221,7 @@ def judge(
         Network(unprefixed(name, weights), plan.activation, plan.half)
         for name in ("calls", KEPT[job.play.decides])
     )
-    deals = pair.judged(job, pair.parted(job)[1], job.evaluate.final)
+    deals = pair.judged(job, pair.parted(job, job.play.deals)[1], job.evaluate.final)
     before, *others = _opponents(job)
     alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
     rows = []

@@ -47,7 +47,7 @@ def foretold(metrics: Metrics) -> float | None:
 
 def board_imps(metrics: Metrics) -> float | None:
     """IMPs a board against the pretrained."""
-    return metrics.get("imps_per_board", metrics.get("imps_per_board_pretrained"))
+    return metrics.get("imps_per_board")
 
 
 def named(metric: str) -> Standing:
