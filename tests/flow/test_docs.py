@@ -8,6 +8,7 @@ import inspect
 import re
 import shlex
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,16 +194,18 @@ def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict
 
 
 def named(*functions: Any) -> set[str]:
-    """The metrics that some functions name, in dictionaries or one by one; x is what varies."""
+    """The metrics that some functions name, in dictionaries or one by one; not those whose names
+    are made on the way."""
     found = set()
     for function in functions:
         for each in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
             keys = each.keys if isinstance(each, ast.Dict) else []
             if isinstance(each, ast.Subscript) and ast.unparse(each.value) == "metrics":
                 keys = [each.slice]
-            said = [ast.unparse(key) for key in keys if key is not None]
-            found |= {re.sub(r"{.*?}", "x", key.strip("f'")) for key in said if key[-1] == "'"}
-    return found
+            for key in keys:
+                with suppress(NameError):  # it has a local name in it
+                    found.add(eval(ast.unparse(key), function.__globals__) if key else "")
+    return found - {""}
 
 
 def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
