@@ -11,7 +11,7 @@ from overtrick import games, model, run
 from overtrick.config import GameChoice
 from overtrick.core import Refused, nearest
 from overtrick.play import play
-from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers.kept import opponent_of, played, two_seats
 from overtrick.trainers.strangers import located, names
 from overtrick.trainers.tournament import Meeting, meet_twice
 from overtrick.workers import Part, generator
@@ -36,11 +36,11 @@ def match(
     of a model, or the only one that knows both strangers. video: a file for one more game, in
     which a has seat 0. Raises Refused.
     """
-    choice = _choice(a, b, game, options)
+    choice = choice_of(a, b, game, options)
     made, _ = two_seats(choice)
     games.check_zero_sum(made)
     film = None if video is None else games.film_of(made, video)
-    both = (_player(a, choice), _player(b, choice))
+    both = (player_of(a, choice), player_of(b, choice))
     play_rng, film_rng = generator(seed, Part.JUDGE).spawn(2)
     if film is not None:
         film(play(made, both, 1, film_rng).batch)
@@ -75,16 +75,16 @@ def _strangers() -> dict[str, list[str]]:
     return {name: names(games.make(name)) for name in games.names()}
 
 
-def _player(what: str, choice: GameChoice) -> Any:
+def player_of(what: str, choice: GameChoice) -> Any:
     """The policy of a stranger, a run or a model. Raises Refused."""
-    game, _ = two_seats(choice)
+    game, _ = played(choice)
     found = located(what, game)
     if found in names(game):
         return opponent_of(choice, found)
     return model.policy(run.model_of(what), game)
 
 
-def _choice(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
+def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
     """The game with its options: those of a model, unless others are given. Raises Refused."""
     strangers = _strangers()
     everyone = {each for known in strangers.values() for each in known}

@@ -49,6 +49,11 @@ ALLOWED = {
         "trial", "films",
     ),
     "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
+    "record": ("core", "games", "store"),
+    "seat": (
+        "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
+        "match", "record",
+    ),
     "parts": ("core", "config", "track", "trial", "films", "run"),
     "sweep": (
         "core", "games", "figures", "curves", "config", "trainers", "trial", "run", "parts",
@@ -60,7 +65,7 @@ ALLOWED = {
     "tables": ("figures",),
     "cli": (
         "core", "environment", "progress", "games", "config", "trainers", "run", "match", "parts",
-        "sweep", "comparison", "tables", "figures", "counts",
+        "sweep", "comparison", "tables", "figures", "counts", "record", "seat",
     ),
     "__init__": ("games",),
 }  # fmt: skip
