@@ -6,7 +6,7 @@ A file holds the deals and the moves; what the seats knew is worked out by the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,16 +40,19 @@ class Recorder:
         self.game = game
         self.deals: Deals = np.zeros((0, 0))
         self.moves: list[list[Move]] = []  # of each game
+        self.payoff: Array = np.zeros((0, 0))  # (G, S)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.game, name)
 
     def start(self, deals: Deals) -> Any:
         self.deals, self.moves = deals, [[] for _ in deals]
+        self.payoff = np.zeros((len(deals), self.game.seats))
         return self.game.start(deals)
 
     def step(self, state: Any, turn: Turn, action: Array) -> Array:
-        gained = self.game.step(state, turn, action)
+        gained: Array = self.game.step(state, turn, action)
+        self.payoff += gained
         for game, seat, made in zip(turn.game, turn.seat, action, strict=True):
             self.moves[game].append(Move(int(seat), int(made)))
         return gained
@@ -57,7 +60,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Games:
-    """G games of players who were told apart."""
+    """G games, of one or more players."""
 
     game: str
     options: Mapping[str, Any]
@@ -66,14 +69,19 @@ class Games:
     moves: Sequence[Sequence[Move]]  # of each game
     who: Array  # (G, S) which of the players sat in each seat
     payoff: Array  # (G, S)
+    systems: tuple[str, ...] = ()  # of an auction, by which each of the players bids
+
+    def first(self, count: int) -> Games:
+        """Some of the games, from the first on."""
+        some = slice(count)
+        return replace(
+            self, deals=self.deals[some], moves=self.moves[some], who=self.who[some],
+            payoff=self.payoff[some],
+        )  # fmt: skip
 
 
-def check(path: Path, game: Any) -> None:
-    """Raise Refused for games that are not kept, or a file that cannot be written."""
-    if game.actions is None:
-        raise Refused(
-            f"{game.name} moves by real vectors, which are not kept: film it with --video"
-        )
+def check(path: Path) -> None:
+    """Raise Refused for a file that cannot be written."""
     if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
         raise Refused(f"cannot keep games in {path}: name a .parquet file of a folder that exists")
 
@@ -86,6 +94,7 @@ def save(path: Path, games: Games) -> None:
         for column, move in enumerate(moves):
             seat[row, column], action[row, column] = move
     about = {"game": games.game, "options": dict(games.options), "players": list(games.players)}
+    about |= {"systems": list(games.systems)}
     columns = {
         "deal": games.deals.astype(np.int16), "seat": seat, "action": action, "who": games.who,
         "payoff": games.payoff,
@@ -97,7 +106,7 @@ def load(path: Path) -> Games:
     """The games of a file. Raises Refused."""
     stored = store.load(path, KIND)
     try:
-        about = [stored.parameters[name] for name in ("game", "options", "players")]
+        about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
         seat, action = (stored.columns[name] for name in ("seat", "action"))
         moves = [
             [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != NOBODY]
@@ -106,7 +115,7 @@ def load(path: Path) -> Games:
         deals, who, payoff = (stored.columns[name] for name in ("deal", "who", "payoff"))
     except KeyError as error:
         raise Refused(f"{path} lacks {error}: {KIND.remedy}") from None
-    return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff)
+    return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff, tuple(about[3]))
 
 
 def steps(kept: Games, game: int) -> Iterator[Step]:

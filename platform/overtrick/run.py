@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from overtrick import config, figures, films, games, model, track, trial
+from overtrick import config, figures, films, games, model, track, trial, view
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
@@ -23,7 +23,7 @@ from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
 
 Progress = Callable[[int, Mapping[str, float]], None]
-TABLE = "table.json"  # what a run came to
+TABLE = view.TABLE  # what a run came to
 TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
 GOES_ON = {"run": "train", "sweep": "sweep", "table": "evaluate"}
 """What a folder of runs may hold, and the command that goes on with it."""
@@ -230,6 +230,7 @@ def keep(
     figures.save(report.figures, folder / "figures")
     tracker.artifact(folder / "figures", "figures")
     keep_table(folder, report.rows, tracker)
+    view.keep(folder, tracker)
     return report.rows
 
 

@@ -28,6 +28,7 @@ from overtrick.core import Refused
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
+SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
@@ -81,7 +82,7 @@ class Tracker:
         self._experiment = experiment
         self._name = name
         self._tags = dict(tags)
-        self._spool = folder / "track.jsonl"
+        self._spool = folder / SPOOL
         self._sent = folder / "track.sent"
         self._identity = folder / IDENTITY
         self._parent = parent  # the folder of the run that this one is a part of
@@ -115,7 +116,7 @@ class Tracker:
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
         """Every iteration reported so far and its metrics, in order."""
-        return [(e["step"], e["metrics"]) for e in self._read() if "metrics" in e]
+        return _told(self._read())
 
     def artifact(self, path: Path, place: str = "") -> None:
         """A file or folder that belongs to the run."""
@@ -141,8 +142,7 @@ class Tracker:
         """All events of the spool, without a last line that a kill cut in two."""
         if not self._spool.exists():
             return []
-        text = self._spool.read_text()
-        whole = text[: text.rfind("\n") + 1]
+        text, whole = _lines(self._spool)
         if whole != text:
             write_text(self._spool, whole)
         return [json.loads(line) for line in whole.splitlines()]
@@ -218,6 +218,24 @@ class Tracker:
             return None
         database = Path(self._uri.removeprefix("sqlite:///")).absolute()
         return (database.parent / "mlartifacts" / self._experiment).as_uri()
+
+
+def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """Every iteration that a run in a folder has reported and its metrics; the run may go on."""
+    spool = folder / SPOOL
+    if not spool.exists():
+        return []
+    return _told([json.loads(line) for line in _lines(spool)[1].splitlines()])
+
+
+def _lines(spool: Path) -> tuple[str, str]:
+    """A spool's text, and the same without a last line that was cut in two."""
+    text = spool.read_text()
+    return text, text[: text.rfind("\n") + 1]
+
+
+def _told(events: list[dict[str, Any]]) -> list[tuple[int, dict[str, float]]]:
+    return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:

@@ -195,7 +195,7 @@ def test_kept_games_are_gone_through_again(tmp_path):
     sheet = session_of(table, first, seat=1, games=5)
     record.save(tmp_path / "games.parquet", sheet.record())
     kept = record.load(tmp_path / "games.parquet")
-    assert kept.players == ("person", "random")
+    assert kept.players == ("you", "random")
     assert kept.who.tolist() == [[1, 0]] * 5
     for number, done in enumerate(sheet.games):
         steps = list(record.steps(kept, number))

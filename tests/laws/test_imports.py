@@ -44,12 +44,16 @@ ALLOWED = {
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",
         "trial", "track",
     ),
+    "record": ("core", "games", "store"),
+    "tables": ("figures",),
+    "view": (
+        "core", "games", "atomic", "track", "config", "trainers", "films", "record", "tables",
+    ),
     "run": (
         "core", "games", "workers", "model", "figures", "atomic", "track", "config", "trainers",
-        "trial", "films",
+        "trial", "films", "view",
     ),
-    "match": ("core", "games", "play", "workers", "model", "config", "trainers", "run"),
-    "record": ("core", "games", "store"),
+    "match": ("core", "games", "play", "workers", "model", "config", "trainers", "record", "run"),
     "seat": (
         "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
         "match", "record",
@@ -62,10 +66,10 @@ ALLOWED = {
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
         "config", "trainers", "trial", "track", "films", "run", "parts",
     ),
-    "tables": ("figures",),
     "cli": (
         "core", "environment", "progress", "games", "config", "trainers", "run", "match", "parts",
-        "sweep", "comparison", "tables", "figures", "counts", "record", "seat",
+        "sweep", "comparison", "tables", "figures", "counts", "atomic", "record", "seat",
+        "view",
     ),
     "__init__": ("games",),
 }  # fmt: skip

@@ -65,6 +65,6 @@ def result(as_json: bool, **values: Any) -> None:
         print(json.dumps(values), flush=True)
 
 
-from overtrick.cli import runs, games, bridge, seat  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order
 
-__all__ = ["Json", "app", "bridge", "games", "main", "people", "result", "runs", "seat"]
+__all__ = ["Json", "app", "bridge", "games", "main", "people", "result", "runs", "seat", "view"]

@@ -59,13 +59,13 @@ def play_(
     signs = not letters and (people.encoding or "").lower().startswith("utf")
     if system is not None and game != Auction.name:
         raise Refused(f"--system is of the auction, not of {game}")
+    if keep is not None:
+        record.check(keep)
     with people.status(f"laying the table of {game}"):
         if game == Auction.name:
             table = auction_table(system or "natural", against or "natural", asked, signs)
         else:
             table = table_of(game, against, asked, signs)
-    if keep is not None:
-        record.check(keep, table.game)
     chosen = _seat(table, seat)
     sheet = session.Sheet(table)
     _say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")

@@ -139,13 +139,13 @@ class Sheet:
     def record(self) -> Games:
         """The games as they are kept. There must be one."""
         table, played = self.table, self.games
-        widest = range(table.game.seats)
         return Games(
             table.game.name,
             table.options,
-            ("person", table.against),
+            ("you", table.against),
             np.stack([each.deal for each in played]),
             [each.moves for each in played],
-            np.array([[int(who != each.seat) for who in widest] for each in played]),
+            np.stack([~table.own(each.seat) for each in played]).astype(np.int64),
             np.stack([each.payoff for each in played]),
+            table.systems,
         )

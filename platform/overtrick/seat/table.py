@@ -60,6 +60,12 @@ class Table:
     thoughts: Callable[[Turn], list[Thought]]  # of a turn of one row
     basis: str  # what the worth of a thought rests on
     exact: tuple[Exact, ...] | None = None  # by seat
+    systems: tuple[str, ...] = ()  # of an auction: the person's side's, the other side's
+
+    def own(self, seat: int) -> Array:
+        """(S,) bool: the person's own seat, and the one of a partner who wins with it."""
+        every = np.arange(self.game.seats)
+        return (every - seat) % (2 if self.systems else self.game.seats) == 0
 
     @property
     def seats(self) -> tuple[str, ...]:
@@ -179,6 +185,7 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
     return Table(
         game, options, f"{theirs.name}, with {mine.name} as partner", players, sees,
         partial(told.revealed, game, signs=signs), partial(_calls, mine, theirs), basis,
+        systems=(mine.system.name, theirs.system.name),
     )  # fmt: skip
 
 

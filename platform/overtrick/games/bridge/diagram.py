@@ -69,9 +69,11 @@ def play(deal: Array, cards: Array, signs: bool = True) -> str:
     return "\n".join([*lines, f"{won} tricks: {result}"])
 
 
-def tricks(deal: Array, cards: Array, signs: bool = True) -> tuple[list[str], int]:
+def tricks(
+    deal: Array, cards: Array, signs: bool = True, seats: str = SEATS
+) -> tuple[list[str], int]:
     """A line for each trick, the last perhaps not over, with a star at the card that takes it; and
-    how many the declarer's side has taken."""
+    how many the declarer's side has taken. seats: their letters by position."""
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
         trick = [int(card) for card in cards[first : first + 4]]
@@ -80,7 +82,7 @@ def tricks(deal: Array, cards: Array, signs: bool = True) -> tuple[list[str], in
             if beats(trick[place], trick[best], deal[CARDS]):
                 best = place
         said = "  ".join(
-            f"{SEATS[(leader + k) % 4]} {_signed(NAMES[card], signs)}{'*' if k == best else ' '}"
+            f"{seats[(leader + k) % 4]} {_signed(NAMES[card], signs)}{'*' if k == best else ' '}"
             for k, card in enumerate(trick)
         )
         lines.append(f"{first // 4 + 1:>2}.  {said}")
