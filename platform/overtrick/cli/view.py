@@ -21,6 +21,9 @@ def view_(
     ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("view.html"),
     first: Annotated[int, typer.Option(min=1, help="Games or boards that are shown.")] = 50,
+    system: Annotated[
+        str | None, typer.Option(help="Of boards: how calls are read where they do not say.")
+    ] = None,
     against: Annotated[
         str | None, typer.Option(help="Of a run: whom its model meets in games to look at.")
     ] = None,
@@ -39,7 +42,7 @@ def view_(
     if Path(what).is_file():
         if against is not None:
             raise Refused(f"--against is of a run, and {what} is a file")
-        page = view.of_file(Path(what), first)
+        page = view.of_file(Path(what), first, system)
     else:
         folder = run.find(what)
         met = None

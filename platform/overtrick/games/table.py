@@ -81,8 +81,8 @@ def _betting(game: Poker, seen: Array) -> str:
     history = [game.action_names[action] for action in game.betting.history[seen[-1]]]
     hole, board = " ".join(cards[: game.rules.hole]), f", the board is {board}" if board else ""
     return (
-        f"you hold {hole}{board}; so far: {', '.join(history) or 'nothing'}; chips in the pot: "
-        f"{own} of yours, {others} of others"
+        f"you hold {hole}{board}\nso far: {', '.join(history) or 'nothing'}\n"
+        f"chips in the pot: {own} of yours, {others} of others"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from overtrick import config, films, games, record, tables, track
 from overtrick.atomic import write_text
 from overtrick.core import Refused
+from overtrick.games.bridge.system import load
 from overtrick.record import Games
 from overtrick.trainers import JOBS, recorded
 from overtrick.view import html, replays
@@ -30,15 +31,18 @@ def check(out: Path) -> None:
         raise Refused(f"cannot write {out}: name an .html file in a folder that exists")
 
 
-def of_file(path: Path, first: int) -> str:
-    """The page of kept games, or of the first boards of a file. Raises Refused."""
+def of_file(path: Path, first: int, system: str | None = None) -> str:
+    """The page of kept games, or of the first boards of a file; system: by which calls are read
+    where a board does not say. Raises Refused."""
+    if system is not None:
+        load(system)  # refuses one that nobody knows
     try:
         kept = record.load(path)
     except Refused as wrong:
         if path.suffix.lower() not in recorded.ENDINGS:
             raise
         try:
-            return _boards(path, first)
+            return _boards(path, first, system)
         except Refused as other:
             both = f"{wrong}; nor are they boards: {other}"
             raise Refused(both if path.suffix == ".parquet" else str(other)) from None
@@ -52,10 +56,10 @@ def _games(kept: Games, first: int) -> Section:
     return Section("Games, step by step", replays.games_of(shown))
 
 
-def _boards(path: Path, first: int) -> str:
+def _boards(path: Path, first: int, system: str | None) -> str:
     """The page of the first boards of a file."""
     found = recorded.load(path)
-    boards = [replays.board_of(board) for board in islice(found.boards, first)]
+    boards = [replays.board_of(board, system_of=system) for board in islice(found.boards, first)]
     lead = f"{len(found.boards)} boards, the first {len(boards)} of them here"
     problems = [html.text("\n".join(found.problems))] if found.problems else []
     return html.page(path.name, lead, [Section("Boards", boards), Section("Not sound", problems)])

@@ -20,10 +20,10 @@ for (const list of document.querySelectorAll("ol.steps")) {
     return made;
   };
   bar.append(
-    button("⏮", "first step", () => 0),
+    button("|◀", "first step", () => 0),
     button("◀", "step back", () => at - 1),
     button("▶", "step on", () => at + 1),
-    button("⏭", "last step", () => steps.length - 1),
+    button("▶|", "last step", () => steps.length - 1),
     where,
   );
   list.before(bar);

@@ -14,7 +14,6 @@ from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.cards import CARDS, SEATS
 from overtrick.games.bridge.records import Board
 from overtrick.games.bridge.result import VULNERABILITIES
-from overtrick.games.bridge.system import System
 from overtrick.record import Games, Move
 from overtrick.view import html
 
@@ -27,7 +26,7 @@ def games_of(kept: Games) -> list[str]:
     rules = games.make(kept.game, **kept.options)
     if isinstance(rules, Auction):
         return [_auction(kept, number) for number in range(len(kept.moves))]
-    seats = told.seats(rules)
+    seats = [f"seat {name}" if name.isdigit() else name for name in told.seats(rules)]
     pieces = []
     for number in range(len(kept.moves)):
         who = [kept.players[player] for player in kept.who[number]]
@@ -70,8 +69,9 @@ def _auction(kept: Games, number: int) -> str:
     return board_of(board, f"{', '.join(sides)}: {points[0]:+g} {unit}s to North-South")
 
 
-def board_of(board: Board, note: str = "") -> str:
-    """A deal, its auction with what each call shows, and its play, as far as they are known."""
+def board_of(board: Board, note: str = "", system_of: str | None = None) -> str:
+    """A deal, its auction with what each call shows, and its play, as far as they are known.
+    system_of: of sides whose system the board does not name, or that is not one of ours."""
     dealer = SEATS.index(board.dealer)
     pieces = [
         f"<article><h3>Board {board.number or ''}</h3>"
@@ -80,7 +80,7 @@ def board_of(board: Board, note: str = "") -> str:
     ]
     if board.auction:
         calls = [auction.CALLS.index(each) for each in board.auction]
-        pieces.append(_calls(calls, dealer, board))
+        pieces.append(_calls(calls, dealer, board, system_of))
     if board.contract is not None:
         by = "" if board.declarer is None else f" by {NAMES[board.declarer]}"
         tricks = "" if board.tricks is None else f", {board.tricks} tricks"
@@ -103,32 +103,30 @@ def _hands(board: Board) -> str:
     return f'<div class="deal">{"".join(hands)}</div>\n'
 
 
-def _calls(calls: Sequence[int], dealer: int, board: Board) -> str:
-    """The auction in four columns, then what each call shows."""
+def _calls(calls: Sequence[int], dealer: int, board: Board, system_of: str | None) -> str:
+    """The auction in four columns, then what each call shows, if both systems are known."""
     said = [""] * ((dealer - diagram.WEST) % 4) + [diagram.call(made) for made in calls]
     rows = [(said[first : first + 4] + [""] * 4)[:4] for first in range(0, len(said), 4)]
-    ns, ew = (_system(name) for name in board.systems)
-    meanings = [""] * len(calls)
-    if ns is not None and ew is not None:
-        vulnerable = VULNERABILITIES.index(board.vulnerable)
-        meanings = bidding.explained(calls, dealer, vulnerable, ns, ew)
+    columns = html.table(diagram.COLUMNS, rows)
+    ours, called = system.names(), board.systems
+    names = [name if name in ours else system_of for name in called]
+    if names[0] is None or names[1] is None:
+        told_of = f"North-South {called[0] or 'unknown'}, East-West {called[1] or 'unknown'}"
+        return f'{columns}<p class="pale">Systems: {escape(told_of)}</p>\n'
+    ns, ew = (system.load(name) for name in names if name is not None)
+    vulnerable = VULNERABILITIES.index(board.vulnerable)
     lines = [
         f"<li>{NAMES[SEATS[(dealer + k) % 4]]} <strong>{escape(diagram.call(made))}</strong> "
         f"{escape(meaning)}</li>"
-        for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
+        for k, (made, meaning) in enumerate(
+            zip(calls, bidding.explained(calls, dealer, vulnerable, ns, ew), strict=True)
+        )
     ]
-    by = f"North-South {board.systems[0] or 'unknown'}, East-West {board.systems[1] or 'unknown'}"
-    explained = ns is not None and ew is not None
-    note = f"What each call shows: {by}" if explained else f"The calls, unexplained: {by}"
+    summary = f"What the calls show: North-South {ns.name}, East-West {ew.name}"
     return (
-        f"{html.table(diagram.COLUMNS, rows)}"
-        f"<details open><summary>{escape(note)}</summary><ol>{''.join(lines)}</ol></details>\n"
+        f"{columns}<details open><summary>{escape(summary)}</summary>"
+        f"<ol>{''.join(lines)}</ol></details>\n"
     )
-
-
-def _system(name: str) -> System | None:
-    """A bidding system that we know, by its name; None for words about another."""
-    return system.load(name) if name in system.names() else None
 
 
 def _play(board: Board) -> str:
