@@ -21,14 +21,15 @@ def write_text(path: Path, text: str) -> None:
     os.replace(beside, path)
 
 
-def whole_lines(path: Path) -> list[str]:
-    """The lines of a file that grows, none if it is not there yet. A last one that a kill has cut
-    in two is taken out of the file, so that the next is written on a line of its own."""
+def whole_lines(path: Path, mend: bool = True) -> list[str]:
+    """The lines of a file that grows, none if it is not there yet, without a last one that is cut
+    in two. mend: that one is taken out of the file, so that the next is written on a line of its
+    own; not where another process may be writing it."""
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
-    if whole != text:
+    if mend and whole != text:
         write_text(path, whole)
     return whole.splitlines()
 

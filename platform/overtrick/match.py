@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from overtrick import games, model, registry, run
 from overtrick.config import GameChoice
 from overtrick.core import Refused, nearest
+from overtrick.games.bridge.auction_game import UNSOLVED, WIDTH, Auction
+from overtrick.games.bridge.cards import CARDS
 from overtrick.play import play
-from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.record import Games, Move, Recorder
+from overtrick.trainers import duplicate
+from overtrick.trainers.kept import opponent_of, played, two_seats
 from overtrick.trainers.strangers import located, names
 from overtrick.trainers.tournament import Meeting, meet_twice
 from overtrick.workers import Part, generator
@@ -24,27 +30,60 @@ class Match:
     game: str
     unit: str
     meeting: Meeting
+    games: Games | None = None  # as they were played, if that was asked for
 
 
 def match(
     a: str, b: str, game: str | None, options: Mapping[str, Any], boards: int, seed: int,
-    video: Path | None = None,
+    video: Path | None = None, kept: bool = False,
 ) -> Match:  # fmt: skip
     """Each board is played twice, with the seats exchanged.
 
     a and b: strangers by name, runs, or folders of models. game: by name; if it is not given, that
     of a model, or the only one that knows both strangers. video: a file for one more game, in
-    which a has seat 0. Raises Refused.
+    which a has seat 0. kept: write the games down. Raises Refused.
     """
-    choice = _choice(a, b, game, options)
+    choice = choice_of(a, b, game, options)
     made, _ = two_seats(choice)
     games.check_zero_sum(made)
+    if kept and made.actions is None:
+        raise Refused(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
+    recorder = Recorder(made) if kept else None
     film = None if video is None else games.film_of(made, video)
-    both = (_player(a, choice), _player(b, choice))
+    both = (player_of(a, choice), player_of(b, choice))
     play_rng, film_rng = generator(seed, Part.JUDGE).spawn(2)
     if film is not None:
         film(play(made, both, 1, film_rng).batch)
-    return Match(made.name, made.unit, meet_twice(made, *both, boards, play_rng))
+    met = meet_twice(made if recorder is None else recorder, *both, boards, play_rng)
+    if recorder is None:
+        return Match(made.name, made.unit, met)
+    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `duplicate` seats them
+    games_kept = Games(
+        choice.name, choice.options, (a, b), recorder.deals, recorder.moves, who, recorder.payoff
+    )
+    return Match(made.name, made.unit, met, games_kept)
+
+
+def record_of(played: duplicate.Match) -> Games:
+    """The auctions of a match of bidders, worth the points of their contracts at double-dummy
+    tricks; first all of the open table."""
+    boards = played.boards
+    deals = np.full((len(boards.holder), WIDTH), UNSOLVED, np.int8)
+    deals[:, :CARDS] = boards.holder
+    deals[:, CARDS], deals[:, CARDS + 1] = boards.dealer, boards.vulnerable
+    ours, moves, points = [], list[list[Move]](), []
+    for side, table in enumerate((boards.open, boards.closed)):
+        for calls, dealer in zip(table.calls, boards.dealer, strict=True):
+            made = calls[calls >= 0]
+            moves.append([Move((int(dealer) + k) % 4, int(call)) for k, call in enumerate(made)])
+        ours += [[side, 1 - side] * 2] * len(table.calls)
+        points += [[won, -won] * 2 for won in table.score.tolist()]
+    both = (played.a, played.b)
+    return Games(
+        Auction.name, {"scoring": "points"}, (both[0].name, both[1].name),
+        np.tile(deals, (2, 1)), moves, np.array(ours), np.array(points, np.float64),
+        tuple(each.system.name for each in both),
+    )  # fmt: skip
 
 
 def bidder(what: str) -> Path | None:
@@ -75,16 +114,16 @@ def _strangers() -> dict[str, list[str]]:
     return {name: names(games.make(name)) for name in games.names()}
 
 
-def _player(what: str, choice: GameChoice) -> Any:
+def player_of(what: str, choice: GameChoice) -> Any:
     """The policy of a stranger, a run or a model. Raises Refused."""
-    game, _ = two_seats(choice)
+    game, _ = played(choice)
     found = located(what, game)
     if found in names(game):
         return opponent_of(choice, found)
     return model.policy(run.model_of(what), game)
 
 
-def _choice(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
+def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
     """The game with its options: those of a model, unless others are given. Raises Refused."""
     strangers = _strangers()
     everyone = {each for known in strangers.values() for each in known}

@@ -26,6 +26,7 @@ from overtrick import (
     track,
     trial,
     versions,
+    view,
 )
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
@@ -33,10 +34,8 @@ from overtrick.core import Array, Refused, Trainer, nearest
 from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
 
-log = logging.getLogger(__name__)
-
 Progress = Callable[[int, Mapping[str, float]], None]
-TABLE = "table.json"  # what a run came to
+TABLE = view.TABLE  # what a run came to
 TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
 GOES_ON = {"run": "train", "sweep": "sweep", "table": "evaluate"}
 """What a folder of runs may hold, and the command that goes on with it."""
@@ -265,6 +264,7 @@ def keep(
     figures.save(report.figures, folder / "figures")
     tracker.artifact(folder / "figures", "figures")
     keep_table(folder, report.rows, tracker)
+    view.keep(folder, tracker)
     return report.rows
 
 
@@ -280,7 +280,7 @@ def keep_model(
     try:
         tracker.model(place, answers.told(place))
     except Refused as error:  # no player by itself, or weights that are no numbers
-        log.info("MLflow gets %s as files: %s", place, error)
+        logging.getLogger(__name__).info("MLflow gets %s as files: %s", place, error)
         tracker.artifact(place, track.MODEL)
     if job.track.register is not None:
         tracker.register(job.track.register)

@@ -23,15 +23,16 @@ def plain(rows: Rows, title: str = "") -> Table:
     """Rows that all have the keys of the first."""
     table = Table(*(rows[0] if rows else ()), title=title)
     for row in rows:
-        table.add_row(*map(_short, row.values()))
+        table.add_row(*map(short, row.values()))
     return table
 
 
-def _short(entry: Any) -> str:
+def short(entry: Any) -> str:
+    """An entry of a table."""
     if entry is None:
         return "-"
     if isinstance(entry, list):
-        return " ".join(map(_short, entry))
+        return " ".join(map(short, entry))
     return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
 
 

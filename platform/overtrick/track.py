@@ -29,6 +29,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
+SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
@@ -56,7 +57,7 @@ class Tracker:
         self._experiment = experiment
         self._name = name
         self._tags = dict(tags)
-        self._spool = folder / "track.jsonl"
+        self._spool = folder / SPOOL
         self._sent = folder / "track.sent"
         self._identity = folder / IDENTITY
         self._parent = parent  # the folder of the run that this one is a part of
@@ -90,7 +91,7 @@ class Tracker:
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
         """Every iteration reported so far and its metrics, in order."""
-        return [(e["step"], e["metrics"]) for e in self._read() if "metrics" in e]
+        return history(self.folder)
 
     def artifact(self, path: Path, place: str = "") -> None:
         """A file or folder that belongs to the run."""
@@ -196,6 +197,12 @@ class Tracker:
             return None
         database = Path(self._uri.removeprefix("sqlite:///")).absolute()
         return (database.parent / "mlartifacts" / self._experiment).as_uri()
+
+
+def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """Every iteration that a run in a folder has reported and its metrics; the run may go on."""
+    events = [json.loads(line) for line in whole_lines(folder / SPOOL, mend=False)]
+    return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
 def run_id(folder: Path) -> str | None:

@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 import overtrick
 from overtrick import answers, cli, config, model, registry, run, track, versions
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import networks
+from overtrick.games.bridge import networks, system
 from overtrick.learners.networks import fresh, initial, prefixed
 from overtrick.learners.tabular import Plan, QTable
 from overtrick.play import play
@@ -25,6 +25,7 @@ from overtrick.policies import Uniform
 from overtrick.trainers import JOBS, bidders, strangers
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+RULES = {"precision": system.fingerprint(system.load("precision"))}
 NETWORK = {"activation": "leaky_relu", "half": False}
 
 
@@ -70,7 +71,7 @@ def stored(tmp_path_factory, whole):
             place = tmp_path_factory.mktemp(kind.replace(" ", "_")) / "model"
             job = {
                 "trainer": "tests", "game": {"name": kind.split(maxsplit=1)[0], "options": {}},
-                "system": "precision", "network": NETWORK,
+                "system": "precision", "rules": RULES, "network": NETWORK,
                 "tabular": {"representation": "prospects"},
             }  # fmt: skip
             weights = weights_of(kind, np.random.default_rng(4), whole)

@@ -53,11 +53,23 @@ ALLOWED = {
         "trial", "track",
     ),
     "provenance": (),
+    "record": ("core", "games", "store"),
+    "tables": ("figures",),
+    "view": (
+        "core", "games", "atomic", "track", "config", "trainers", "films", "record", "tables",
+    ),
     "run": (
         "core", "provenance", "games", "workers", "model", "figures", "atomic", "track", "config",
-        "trainers", "trial", "films", "address", "versions", "registry", "answers",
+        "trainers", "trial", "films", "address", "versions", "registry", "answers", "view",
     ),
-    "match": ("core", "games", "play", "workers", "model", "registry", "config", "trainers", "run"),
+    "match": (
+        "core", "games", "play", "workers", "model", "registry", "config", "trainers", "record",
+        "run",
+    ),
+    "seat": (
+        "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
+        "match", "record",
+    ),
     "parts": ("core", "halving", "config", "track", "trial", "films", "run"),
     "rounds": ("core", "atomic", "search", "halving", "config", "workers", "trial", "parts"),
     "sweep": (
@@ -68,11 +80,11 @@ ALLOWED = {
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
         "config", "trainers", "trial", "films", "run", "parts", "address", "provenance",
     ),
-    "tables": ("figures",),
     "submit": ("core",),
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
-        "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts",
+        "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts", "atomic",
+        "record", "seat", "view",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),

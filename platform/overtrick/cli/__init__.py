@@ -65,6 +65,8 @@ def result(as_json: bool, **values: Any) -> None:
         print(json.dumps(values), flush=True)
 
 
-from overtrick.cli import runs, cluster, games, bridge  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, cluster, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order
 
-__all__ = ["Json", "app", "bridge", "cluster", "games", "main", "people", "result", "runs"]
+__all__ = [
+    "Json", "app", "bridge", "cluster", "games", "main", "people", "result", "runs", "seat", "view",
+]  # fmt: skip

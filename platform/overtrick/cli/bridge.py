@@ -94,11 +94,11 @@ def boards(
 
 def match_of_bidders(
     a: str, b: str, boards: int, seed: int, out: Path | None, show: int, workers: int,
-    as_json: bool,
+    keep: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """`overtrick match` of bidding systems, and of networks that bid."""
-    from overtrick import run
-    from overtrick.match import bidder
+    from overtrick import record, run
+    from overtrick.match import bidder, record_of
     from overtrick.progress import counting
     from overtrick.trainers import bidders, duplicate
 
@@ -111,6 +111,8 @@ def match_of_bidders(
         played = duplicate.match(ours, theirs, boards, seed, crew, progress)
     if out is not None:
         duplicate.report(played, out, show)
+    if keep is not None:
+        record.save(keep, record_of(played))
     for board in range(min(show, boards)):
         people.print(
             duplicate.shown(played, board) + "\n", highlight=False, markup=False, soft_wrap=True

@@ -171,6 +171,9 @@ def match(
     boards: Annotated[int, typer.Option(min=2, help="Each is played from both seats.")] = 250,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     video: Annotated[Path | None, typer.Option(help="A film of one more game, .mp4.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="A .parquet file for the games; see `overtrick view`.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Of systems: the boards as an .md or .csv file.")
     ] = None,
@@ -180,6 +183,7 @@ def match(
 ) -> None:
     """Two players on the same boards from both seats: what the first one wins a game. Of bidding
     systems, and of networks that bid: IMPs a board at double-dummy tricks."""
+    from overtrick import record
     from overtrick.cli.bridge import match_of_bidders
     from overtrick.config import overridden
     from overtrick.games.bridge import system
@@ -187,11 +191,14 @@ def match(
     from overtrick.match import match as meet
     from overtrick.trainers import duplicate
 
+    if keep is not None:
+        record.check(keep)
+
     if duplicate.known(a) or duplicate.known(b) or (bidder(a) and bidder(b)):
         for name, given in (("options", options), ("--game", game), ("--video", video)):
             if given:
                 raise Refused(f"a match of bidding systems takes no {name}")
-        match_of_bidders(a, b, boards, seed, out, show, workers, as_json)
+        match_of_bidders(a, b, boards, seed, out, show, workers, keep, as_json)
         return
     for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
         if asked:
@@ -199,7 +206,10 @@ def match(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
     check_known((a, b), system.names())
-    done = meet(a, b, game, overridden({}, options or []), boards, seed, video)
+    asked_for = overridden({}, options or [])
+    done = meet(a, b, game, asked_for, boards, seed, video, keep is not None)
+    if keep is not None and done.games is not None:
+        record.save(keep, done.games)
     met = done.meeting
     people.print(
         f"{a} against {b}: {met.mean:.4f} ± {met.standard_error:.4f} {done.unit} a game; of "

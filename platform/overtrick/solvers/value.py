@@ -115,16 +115,25 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     The sum of come x sigma' x advantage over the table is the first-order change of the value
     from sigma to sigma' (the policy gradient theorem, without sampling).
     """
+    acts = np.flatnonzero(tree.seat == seat)
+    come = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
+    gains, arrives = worths(tree, sigma, seat)
+    advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
+    own = (tree.turn.seat == seat) & arrives
+    return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
+
+
+def worths(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
+    """What each action of a seat brings where it has come to, all continuing with sigma.
+
+    Returns (N, A) points from there on, and (N,) bool where the others' choices, chance included,
+    let the seat come at all; elsewhere the points are 0.
+    """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
-    at = tree.infoset[acts]
-    arrive = np.bincount(at, others[acts], minlength=tree.infosets)  # by the others' choices
-    come = np.bincount(at, reach(tree, sigma)[acts], minlength=tree.infosets)
+    arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
     gains = action_values(tree, sigma, others, seat)
-    gains = gains / np.where(arrive > 0, arrive, 1)[:, None]
-    advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
-    own = (tree.turn.seat == seat) & (arrive > 0)
-    return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
+    return gains / np.where(arrive > 0, arrive, 1)[:, None], arrive > 0
 
 
 def nash_conv(tree: Tree, sigma: Array) -> float:

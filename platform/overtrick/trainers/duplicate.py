@@ -164,13 +164,8 @@ def shown(played: Match, board: int, signs: bool = True) -> str:
         ("open", "closed"), (boards.open, boards.closed), pairs, strict=True
     ):
         calls, dealer = _made(table.calls[board]), int(boards.dealer[board])
-        meanings = bidding.explained(
-            calls, dealer, int(boards.vulnerable[board]), ns.system, ew.system
-        )
-        said = [
-            f"  {SEATS[(dealer + k) % 4]} {diagram.call(made, signs):<5} {meaning}"
-            for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
-        ]
+        told = bidding.explained(calls, dealer, int(boards.vulnerable[board]), ns.system, ew.system)
+        said = diagram.meanings(calls, dealer, told, signs)
         tricks = "" if row[f"{name}_tricks"] is None else f", {row[f'{name}_tricks']} tricks"
         points = f"{row[f'{name}_contract']}{tricks}: {row[f'{name}_score']:+d} to North-South"
         lines += [

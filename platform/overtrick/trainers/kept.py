@@ -38,12 +38,25 @@ def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
 
 def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that two can play, and its tree; None if it is too large. Raises Refused."""
-    key = f"{choice.model_dump_json()} played"
+    game = _game(choice)
+    if not isinstance(game, Game) or game.seats != 2:
+        raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
+    return played(choice)
+
+
+def played(choice: GameChoice) -> tuple[Any, Tree | None]:
+    """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
+    Refused."""
+    game = _game(choice)
+    if not isinstance(game, Game):
+        raise Refused(f"{game.name} can be solved, but not played")
+    return known(choice) if isinstance(game, Enumerable) else (game, None)
+
+
+def _game(choice: GameChoice) -> Any:
+    key = f"{choice.model_dump_json()} game"
     if key not in _cache:
-        game = games.make(choice.name, **choice.options)
-        if not isinstance(game, Game) or game.seats != 2:
-            raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
-        _cache[key] = known(choice) if isinstance(game, Enumerable) else (game, None)
+        _cache[key] = games.make(choice.name, **choice.options)
     return _cache[key]
 
 
@@ -57,7 +70,7 @@ def opponent_of(choice: GameChoice, name: str) -> Any:
     """A stranger: CFR takes a moment."""
     key = choice.model_dump_json() + name
     if key not in _cache:
-        _cache[key] = stranger(name, *two_seats(choice))
+        _cache[key] = stranger(name, *played(choice))
     return _cache[key]
 
 

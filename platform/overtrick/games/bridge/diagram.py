@@ -10,6 +10,7 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction import CALLS
 from overtrick.games.bridge.cardplay import beats
 from overtrick.games.bridge.cards import CARDS, NAMES, STRAINS, SUITS
+from overtrick.games.bridge.cards import SEATS as NESW
 
 SEATS = "SWNE"  # by position: declarer, left, dummy, right
 SIGNS = dict(zip(SUITS, "♣♦♥♠", strict=True))
@@ -42,6 +43,16 @@ def auction(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
     return "\n".join("".join(f"{word:<{COLUMN}}" for word in row).rstrip() for row in rows)
 
 
+def meanings(
+    calls: Sequence[int], dealer: int, told: Sequence[str], signs: bool = True
+) -> list[str]:
+    """A line a call: who made it, and what is told of it."""
+    return [
+        f"  {NESW[(dealer + k) % 4]} {call(made, signs):<5} {meaning}"
+        for k, (made, meaning) in enumerate(zip(calls, told, strict=True))
+    ]
+
+
 def call(made: int, signs: bool = True) -> str:
     """A call with its suit as a sign, and passes in words."""
     said = CALLS[made]
@@ -52,6 +63,17 @@ def call(made: int, signs: bool = True) -> str:
 
 def play(deal: Array, cards: Array, signs: bool = True) -> str:
     """The tricks of a deal, cards (52,) in the order played; who took each, and the result."""
+    lines, won = tricks(deal, cards, signs)
+    above = won - int(deal[CARDS + 1])
+    result = "made" if above == 0 else f"made, {above} more" if above > 0 else f"{-above} down"
+    return "\n".join([*lines, f"{won} tricks: {result}"])
+
+
+def tricks(
+    deal: Array, cards: Array, signs: bool = True, seats: str = SEATS
+) -> tuple[list[str], int]:
+    """A line for each trick, the last perhaps not over, with a star at the card that takes it; and
+    how many the declarer's side has taken. seats: their letters by position."""
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
         trick = [int(card) for card in cards[first : first + 4]]
@@ -60,20 +82,25 @@ def play(deal: Array, cards: Array, signs: bool = True) -> str:
             if beats(trick[place], trick[best], deal[CARDS]):
                 best = place
         said = "  ".join(
-            f"{SEATS[(leader + k) % 4]} {_signed(NAMES[card], signs)}{'*' if k == best else ' '}"
+            f"{seats[(leader + k) % 4]} {_signed(NAMES[card], signs)}{'*' if k == best else ' '}"
             for k, card in enumerate(trick)
         )
         lines.append(f"{first // 4 + 1:>2}.  {said}")
         leader = (leader + best) % 4
-        won += leader % 2 == 0
-    above = won - int(deal[CARDS + 1])
-    result = "made" if above == 0 else f"made, {above} more" if above > 0 else f"{-above} down"
-    return "\n".join([*lines, f"{won} tricks: {result}"])
+        won += len(trick) == 4 and leader % 2 == 0
+    return lines, won
+
+
+def hand(holder: Array, seat: int, signs: bool = True) -> str:
+    """The cards of a seat in one line."""
+    return "  ".join(_hand(holder, seat, signs))
 
 
 def _hand(holder: Array, seat: int, signs: bool) -> list[str]:
-    """A line a suit, spades first."""
+    """A line a suit, spades first; blank if no card is known."""
     held = [NAMES[card] for card in np.flatnonzero(holder == seat)]
+    if not held:
+        return [""] * len(SUITS)
     return [
         f"{_signed(suit, signs)} "
         + ("".join(card[1] for card in reversed(held) if card[0] == suit) or "-")

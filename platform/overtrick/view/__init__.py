@@ -1,0 +1,115 @@
+"""What a run came to, kept games, or bridge boards, as one page for a browser: no server needed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from overtrick import config, films, games, record, tables, track
+from overtrick.atomic import write_text
+from overtrick.core import Refused
+from overtrick.games.bridge.system import load
+from overtrick.record import Games
+from overtrick.trainers import JOBS, recorded
+from overtrick.view import html, replays
+from overtrick.view.html import Section
+
+log = logging.getLogger(__name__)
+
+PAGE = "view.html"  # in the folder of a run
+TABLE = "table.json"  # what a run came to
+
+
+def check(out: Path) -> None:
+    """Raise Refused for a page that cannot be written."""
+    if out.suffix not in (".html", ".htm") or not out.absolute().parent.is_dir():
+        raise Refused(f"cannot write {out}: name an .html file in a folder that exists")
+
+
+def of_file(path: Path, first: int, system: str | None = None) -> str:
+    """The page of kept games, or of the first boards of a file; system: by which calls are read
+    where a board does not say. Raises Refused."""
+    if system is not None:
+        load(system)  # refuses one that nobody knows
+    try:
+        kept = record.load(path)
+    except Refused as wrong:
+        if path.suffix.lower() not in recorded.ENDINGS:
+            raise
+        try:
+            return _boards(path, first, system)
+        except Refused as other:
+            both = f"{wrong}; nor are they boards: {other}"
+            raise Refused(both if path.suffix == ".parquet" else str(other)) from None
+    some = len(kept.moves)
+    lead = f"{some} games of {kept.game}: {', '.join(kept.players)}"
+    return html.page(path.name, lead, [_games(kept, first)])
+
+
+def _games(kept: Games, first: int) -> Section:
+    shown = kept.first(first)
+    return Section("Games, step by step", replays.games_of(shown))
+
+
+def _boards(path: Path, first: int, system: str | None) -> str:
+    """The page of the first boards of a file."""
+    found = recorded.load(path)
+    boards = [replays.board_of(board, system_of=system) for board in islice(found.boards, first)]
+    lead = f"{len(found.boards)} boards, the first {len(boards)} of them here"
+    problems = [html.text("\n".join(found.problems))] if found.problems else []
+    return html.page(path.name, lead, [Section("Boards", boards), Section("Not sound", problems)])
+
+
+def of_run(folder: Path, kept: Games | None = None) -> str:
+    """The page of a run, with games that its model has played, if they are given."""
+    job = config.load(folder / "job.json", [], {**JOBS})
+    lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
+    drawn = sorted((folder / "figures").glob("*.png"))
+    filmed = sorted((folder / films.FOLDER).glob("*.mp4"), reverse=True)  # the newest first
+    sections = [
+        Section("Result", _result(folder, games.make(job.game.name, **job.game.options))),
+        Section("Figures", [html.picture(path, path.stem) for path in drawn]),
+        Section("Films", [html.picture(path, path.stem) for path in filmed]),
+        Section("Learning curves", _curves(track.history(folder))),
+        *([] if kept is None else [_games(kept, len(kept.moves))]),
+        Section("Job", [html.folded("every key", (folder / "job.json").read_text())]),
+    ]
+    return html.page(folder.name, lead, sections)
+
+
+def _result(folder: Path, game: Any) -> list[str]:
+    """The table of a run, if it is done."""
+    if not (folder / TABLE).exists():
+        return ["<p>This run is not done.</p>"]
+    rows = json.loads((folder / TABLE).read_text())
+    told = tables.evaluation(rows, games.scored(game).unit)
+    cells = zip(*(column.cells for column in told.columns), strict=True)
+    names = [str(column.header) for column in told.columns]
+    return [f'<p class="pale">{told.title}</p>{html.table(names, cells)}']
+
+
+def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
+    """Every metric that changed on the way."""
+    went: dict[str, list[tuple[int, float]]] = {}
+    for iteration, metrics in history:
+        for name, value in metrics.items():
+            if math.isfinite(value):
+                went.setdefault(name, []).append((iteration, value))
+    moved = {name: points for name, points in went.items() if len({y for _, y in points}) > 1}
+    drawn = [html.curve(name, points) for name, points in sorted(moved.items())]
+    return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
+
+
+def keep(folder: Path, tracker: track.Tracker) -> None:
+    """The page of a run beside its table, and in MLflow."""
+    try:
+        write_text(folder / PAGE, of_run(folder))
+    except (Refused, OSError, ValueError) as error:  # a run does not end for want of a page
+        log.warning("no page of the run: %s", error)
+        return
+    tracker.artifact(folder / PAGE)

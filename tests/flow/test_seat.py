@@ -1,0 +1,208 @@
+"""A person's seat: what is seen, advised, taken back and won there."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from overtrick import cli, record
+from overtrick.cli.seat import understood
+from overtrick.core import Refused
+from overtrick.games.bridge.auction import CALLS, PASS
+from overtrick.games.bridge.cards import NAMES
+from overtrick.seat import session
+from overtrick.seat.table import auction_table, table_of
+
+MOST = 20  # games of a session
+
+
+def session_of(table, ask, seat=0, games=MOST, seed=3):
+    """A sheet of games in which a person decides by ask(turn, moves)."""
+    sheet = session.Sheet(table)
+    for number in range(games):
+        sheet.games.append(session.game(table, seat, seed, number, ask))
+    return sheet
+
+
+def told(monkeypatch, capsys, *words, typed=()):
+    """Exit code, the JSON at the end and what people read of `overtrick play`."""
+    monkeypatch.setattr(sys, "argv", ["overtrick", "play", *words, "--json"])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out, read = capsys.readouterr()
+    return stop.value.code, json.loads(out.splitlines()[-1]), read
+
+
+def by_worth(table, choose):
+    """Asks the table what is worth most, or least."""
+    return lambda turn, moves: choose(table.thoughts(turn), key=lambda each: each.worth).action
+
+
+def first(turn, moves):
+    return int(turn.legal[0].argmax())
+
+
+def test_the_best_first_actions_are_worth_the_best_response(whole):
+    game, tree = whole("leduc")
+    table = table_of("leduc", "random", {}, False)
+    deals, chances = game.every_deal()
+    turn = game.turn(game.start(deals))
+    worth = np.where(turn.legal, table.exact[0].worth[turn.infoset], -np.inf).max(axis=1)
+    assert chances @ worth == pytest.approx(table.exact[0].best)
+    assert tree.infosets == len(table.exact[1].worth)
+
+
+@pytest.mark.parametrize("name", ["kuhn", "kuhn_three", "brps"])
+def test_best_replies_give_nothing_up_and_others_do(name):
+    table = table_of(name, "random", {}, False)
+    last = table.game.seats - 1
+    sheet = session_of(table, by_worth(table, max), last)
+    assert all(done.given_up == pytest.approx(0) for done in sheet.games)
+    assert sheet.summary()["best"] == pytest.approx(table.exact[last].best)
+    worst = session_of(table, by_worth(table, min), last)
+    assert worst.summary()["given_up"] > 0
+
+
+def test_a_choice_taken_back_leaves_no_trace():
+    table = table_of("leduc", "random", {}, False)
+    straight = session_of(table, first, games=6).games
+    back, seen = [], []
+
+    def wavers(turn, moves):
+        seen.append(turn.seen[0].tolist())
+        if any(move.seat == 0 for move in moves) and not back:
+            back.append(len(seen))
+            raise session.TakenBack
+        return first(turn, moves)
+
+    for number, plain in enumerate(straight):
+        back.clear()
+        seen.clear()
+        again = session.game(table, 0, 3, number, wavers)
+        assert (again.deal == plain.deal).all()
+        assert (again.moves, again.points) == (plain.moves, plain.points)
+        if back:  # the very decision before is asked again, with the same knowledge
+            assert seen[back[0]] == seen[back[0] - 2]
+
+
+def test_a_session_by_keyboard(monkeypatch, capsys):
+    typed = ["?", "be", "undo", "2", "pass", "pass", "pass", "pass", "bet"]
+    code, sheet, read = told(
+        monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--games", "2",
+        typed=typed,
+    )  # fmt: skip
+    assert code == 0
+    assert sheet["games"] == 2
+    assert sheet["best"] == pytest.approx(table_of("kuhn", "random", {}, False).exact[0].best)
+    assert sheet["points"] == sum(row["points"] for row in sheet["rows"])
+    for words in ("you hold", "50.0%", "best replies", "seat 1 held"):
+        assert words in read
+    assert "\x1b" not in read  # a pipe has no colours
+
+
+def test_the_end_of_the_input_ends_with_the_sheet(monkeypatch, capsys):
+    code, sheet, read = told(monkeypatch, capsys, "leduc", "--against", "call", typed=["undo"])
+    assert (code, sheet["games"], sheet["rows"], sheet["mean"]) == (0, 0, [], None)
+    assert "none to take back" in read
+    assert "does not count" in read
+
+
+def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
+    def interrupted(prompt):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.people, "input", interrupted)
+    code, sheet, _ = told(monkeypatch, capsys, "kuhn", "--against", "random")
+    assert (code, sheet["games"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["kuhn", "--seat", "3"], "--seat is 1, 2, not '3'"),
+        (["kuhn", "--system", "natural"], "--system is of the auction"),
+        (["kuhn", "--against", "rando"], "did you mean 'random'"),
+        (["kuhnn"], "did you mean 'kuhn'"),
+        (["abstract_holdem"], "can be solved, but not played"),
+        (["auction", "--system", "naturel"], "naturel"),
+        (["kuhn", "--against", "random", "--keep", "games.txt"], "name a .parquet file"),
+    ],
+)
+def test_bad_input_is_refused(monkeypatch, capsys, words, wrong):
+    code, answer, _ = told(monkeypatch, capsys, *words)
+    assert code == 2
+    assert wrong in answer["error"]
+
+
+def test_words_for_actions():
+    bids = ("1C", "1S", "P", "X", "XX")
+    assert [understood(w, bids, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
+    assert "may be 1C, 1S" in understood("1", bids, "1", False)
+    moves = ("fold", "call", "raise")
+    assert [understood(w, moves, w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
+    assert "from 1 to 3" in understood("4", moves, "4", True)
+    assert "may not be done" in understood("bet", moves, "bet", True)
+
+
+def test_a_declarer_sees_two_hands_and_what_was_played():
+    table = table_of("minibridge", "rules", {}, False)
+    looks = []
+
+    def looks_and_plays(turn, moves):
+        looks.append((table.sees(turn.seen[0], moves), [NAMES[m.action] for m in moves]))
+        return first(turn, moves)
+
+    done = session.game(table, 0, 3, 0, looks_and_plays)
+    hidden = {NAMES[card] for card in np.flatnonzero(done.deal[:52] % 2 == 1)}
+    for text, played in looks:
+        lines = text.splitlines()
+        assert all(card in text for card in played)
+        assert not any(card in text for card in hidden - set(played))
+        west_and_east = lines[4:8]
+        assert not any(west_and_east)
+    assert "tricks: " in table.shows(done.deal, done.moves)
+
+
+def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
+    table = auction_table("natural", "natural", {}, False)
+    calls = []
+
+    def by_system(turn, moves):
+        thoughts = table.thoughts(turn)
+        calls.append((thoughts[0], table.sees(turn.seen[0], moves)))
+        return thoughts[0].action
+
+    done = session.game(table, 2, 3, 0, by_system)
+    assert [m.seat for m in done.moves[:4]] == [(done.deal[52] + k) % 4 for k in range(4)]
+    thought, seen = calls[0]
+    assert (CALLS[thought.action], thought.likely) == ("2S", 1.0)
+    assert thought.shows.startswith("Weak two: 4-10 points, 6-7 spades")
+    assert "S KQ9843" in seen
+    assert "J976" not in seen  # partner's clubs
+    assert "par " in table.shows(done.deal, done.moves)
+    assert done.payoff.tolist() == [done.points, -done.points] * 2
+    passes = session.game(table, 2, 3, 0, lambda turn, moves: PASS)
+    assert (passes.deal == done.deal).all()
+
+
+def test_kept_games_are_gone_through_again(tmp_path):
+    table = table_of("kuhn", "random", {}, False)
+    sheet = session_of(table, first, seat=1, games=5)
+    record.save(tmp_path / "games.parquet", sheet.record())
+    kept = record.load(tmp_path / "games.parquet")
+    assert kept.players == ("you", "random")
+    assert kept.who.tolist() == [[1, 0]] * 5
+    for number, done in enumerate(sheet.games):
+        steps = list(record.steps(kept, number))
+        assert [step.move for step in steps] == list(done.moves)
+        assert kept.payoff[number].tolist() == done.payoff.tolist()
+    wrong = record.Games(
+        kept.game, {}, kept.players, kept.deals, [[(0, 1), (0, 1)]] * 5, kept.who, kept.payoff
+    )
+    with pytest.raises(Refused, match="not by the rules of kuhn"):
+        list(record.steps(wrong, 0))

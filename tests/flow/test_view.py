@@ -1,0 +1,221 @@
+"""Pages for a browser: whole, escaped, self-contained; every board, call and step is there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from overtrick import cli, record, run, track, view
+from overtrick.core import Refused
+from overtrick.games.bridge import records
+from overtrick.games.bridge.records import Board
+from overtrick.match import match
+from overtrick.trainers.exact import solve_game
+from overtrick.view import html
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
+
+class Page(HTMLParser):
+    """A page taken apart; closed tags must match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.attributes, self.words, self.tags = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        if tag not in VOID and tag not in ("polyline",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, *pair) for pair in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "script" not in self.open and "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def check(self):
+        """Nothing is fetched from anywhere, and all pictures say what they are."""
+        for tag, name, value in self.attributes:
+            if name in ("src", "href"):
+                assert value.startswith(("data:", "#")), (tag, value[:40])
+            assert not name.startswith("on")
+        assert ("html", "lang", "en") in self.attributes
+        alts = [value for tag, name, value in self.attributes if (tag, name) == ("img", "alt")]
+        assert len(alts) == self.tags.count("img")
+        assert all(alts)
+        return self
+
+
+def boards_file(path):
+    """A LIN or PBN file of two boards: one bid and played to two tricks, one passed out."""
+    holder = (np.arange(52) % 4).astype(np.int8)
+    bid = ("1N", "P", "3N", "P", "P", "P")
+    played = Board(
+        holder, "N", "EW", bid, "3N", "N", play=(1, 2, 3, 0, 7, 4), number=1,
+        systems=("natural", "natural"),
+    )  # fmt: skip
+    records.save(path, [played, Board(holder, "E", "None", ("P",) * 4, "Pass", number=2)])
+    return path
+
+
+def test_every_board_call_and_card_is_on_the_page(tmp_path):
+    page = Page(view.of_file(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
+    assert page.tags.count("article") == 2
+    for words in ("Board 1", "Board 2", "3N by North", "Dealer East", "vulnerable EW"):
+        assert words in page.text
+    for letter in ("North", "East", "South", "West"):
+        assert page.words.count(letter) >= 2
+    assert "Strong notrump: 15-17 points, balanced" in page.text
+    assert page.words.count("Pass") >= 2 * (4 + 4)  # in the columns, and explained
+    assert "E ♣3" in page.text
+
+
+def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
+    page = Page(view.of_file(boards_file(tmp_path / "two.lin"), 1)).check()
+    assert page.tags.count("article") == 1
+    assert "Strong notrump" not in page.text
+    assert "Systems: North-South" in page.text
+
+
+@pytest.mark.parametrize("name", ["kuhn", "minibridge"])
+def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
+    met = match("random", "random", name, {}, 2, 0, kept=True)
+    record.save(tmp_path / "games.parquet", met.games)
+    page = Page(view.of_file(tmp_path / "games.parquet", 3)).check()
+    shown = met.games.moves[:3]
+    assert page.tags.count("article") == 3
+    assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
+    assert page.text.count("The end") == 3
+    assert np.abs(met.games.payoff.sum(axis=1)).max() == 0
+    assert met.games.payoff[::2, 0].sum() + met.games.payoff[1::2, 1].sum() == pytest.approx(
+        2 * met.meeting.points
+    )
+
+
+def test_what_others_wrote_is_escaped():
+    evil = '<script>alert("x")</script>'
+    page = html.page(evil, evil, [html.Section(evil, [html.table([evil], [[evil]])])])
+    assert Page(page).check().text.count(evil) == 7  # of the title as well
+    assert "<script>alert" not in page
+
+
+def test_a_page_never_grows_beyond_its_limit(tmp_path):
+    small, large = html.text("here"), html.text("x" * html.MOST)
+    page = html.page("t", "", [html.Section("films", [large, small])])
+    assert len(page.encode()) < html.MOST
+    assert "here" in page
+    assert "1 left out: the page would be too large" in page
+
+
+def run_folder(folder):
+    """A run as it lies on disk when it is done, without the hours before."""
+    folder.mkdir()
+    job = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "seed": 7}
+    (folder / "job.json").write_text(json.dumps(job))
+    told = [{"step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
+    (folder / track.SPOOL).write_text("".join(f"{json.dumps(each)}\n" for each in told) + '{"cut')
+    row = {"stranger": "random", "steps": [1.25, 1.5], "standard_error": [0, 0],
+           "exploitability": None, "best_response": 2.0, "share": 0.75}  # fmt: skip
+    (folder / view.TABLE).write_text(json.dumps([row]))
+    return folder
+
+
+def test_the_page_of_a_run(tmp_path):
+    folder = run_folder(tmp_path / "r")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "bars.png").write_bytes(b"\x89PNG")
+    (folder / "films").mkdir()
+    (folder / "films" / "iteration_00001.mp4").write_bytes(b"film")
+    page = Page(view.of_run(folder)).check()
+    for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
+        assert words in page.text
+    assert page.tags.count("svg") == 1  # what never changed has no curve
+    assert (page.tags.count("img"), page.tags.count("video")) == (1, 1)
+
+
+class Told:
+    """A tracker that remembers artifacts."""
+
+    def __init__(self):
+        self.artifacts = []
+
+    def artifact(self, path, place=""):
+        self.artifacts.append(path.name)
+
+
+def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog):
+    told, folder = Told(), run_folder(tmp_path / "r")
+    view.keep(folder, told)
+    assert told.artifacts == [view.PAGE]
+    assert (folder / view.PAGE).exists()
+    (folder / view.TABLE).write_text("{")
+    view.keep(folder, told)
+    assert told.artifacts == [view.PAGE]
+    assert "no page of the run" in caplog.text
+
+
+def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
+    folder = run_folder(tmp_path / "r")
+    job = json.loads((folder / "job.json").read_text())
+    (folder / "job.json").write_text(json.dumps(job | {"game": {"name": "kuhn"}}))
+    solve_game("kuhn", "cfr+", 10, save=folder / "model")
+    out = tmp_path / "page.html"
+    words = ["view", "r", "--against", "random", "--boards", "2", "--out", str(out), "--json"]
+    monkeypatch.setattr(sys, "argv", ["overtrick", *words])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (stop.value.code, told["bytes"]) == (0, out.stat().st_size)
+    assert Page(out.read_text()).check().tags.count("article") == 4
+    assert run.names() == ["r"]
+
+
+def test_bad_files_are_refused(tmp_path):
+    (tmp_path / "x.parquet").write_text("nothing")
+    with pytest.raises(Refused, match="nor are they boards"):
+        view.of_file(tmp_path / "x.parquet", 1)
+    (tmp_path / "x.txt2").write_text("nothing")
+    with pytest.raises(Refused, match=r"x\.txt2"):
+        view.of_file(tmp_path / "x.txt2", 1)
+    with pytest.raises(Refused, match=r"name an \.html file"):
+        view.check(tmp_path / "page.pdf")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt install chromium")
+def test_a_browser_shows_one_step_at_a_time(tmp_path):
+    met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
+    record.save(tmp_path / "games.parquet", met.games)
+    page = tmp_path / "page.html"
+    page.write_text(view.of_file(tmp_path / "games.parquet", 2))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    shown = subprocess.run(
+        [CHROMIUM, *flags, "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    dom = Page(shown)
+    assert dom.tags.count("button") == 2 * 4
+    for moves in met.games.moves[:2]:
+        assert f"step 1 of {1 + len(moves)}" in dom.text
+    hidden = [each for each in dom.attributes if each[:2] == ("li", "hidden")]
+    assert len(hidden) == sum(len(moves) for moves in met.games.moves[:2])
