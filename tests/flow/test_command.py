@@ -99,7 +99,7 @@ def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
     kl = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "kl")]
     assert kl == [(i, m["kl"]) for i, m in enumerate(undisturbed[0], start=1)]
     files = {f.path for f in client.list_artifacts(run.info.run_id)}
-    assert {"job.json", "table.json", "model", "figures"} <= files
+    assert {"job.json", "table.json", "view.html", "model", "figures"} <= files
     figures = {f.path for f in client.list_artifacts(run.info.run_id, "figures")}
     assert figures == {f"figures/{n}.png" for n in ("adaptation", "learning_curve", "styles")}
 
