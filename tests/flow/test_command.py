@@ -99,7 +99,7 @@ def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
     kl = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "kl")]
     assert kl == [(i, m["kl"]) for i, m in enumerate(undisturbed[0], start=1)]
     files = {f.path for f in client.list_artifacts(run.info.run_id)}
-    assert {"job.json", "table.json", "figures"} <= files
+    assert {"job.json", "table.json", "view.html", "figures"} <= files
     (left,) = client.search_logged_models([experiment.experiment_id])
     assert (left.source_run_id, left.status) == (run.info.run_id, "READY")
     figures = {f.path for f in client.list_artifacts(run.info.run_id, "figures")}
