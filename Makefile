@@ -10,7 +10,7 @@ demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 mi
 	$(BIN)/overtrick train jobs/leduc_meta.yaml
 
 test: $(READY)  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 slow: $(READY)  ## the tests that take long or start servers
 	$(BIN)/python -m pytest -m slow

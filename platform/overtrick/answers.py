@@ -97,6 +97,7 @@ def _bidding(stored: model.Model, folder: Path) -> Say:
     """Of both networks: the call that the bidder makes. Of one alone, what it says itself."""
     calls, imps = (bidders.network_of(stored, name, folder) for name in networks.OUTPUTS)
     ours, theirs = system.load(bidders.told_of(stored, folder, "system")), system.load(AGAINST)
+    bidders.check_version(bidders.told_of(stored, folder, "rules"), ours, f"the model in {folder}")
 
     def at(turn: Turn, pair: tuple[Any, Any]) -> Array:
         assert turn.legal is not None

@@ -31,12 +31,12 @@ Count = Annotated[int, Field(ge=1)]
 
 
 def _absolute(name: str) -> str:
-    return str(Path(name).absolute()) if "/" in name else name
+    return str(Path(name).absolute()) if "/" in name or Path(name).is_file() else name
 
 
 Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
 Opponent = Annotated[str, AfterValidator(_absolute)]
-"""A stranger's name, or the folder of a model: the job keeps the latter as an absolute path."""
+"""A name, or a file or the folder of a model: the job keeps the latter as an absolute path."""
 
 
 warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs

@@ -37,7 +37,8 @@ class Model:
 
 
 def check_place(folder: Path) -> None:
-    """Raise Refused unless a model can be written there; it may replace an earlier model only."""
+    """Raise Refused unless somebody's model can be written there; it may replace an earlier one,
+    but not that of a run."""
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         if names != {WEIGHTS, CARD} or (folder.parent / "job.json").exists():
@@ -50,8 +51,7 @@ def check_place(folder: Path) -> None:
 
 
 def save(model: Model, folder: Path) -> None:
-    """Write a model; it appears in place whole or not at all. Raises Refused as check_place."""
-    check_place(folder)
+    """Write a model in place of an earlier one; it appears whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
         new = Path(beside) / "new"

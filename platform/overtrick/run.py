@@ -272,7 +272,8 @@ def keep_model(
     job: Job, folder: Path, state: Mapping[str, Array], tracker: track.Tracker
 ) -> Trainer:
     """Write the model of a trainer's last state; the trainer."""
-    trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
+    here = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
+    trainer = TRAINERS[job.trainer].trainer(job.model_copy(update={"resources": here}), LocalCrew())
     trainer.load(state)
     stored = model.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     place = folder / track.MODEL

@@ -10,6 +10,7 @@ from overtrick.core import Refused, nearest
 SCHEME = "models:/"
 NAME = r"\w[\w .-]*"  # of a model
 NAMED = f"^{NAME}$"
+RESERVED = r"(?i)latest|v\d+"
 ALIAS = r"[\w-]*[A-Za-z_-][\w-]*"
 _WORDS = re.compile(rf"{SCHEME}(?P<name>{NAME})(/(?P<version>[0-9]+)|@(?P<alias>{ALIAS}))")
 MISSING, THERE = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow's codes
@@ -45,6 +46,8 @@ def check_names(name: str, alias: str | None) -> None:
         raise Refused(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
     if alias is not None and not re.fullmatch(ALIAS, alias):
         raise Refused(f"an alias cannot be '{alias}': letters, digits, - and _ do")
+    if alias is not None and re.fullmatch(RESERVED, alias):
+        raise Refused(f"an alias cannot be '{alias}': MLflow keeps latest, and v with a number")
 
 
 def find(client: Any, asked: Asked, uri: str) -> Any:

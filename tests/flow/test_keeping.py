@@ -127,7 +127,7 @@ def test_only_a_run_that_is_stopped_can_be_resumed(command, monkeypatch, argumen
     code, told, said = command(*arguments)
     assert (code, told) == (130, None)
     assert "stopped" in said
-    assert ("--resume" in said) == resumes
+    assert ("overtrick resume" in said) == resumes
 
 
 def test_a_full_disk_does_not_speak_of_runs_when_solving(command, monkeypatch):

@@ -201,6 +201,7 @@ def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     folder = run.open_folder(job, "push")
     run.check(job)
     run.go(folder, lambda iteration, metrics: None)
+    run.go(folder, lambda iteration, metrics: None)  # as if it had been killed while it was kept
     kept = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
     assert set(kept) == {p.name for p in (folder / "films").iterdir()} >= {"iteration_00003.mp4"}
     assert all(imageio_ffmpeg.count_frames_and_secs(str(film))[0] for film in kept.values())

@@ -137,6 +137,19 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
             assert worth[row, each.call] == pytest.approx(each.imps, abs=1e-5)
 
 
+def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatch):
+    folder = stored("auction calls")
+    monkeypatch.setattr(system, "fingerprint", lambda rules: "another")
+    with pytest.raises(Refused, match="the rules of precision have changed since the model in"):
+        answers.Answers(folder)
+
+
+def test_no_question_is_no_answer(stored):
+    asked = answers.Answers(stored("auction calls"))
+    with pytest.raises(Refused, match="ask at least one row of facts"):
+        asked.ask(np.zeros((0, len(asked.facts)), np.int64))
+
+
 @pytest.mark.parametrize(
     ("kind", "fact", "value", "why"),
     [
@@ -428,3 +441,6 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
     for name, alias in (("a/b", None), ("a:b", None), ("fine", "7"), ("fine", "a@b")):
         with pytest.raises(Refused, match=r"cannot be .*: letters, digits"):
             run.register("searching", name, alias)
+    for alias in ("latest", "V12"):  # MLflow would make the version before it refuses the alias
+        with pytest.raises(Refused, match="MLflow keeps latest"):
+            run.register("searching", "fine", alias)

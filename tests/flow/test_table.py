@@ -207,7 +207,9 @@ def test_curves_show_what_was_measured_while_the_methods_learnt(compared: work.C
     assert (compared.folder / "figures" / "bands.png").exists()
     spool = parts.place_of(compared.folder, 0) / "track.jsonl"
     events = [json.loads(line) for line in spool.read_text().splitlines()]
-    seen = {e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "step" in e}
+    seen = {
+        e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "metrics" in e
+    }
     both = {"call/after_1_chip", "cfr/after_1_chip"}  # learnt was not there yet
     assert {step: names & both for step, names in seen.items()} == {
         1: set(), 2: both, 3: both, 4: both,

@@ -16,6 +16,8 @@ def asked(game: Any, seen: Array) -> Turn:
 
     Kernels trust what they are given, so this does not. Raises Refused for facts that nobody sees.
     """
+    if not len(seen):
+        raise Refused("there is nothing to answer: ask at least one row of facts")
     if hasattr(game, "asked"):
         return game.asked(seen)
     if game.actions is not None:

@@ -107,7 +107,7 @@ def judge(
 ) -> list[dict[str, Any]]:
     """IMPs a board of a stored bidder against its values before, and against others."""
     plan = job.network
-    calls, _ = pair.networks_of(job)
+    calls = pair.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
     side = _side(job, calls, Network(unprefixed("imps", weights), plan.activation, plan.half))
     deals = pair.judged(job, pair.parted(job, job.bidder.deals)[1], job.evaluate.final)
     others = [_before(job), *map(side_of, job.evaluate.against)]

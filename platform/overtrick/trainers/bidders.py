@@ -13,7 +13,7 @@ from numpy.random import Generator
 from pydantic import Field, ValidationInfo, field_validator
 
 from overtrick import model, registry, store
-from overtrick.config import Job
+from overtrick.config import Job, Opponent
 from overtrick.core import Array, Deals, Policy, Refused
 from overtrick.games.bridge import bidding, heard, networks, score, system
 from overtrick.games.bridge.auction import LONGEST_AUCTION
@@ -30,7 +30,7 @@ from overtrick.workers import Part, generator
 class SystemJob(Job):
     """What a job says of the calls of its network."""
 
-    system: str = Field(default="natural", description="what its calls mean")
+    system: Opponent = Field(default="natural", description="what its calls mean")
     rules: dict[str, str] = Field(
         default={}, description="the version of its rules; a new run takes the present one"
     )
@@ -85,7 +85,7 @@ def side_of(what: str) -> Side:
 def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
     """Raise Refused, saying what was taught, unless its system still has the rules by which its
     features were made: by others a network would see calls otherwise than it learnt to."""
-    if rules.get(own.name) != system.fingerprint(own):
+    if not isinstance(rules, Mapping) or rules.get(own.name) != system.fingerprint(own):
         raise Refused(
             f"the rules of {own.name} have changed since {what} was taught: teach it again"
         )

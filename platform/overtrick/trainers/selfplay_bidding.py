@@ -16,7 +16,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config import Count, Opponent, Positive, Section, Share
-from overtrick.core import Array, Deals
+from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import heard, networks, packed, system
 from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.networks import Network, Trying
@@ -62,7 +62,9 @@ class Playing(Section):
     kl_stop: Positive = Field(default=0.02, description="nats a call after which passes end")
     entropy: float = Field(default=0.0, ge=0, description="bonus in IMPs a nat")
     pull: float = Field(
-        default=2.0, ge=0, description="IMPs that a nat a call of distance to what was taught costs"
+        default=2.0,
+        ge=0,
+        description="IMPs a game for each nat of mean distance a call to what was taught",
     )
     wait: int = Field(
         default=10, ge=0, description="first iterations in which only the values learn"
@@ -206,6 +208,11 @@ class SelfplayTrainer:
 
 def check(job: SelfplayJob) -> None:
     """Raise Refused for models, deals or opponents that do not serve."""
+    if job.play.wait >= job.stop.iterations:
+        raise Refused(
+            f"play.wait is {job.play.wait} and stop.iterations {job.stop.iterations}: the calls "
+            "would learn nothing"
+        )
     pair.check(job, job.play.deals)
     for name in job.play.others:
         side_of(name)

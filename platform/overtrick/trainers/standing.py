@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from statistics import mean
 
 from overtrick import curves, figures
+from overtrick.trainers.pair import WON
 
 Metrics = Mapping[str, float]
 Standing = Callable[[Metrics], float | None]
@@ -47,7 +48,7 @@ def foretold(metrics: Metrics) -> float | None:
 
 def board_imps(metrics: Metrics) -> float | None:
     """IMPs a board against the pretrained."""
-    return metrics.get("imps_per_board")
+    return metrics.get(WON)
 
 
 def named(metric: str) -> Standing:
