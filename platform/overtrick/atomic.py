@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 
 def cache_folder() -> Path:
@@ -17,8 +23,26 @@ def cache_folder() -> Path:
 def write_text(path: Path, text: str) -> None:
     """Write beside, then rename: a reader never sees half a file, nor does a kill leave one."""
     beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    with writing(path):
+        try:
+            beside.write_text(text, encoding="utf-8")
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        os.replace(beside, path)
+
+
+def add_line(path: Path, line: str) -> None:
+    """Add a line to a file that grows; if the disk is full, no part of it stays."""
+    left = memoryview(line.encode() + b"\n")
+    with writing(path), path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            file.truncate(before)
+            raise
 
 
 def whole_lines(path: Path, mend: bool = True) -> list[str]:
@@ -38,8 +62,34 @@ def write_array(path: Path, array: np.ndarray) -> None:
     """The same for an array in numpy's format; many processes may do it at once."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with beside.open("wb") as file:
-            np.save(file, array)
-        os.replace(beside, path)
+        with writing(path):
+            with beside.open("wb") as file:
+                np.save(file, array)
+            os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
+    """Arrays by name as safetensors, where nobody looks before it is done."""
+    with writing(path):
+        try:
+            save_file(dict(weights), path)
+        except SafetensorError as error:
+            told = re.search(r"I/O error: (.*) \(os error (\d+)\)", str(error))
+            if told is None:
+                raise
+            raise OSError(int(told[2]), told[1]) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the disk refuses meanwhile, full or broken, is told with the name of the file: Python
+    names only one that cannot be opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        why = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, f"cannot write {path}: {why}") from None

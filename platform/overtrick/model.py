@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
+from overtrick.atomic import write_text, write_weights
 from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import unprefixed
@@ -56,11 +57,11 @@ def save(model: Model, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
         new = Path(beside) / "new"
         new.mkdir()
-        save_file(dict(sorted(model.weights.items())), new / WEIGHTS)
+        write_weights(new / WEIGHTS, dict(sorted(model.weights.items())))
         card = {"format": FORMAT, "game": model.game, "job": model.job}
         if model.result:
             card["result"] = model.result
-        (new / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
+        write_text(new / CARD, json.dumps(card, indent=1, sort_keys=True) + "\n")
         if folder.exists():
             folder.rename(Path(beside) / "old")
         new.rename(folder)

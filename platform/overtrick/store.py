@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from overtrick.atomic import writing
 from overtrick.core import Array, Refused
 
 FORMAT = 1  # of the layout above
@@ -76,8 +77,9 @@ def save(
     )
     beside = path.with_name(f".{path.name}.new")
     try:
-        parquet.write_table(table, beside, compression="zstd")
-        os.replace(beside, path)
+        with writing(path):
+            parquet.write_table(table, beside, compression="zstd")
+            os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
 

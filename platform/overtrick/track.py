@@ -18,11 +18,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from overtrick import address, versions
-from overtrick.atomic import whole_lines, write_text
+from overtrick.atomic import add_line, whole_lines, write_text
 from overtrick.core import Failed, Refused
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
@@ -63,6 +64,7 @@ class Tracker:
         self._parent = parent  # the folder of the run that this one is a part of
         events = self._read()
         self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
+        self._told = max((e["time"] for e in events), default=0)  # of the last event, ms since 1970
         self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
         self._waiting = deque(events[self._sent_events :])
         self._new = threading.Event()
@@ -108,17 +110,18 @@ class Tracker:
 
     def close(self, status: str, patience: float = 30.0) -> int:
         """Deliver what is left for so many seconds; the number of events that stay on disk."""
-        self._add({"status": status})
-        self._deadline = time.monotonic() + patience
-        self._closing.set()
-        self._new.set()
-        self._thread.join(patience + 5)  # a call in flight may outlast the last try
+        try:
+            self._add({"status": status})
+        finally:  # what stands in the spool goes out even if the disk takes no more
+            self._deadline = time.monotonic() + patience
+            self._closing.set()
+            self._new.set()
+            self._thread.join(patience + 5)  # a call in flight may outlast the last try
         return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
-        event["time"] = time.time_ns() // 1_000_000
-        with self._spool.open("a") as spool:
-            spool.write(json.dumps(event) + "\n")
+        self._told = event["time"] = max(self._told, time.time_ns() // 1_000_000)  # never back
+        add_line(self._spool, json.dumps(event))
         self._waiting.append(event)
         self._new.set()
 
@@ -137,26 +140,32 @@ class Tracker:
                 try:
                     if client is None:
                         client, run_id = self._open()
-                    _send(client, run_id, part)
+                    if not self._hand_over(client, run_id, part):
+                        size = 1  # which one of them is it?
+                    wait = BACKOFF[0]
                 except Exception as error:  # training goes on, events wait
                     self.error = " ".join(str(error).split())
-                    if getattr(error, "error_code", "") != REJECTED:
-                        if not self._wait(wait):
-                            return
-                        wait = min(2 * wait, longest)
-                        continue
-                    if size > 1:
-                        size = 1  # which one of them is it?
-                        continue
-                    self.rejected += 1
-                    with self._spool.with_name("track.rejected").open("a") as rejected:
-                        rejected.write(json.dumps({"error": self.error, **part[0]}) + "\n")
-                wait = BACKOFF[0]
-                self._sent_events += len(part)
-                write_text(self._sent, str(self._sent_events))
-                for _ in part:
-                    self._waiting.popleft()
+                    if not self._wait(wait):
+                        return
+                    wait = min(2 * wait, longest)
             size = BATCH
+
+    def _hand_over(self, client: Any, run_id: str, part: list[dict[str, Any]]) -> bool:
+        """Deliver some events and count them; False if MLflow refuses one of several."""
+        try:
+            _send(client, run_id, part)
+        except Exception as error:
+            if getattr(error, "error_code", "") != REJECTED:
+                raise
+            if len(part) > 1:
+                return False
+            add_line(self.folder / "track.rejected", json.dumps({"error": str(error), **part[0]}))
+            self.rejected += 1
+        write_text(self._sent, str(self._sent_events + len(part)))
+        self._sent_events += len(part)
+        for _ in part:
+            self._waiting.popleft()
+        return True
 
     def _wait(self, seconds: float) -> bool:
         """Wait before another try; False when the run is closing and its patience is over."""
@@ -174,20 +183,18 @@ class Tracker:
         if self.run_id:
             client.update_run(self.run_id, status="RUNNING")
             return client, self.run_id
-        known = client.get_experiment_by_name(self._experiment)
-        if known is None:
+        known = partial(client.get_experiment_by_name, self._experiment)
+        if known() is None:
             try:
-                experiment_id = client.create_experiment(self._experiment, self._artifacts())
+                client.create_experiment(self._experiment, self._artifacts())
             except MlflowException:  # another run has just made it
-                known = client.get_experiment_by_name(self._experiment)
-                if known is None:
+                if known() is None:
                     raise
-        if known is not None:
-            experiment_id = known.experiment_id
+        place = known().experiment_id
         tags = self._tags
         if self._parent is not None:  # if it is not there yet, all waits for it
             tags = {**tags, "mlflow.parentRunId": (self._parent / IDENTITY).read_text().strip()}
-        run = client.create_run(experiment_id, run_name=self._name, tags=tags)
+        run = client.create_run(place, self._waiting[0]["time"], tags, self._name)
         write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
 

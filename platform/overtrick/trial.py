@@ -16,8 +16,9 @@ from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.result import SHOULD_CHECKPOINT
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
+from overtrick.atomic import write_weights
 from overtrick.config import Job, parse
 from overtrick.core import Array, Failed, Refused, Trainer
 from overtrick.halving import Halving
@@ -78,7 +79,7 @@ class Trial(tune.Trainable):
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         # safetensors writes memory as it lies, so every array must lie in order
         state = {name: np.array(v, order="C") for name, v in self.trainer.state().items()}
-        save_file(state, Path(checkpoint_dir) / STATE)
+        write_weights(Path(checkpoint_dir) / STATE, state)
 
     def load_checkpoint(self, checkpoint: str) -> None:
         self.trainer.load(read_state(Path(checkpoint)))

@@ -1,0 +1,178 @@
+"""What breaks on the way: a disk that is full, a clock that is set, a tracking server that is gone.
+
+The disk is full by a limit on the size of files, which this process sets for itself: the first
+bytes are still written, as on a disk that fills up.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+from tiny import TINY
+
+from overtrick import atomic, config, model, store, track, trainers, trial
+from overtrick.trainers import meta
+from overtrick.workers import LocalCrew
+
+FULL = "cannot write .*File too large"  # what a limit says in place of "No space left on device"
+KIND = store.Kind("faults", 1, "write it again")
+
+
+@contextmanager
+def full_disk(room: int = 100) -> Iterator[None]:
+    """No file grows beyond so many bytes meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def a_model(folder: Path, size: float) -> None:
+    weights = {"policy.w0": np.full((30, 30), size, np.float32)}
+    model.save(model.Model(weights, "kuhn", {}), folder)
+
+
+WRITERS: dict[str, Callable[[Path, float], None]] = {
+    "model": a_model,
+    "columns": lambda path, size: store.save(path, KIND, {}, {"x": np.arange(900) * size}),
+    "array": lambda path, size: atomic.write_array(path, np.full(900, size)),
+    "table": lambda path, size: atomic.write_text(path, json.dumps([size] * 900)),
+}
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(what: str, tmp_path: Path) -> None:
+    write = WRITERS[what]
+    with full_disk(), pytest.raises(OSError, match=FULL):
+        write(tmp_path / "file", 1.5)
+    assert list(tmp_path.iterdir()) == []
+    write(tmp_path / "file", 1.5)
+    before = kept(tmp_path)
+    with full_disk(), pytest.raises(OSError, match=FULL):
+        write(tmp_path / "file", 2.5)
+    assert kept(tmp_path) == before
+
+
+def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
+    tmp_path: Path,
+) -> None:
+    job = config.parse(TINY, trainers.JOBS, "tiny")
+    ours = trial.Trial.__new__(trial.Trial)  # its trainer alone, without Tune's folders
+    ours.trainer = meta.MetaTrainer(job, LocalCrew())
+    places = [tmp_path / f"tune-0/trial-0/checkpoint_{k}" for k in range(2)]
+    for place in places:
+        place.mkdir(parents=True)
+    ours.trainer.step()
+    ours.save_checkpoint(str(places[0]))
+    expected = ours.trainer.step()
+    with full_disk(), pytest.raises(OSError, match=rf"{trial.STATE}: File too large"):
+        ours.save_checkpoint(str(places[1]))
+    assert trial.newest_checkpoint(tmp_path) == places[0]
+    ours.load_checkpoint(str(places[0]))
+    assert ours.trainer.step() == expected
+    ours.save_checkpoint(str(places[1]))
+    assert trial.reached(tmp_path) == 2
+
+
+def points(store: str, run_id: str) -> list[tuple[int, float]]:
+    return [(m.step, m.value) for m in MlflowClient(store).get_metric_history(run_id, "payoff")]
+
+
+def open_tracker(store: str, folder: Path) -> track.Tracker:
+    folder.mkdir(exist_ok=True)
+    return track.Tracker(store, "faults", folder.name, folder, {})
+
+
+def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_them(
+    store: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "spool"
+    first = open_tracker(store, folder)
+    first.metrics(1, {"payoff": 1.0})
+    spool = folder / "track.jsonl"
+    before = spool.read_bytes()
+    with full_disk(len(before) + 10), pytest.raises(OSError, match="jsonl: File too large"):
+        first.metrics(2, {"payoff": 2.0})
+    assert spool.read_bytes() == before
+    assert first.reported == 1
+    assert first.close("FAILED") == 0  # there is room again for the status
+    second = open_tracker(store, folder)
+    second.metrics(2, {"payoff": 2.0})
+    assert second.history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
+    assert second.close("FINISHED") == 0
+    assert points(store, second.run_id) == [(1, 1.0), (2, 2.0)]
+
+
+def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, add = tmp_path / "closing", track.add_line
+
+    def no_status(path: Path, line: str) -> None:
+        if "status" in line:
+            raise OSError(28, f"cannot write {path}: No space left on device")
+        add(path, line)
+
+    monkeypatch.setattr(track, "add_line", no_status)
+    tracker = open_tracker(store, folder)
+    tracker.metrics(1, {"payoff": 1.0})
+    with pytest.raises(OSError, match=r"track\.jsonl: No space left"):
+        tracker.close("FINISHED")
+    assert points(store, tracker.run_id) == [(1, 1.0)]
+
+
+def test_delivery_goes_on_when_its_count_could_not_be_written(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, failures = track.write_text, []
+
+    def no_room(path: Path, text: str) -> None:
+        if path.name == "track.sent" and len(failures) < 2:
+            failures.append(path)
+            raise OSError(28, f"cannot write {path}: No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(track, "write_text", no_room)
+    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    tracker = open_tracker(store, tmp_path / "count")
+    for step in (1, 2, 3):
+        tracker.metrics(step, {"payoff": float(step)})
+    assert tracker.close("FINISHED") == 0
+    assert len(failures) == 2
+    assert points(store, tracker.run_id) == [(s, float(s)) for s in (1, 2, 3)]
+
+
+def test_a_clock_that_jumps_an_hour_back_and_forth_leaves_steps_in_order_and_once(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour, clock = 3_600_000_000_000, time.time_ns
+    jumps = [0, -hour, hour, 0, -hour]
+    folder = tmp_path / "clock"
+    for opened in (0, 1):  # the second time it is resumed, with its clock an hour behind
+        tracker = open_tracker(store, folder)
+        for step, jump in enumerate(jumps, 1 + opened * len(jumps)):
+            monkeypatch.setattr(time, "time_ns", lambda jump=jump: clock() + jump)
+            tracker.metrics(step, {"payoff": float(step)})
+        assert tracker.close("FINISHED") == 0
+    client = MlflowClient(store)
+    history = client.get_metric_history(tracker.run_id, "payoff")
+    assert [(m.step, m.value) for m in history] == [(s, float(s)) for s in range(1, 11)]
+    stamps = [m.timestamp for m in history]
+    assert stamps == sorted(stamps)
+    about = client.get_run(tracker.run_id)
+    assert about.info.start_time <= stamps[0] <= stamps[-1] <= about.info.end_time
+    assert about.data.metrics["payoff"] == 10.0
