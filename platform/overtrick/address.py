@@ -39,6 +39,14 @@ def usual() -> str:
     return settled(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT)
 
 
+def files(uri: str, experiment: str) -> str | None:
+    """Where an experiment keeps its files: beside a SQLite file, else as the server chooses."""
+    if not uri.startswith("sqlite:///"):
+        return None
+    database = Path(uri.removeprefix("sqlite:///")).absolute()
+    return (database.parent / "mlartifacts" / experiment).as_uri()
+
+
 def check(uri: str, there: bool = False) -> None:
     """Raise Refused if nothing can be tracked at this address, before any training; or, where
     something is to be there already, if it is not."""

@@ -186,7 +186,9 @@ class Tracker:
         known = partial(client.get_experiment_by_name, self._experiment)
         if known() is None:
             try:
-                client.create_experiment(self._experiment, self._artifacts())
+                client.create_experiment(
+                    self._experiment, address.files(self._uri, self._experiment)
+                )
             except MlflowException:  # another run has just made it
                 if known() is None:
                     raise
@@ -197,13 +199,6 @@ class Tracker:
         run = client.create_run(place, self._waiting[0]["time"], tags, self._name)
         write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
-
-    def _artifacts(self) -> str | None:
-        """Where an experiment keeps its files: beside a SQLite file, else the server's choice."""
-        if not self._uri.startswith("sqlite:///"):
-            return None
-        database = Path(self._uri.removeprefix("sqlite:///")).absolute()
-        return (database.parent / "mlartifacts" / self._experiment).as_uri()
 
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
