@@ -62,9 +62,9 @@ class Tracker:
         self._sent = folder / "track.sent"
         self._identity = folder / IDENTITY
         self._parent = parent  # the folder of the run that this one is a part of
-        events = self._read()
+        events = [json.loads(line) for line in whole_lines(self._spool)]
         self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
-        self._told = max((e["time"] for e in events), default=0)  # of the last event, ms since 1970
+        self._told = max((e["time"] for e in events), default=0)  # ms since 1970
         self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
         self._waiting = deque(events[self._sent_events :])
         self._new = threading.Event()
@@ -124,10 +124,6 @@ class Tracker:
         add_line(self._spool, json.dumps(event))
         self._waiting.append(event)
         self._new.set()
-
-    def _read(self) -> list[dict[str, Any]]:
-        """All events of the spool."""
-        return [json.loads(line) for line in whole_lines(self._spool)]
 
     def _deliver(self) -> None:
         wait, longest = BACKOFF
@@ -192,11 +188,10 @@ class Tracker:
             except MlflowException:  # another run has just made it
                 if known() is None:
                     raise
-        place = known().experiment_id
         tags = self._tags
         if self._parent is not None:  # if it is not there yet, all waits for it
             tags = {**tags, "mlflow.parentRunId": (self._parent / IDENTITY).read_text().strip()}
-        run = client.create_run(place, self._waiting[0]["time"], tags, self._name)
+        run = client.create_run(known().experiment_id, self._waiting[0]["time"], tags, self._name)
         write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
 
