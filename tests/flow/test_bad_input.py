@@ -219,7 +219,7 @@ def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) ->
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model, "save_file", full)
+    monkeypatch.setattr("overtrick.atomic.save_file", full)
     with pytest.raises(OSError, match="No space left"):
         model.save(model.Model({}, "kuhn", {}), stored)
     assert model.load(stored, "kuhn").weights["policy.w0"].shape == (12, 2)
