@@ -58,6 +58,7 @@ def test_what_a_key_does_is_drawn_by_its_value() -> None:
     assert panel.get_xscale() == "log"
 
 
+@pytest.mark.slow
 def test_a_sweep_over_seeds_keeps_bands(
     local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

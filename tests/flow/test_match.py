@@ -195,6 +195,7 @@ PUSHING = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
     job = config.parse(PUSHING, JOBS, "a test")

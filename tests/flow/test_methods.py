@@ -69,6 +69,7 @@ def decisions(folder: Path) -> list[str]:
     return (folder / sweep.DECISIONS).read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_halving_stops_the_worse_and_a_killed_sweep_stands_by_it(home: Path) -> None:
     done, left = swept(opened(home, ASHA), killed_at=12)
     assert not done.failed
@@ -97,6 +98,7 @@ def test_a_metric_that_nobody_measures_is_refused_soon(home: Path) -> None:
         sweep.go(opened(home, {**ASHA, "trials": 2, "metric": "won"}), lambda told: None)
 
 
+@pytest.mark.slow
 def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) -> None:
     done, left = swept(opened(home, PBT), killed_at=17)  # in the second of two rounds
     assert not done.failed

@@ -290,6 +290,7 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
         trainer.step()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     """From a checkpoint on; batches are odd, so that their shares differ."""
