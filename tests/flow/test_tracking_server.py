@@ -82,7 +82,9 @@ def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """That of a run which tells this server."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     job = {**JOB, "track": {"uri": server.uri}}
-    return run.open_folder(config.parse(job, trainers.JOBS, "tiny"), "tiny")
+    asked = config.parse(job, trainers.JOBS, "tiny")
+    run.check(asked)  # it need not be there yet
+    return run.open_folder(asked, "tiny")
 
 
 @pytest.fixture(scope="module")
