@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from mlflow import MlflowClient
-from outside import COMMAND, environment
+from outside import COMMAND, environment, kill_once
 from tiny import TINY
 
 from overtrick import config, model, trainers
@@ -41,13 +38,8 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
         [*COMMAND, "train", "tiny.yaml"],
         cwd=folder, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not list(folder.glob("runs/*/tune-0/*/checkpoint_000003/state.safetensors")):
-        assert run.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline, "no checkpoint came"
-        time.sleep(0.02)
-    os.killpg(run.pid, signal.SIGKILL)
-    run.wait()
+    there = "runs/*/tune-0/*/checkpoint_000003/state.safetensors"
+    kill_once(lambda: list(folder.glob(there)), run)
     (name,) = [p.name for p in (folder / "runs").iterdir()]
     assert not (folder / "runs" / name / "model").exists()
     return folder, overtrick(folder, "train", "--resume", name)

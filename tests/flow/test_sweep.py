@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import points
 import pytest
 import yaml
 from mlflow import MlflowClient
-from outside import COMMAND, environment
+from outside import COMMAND, PATIENCE, environment, kill_once
 
 from overtrick import config, model, parts, run, sweep, track, trial
 from overtrick.core import Refused
@@ -90,19 +87,14 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
         [*COMMAND, "sweep", "grid.yaml"],
         cwd=here, env=outside, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 240
-    while not list(here.glob("runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors")):
-        assert driver.poll() is None, "the sweep ended before it could be killed"
-        assert time.monotonic() < deadline, "no checkpoint came"
-        time.sleep(0.02)
-    os.killpg(driver.pid, signal.SIGKILL)
-    driver.wait()
+    there = "runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors"
+    kill_once(lambda: list(here.glob(there)), driver)
     (folder,) = (here / "runs").iterdir()
     reached = [trial.reached(folder, number) for number in range(4)]
     assert 0 < sum(reached) < 4 * 12
     resumed = subprocess.run(
         [*COMMAND, "resume", folder.name, "--json"],
-        cwd=here, env=outside, capture_output=True, text=True, timeout=240, check=False,
+        cwd=here, env=outside, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert resumed.returncode == 0, resumed.stderr
     told = json.loads(resumed.stdout)
