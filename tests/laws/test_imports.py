@@ -22,9 +22,9 @@ ALLOWED = {
     "versions": ("core",),
     "policies": ("core",),
     "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
-    "doors": ("core", "policies", "games"),
     "play": ("core",),
     "solvers": ("core",),
+    "doors": ("core", "policies", "games", "solvers"),  # OpenSpiel is given the exact tree
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
     "workers": ("core",),
@@ -107,7 +107,7 @@ DOORS = {
     "pyarrow": {"store.py"},
     "pettingzoo": {"doors/parallel.py", "doors/turns.py"},
     "gymnasium": {"doors/parallel.py", "doors/turns.py", "doors/single.py", "rllib.py"},
-    "pyspiel": {"games/openspiel.py"},
+    "pyspiel": {"games/openspiel.py", "doors/openspiel.py"},
     "open_spiel": {"games/openspiel.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/records.py"},
 }
