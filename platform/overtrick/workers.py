@@ -26,6 +26,7 @@ from ray.exceptions import (
 )
 
 from overtrick.core import Array, Failed, Refused
+from overtrick.meters import Meters
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
 LOSSES = 5  # workers that one shard may take down before the run gives up
@@ -202,8 +203,12 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 
 @ray.remote(max_restarts=0)
 class _Worker:
+    def __init__(self) -> None:
+        self._meters = Meters()
+
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-        return _run(work, rng, common, shard)
+        with self._meters.shard():
+            return _run(work, rng, common, shard)
 
 
 @ray.remote(num_cpus=0, max_restarts=0)

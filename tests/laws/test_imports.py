@@ -21,13 +21,15 @@ ALLOWED = {
     "address": ("core",),
     "versions": ("core",),
     "policies": ("core",),
-    "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
-    "play": ("core",),
+    "meters": (),
+    # a scripted player is a policy that knows its game
+    "games": ("core", "policies", "atomic", "meters"),
+    "play": ("core", "meters"),
     "solvers": ("core",),
     "doors": ("core", "policies", "games", "solvers"),  # OpenSpiel is given the exact tree
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
-    "workers": ("core",),
+    "workers": ("core", "meters"),
     "spread": ("core",),
     "store": ("core", "atomic"),
     "model": ("core", "atomic", "policies", "learners"),
@@ -97,6 +99,7 @@ GENERAL = ("play", "policies", "solvers", "learners", "population")
 DOORS = {
     "ray": {"workers.py"},
     "ray.exceptions": {"workers.py", "submit.py"},
+    "ray.util.metrics": {"meters.py"},
     "ray.tune": {"trial.py"},
     "ray.train": {"spread.py"},
     "ray.data": {"spread.py"},
