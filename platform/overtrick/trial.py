@@ -15,10 +15,12 @@ import numpy as np
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.result import SHOULD_CHECKPOINT
+from ray.tune.schedulers import FIFOScheduler
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from overtrick.atomic import write_weights
+from overtrick.bundles import apart, learner, together
 from overtrick.config import Job, parse
 from overtrick.core import Array, Failed, Refused, Trainer
 from overtrick.halving import Halving
@@ -98,7 +100,7 @@ class Trial(tune.Trainable):
         """The learner's bundle first, then one for each game worker."""
         job = config["run"]["job"]
         place = "STRICT_PACK" if job["resources"]["together"] else "PACK"
-        return tune.PlacementGroupFactory(_bundles(job), strategy=place)
+        return tune.PlacementGroupFactory(together(job), strategy=place)
 
 
 class _Watch(tune.Callback):
@@ -120,6 +122,18 @@ class _Watch(tune.Callback):
             self.listeners[number](result["iteration"], result["metrics"])
 
 
+class _InTurn(FIFOScheduler):
+    """Trials in the order in which they were made. Tune keeps all that an actor has ever answered
+    for as long as it lives, in the driver's memory; here what has been read is let go."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        manager = tune_controller._actor_manager
+        awaited = manager._actor_task_events.get_futures()
+        for answers in manager._tracked_actors_to_task_futures.values():
+            answers.intersection_update(awaited)
+        return super().on_trial_result(tune_controller, trial, result)
+
+
 def train(
     plans: Sequence[Planned], folder: Path, halving: Halving | None = None
 ) -> list[Failed | None]:
@@ -136,19 +150,20 @@ def train(
     if not waiting:
         return [None] * len(plans)
     jobs = [plan.job.model_dump(mode="json") for plan in waiting.values()]
-    bundles = [_bundles(job) + _apart(job) for job in jobs]
+    bundles = [together(job) + apart(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray is as large as it
     for job in (job for job in jobs if job["resources"]["together"]):
-        start_ray([total(_bundles(job))])
+        start_ray([total(together(job))])
     # trials that hold what each other's learners or readers wait for would wait for ever
-    at_once = min(map(room_for, bundles)) if any(map(_apart, jobs)) else None
+    at_once = min(map(room_for, bundles)) if any(map(apart, jobs)) else None
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
         param_space={"run": tune.grid_search([_config(p, folder, n) for n, p in waiting.items()])},
         tune_config=TuneConfig(
             num_samples=1,
+            scheduler=_InTurn(),
             reuse_actors=True,
             max_concurrent_trials=at_once,
             trial_dirname_creator=lambda trial: _place(_number(trial)),
@@ -269,30 +284,10 @@ def _trainer(job: Job) -> Trainer | Spread:
     if learners == 1:
         return TRAINERS[job.trainer].trainer(job, hire(job.workers, job.resources.worker_cpus))
     make = partial(_learner, job.model_dump(mode="json"))
-    return Spread(make, job.stop.iterations, learners, _learner_bundle(job.resources.model_dump()))
+    return Spread(make, job.stop.iterations, learners, learner(job.resources.model_dump()))
 
 
 def _learner(job: dict[str, Any], share: Share) -> Trainer:
     """One of several learners, in a process of its own."""
     parsed = parse(job, JOBS, "the trial's job")
     return TRAINERS[parsed.trainer].trainer(parsed, hire(0), share)
-
-
-def _bundles(job: dict[str, Any]) -> list[dict[str, float]]:
-    """What a trial asks Tune for; one that speaks for several learners needs little."""
-    several = job["resources"]["learners"] > 1
-    own = {"CPU": 1.0} if several else _learner_bundle(job["resources"])
-    worker = {"CPU": float(job["resources"]["worker_cpus"])}
-    return [own] + [worker] * int(job["workers"])
-
-
-def _apart(job: dict[str, Any]) -> list[dict[str, float]]:
-    """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
-    learners, readers = (int(job["resources"][kind]) for kind in ("learners", "readers"))
-    spread = [_learner_bundle(job["resources"])] * learners if learners > 1 else []
-    return spread + [{"CPU": 1.0}] * readers * learners
-
-
-def _learner_bundle(resources: dict[str, Any]) -> dict[str, float]:
-    cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
-    return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})

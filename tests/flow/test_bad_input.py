@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -213,6 +214,23 @@ def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
         for command in ("evaluate",), ("best-response", "kuhn", "--against"):
             said = refused(*command, str(stored))
             assert said == f"{stored / model.CARD} is damaged: it names no game or job; restore it"
+
+
+def test_nothing_but_the_answer_is_on_standard_output() -> None:
+    program = """
+import atexit, os
+from overtrick.cli import main
+atexit.register(print, "as Ray does", flush=True)
+atexit.register(os.write, 1, b"as a library does\\n")
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "trian", "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {"error": "No such command 'trian'. Did you mean 'train'?"}
+    assert done.stderr.splitlines()[-2:] == ["as a library does", "as Ray does"]
 
 
 def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) -> None:

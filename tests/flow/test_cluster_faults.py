@@ -124,12 +124,11 @@ class Run:
         self.driver = self.start("--resume", self.spool.parent.name)
 
     def end(self) -> tuple[int, dict[str, Any]]:
-        """The driver's exit code and its answer. Ray may write more to standard output after it
-        when a node has died."""
+        """The driver's exit code and its answer, which is all that it writes to standard output,
+        whatever Ray has to say of a node that has died."""
         said, error = self.driver.communicate(timeout=PATIENCE)
-        answers = [line for line in said.splitlines() if line.startswith('{"')]
-        assert answers, error
-        return self.driver.returncode, json.loads(answers[-1])
+        assert said.count("\n") == 1, (said, error)
+        return self.driver.returncode, json.loads(said)
 
 
 def kill(cluster: Cluster, title: str) -> None:

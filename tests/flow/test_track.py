@@ -65,6 +65,25 @@ def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
     assert points(store, tracker.run_id, "payoff") == [(s, float(s)) for s in range(1, 31)]
 
 
+def test_a_run_is_made_once_though_the_answer_is_lost(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, calls = MlflowClient.create_run, []
+
+    def lost(*arguments: object) -> object:
+        calls.append(create(*arguments))
+        raise ConnectionError("the server is away")
+
+    monkeypatch.setattr(MlflowClient, "create_run", lost)
+    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    tracker = open_tracker(store, tmp_path / "lost")
+    tracker.metrics(1, {"payoff": 1.0})
+    assert tracker.close("FINISHED") == 0
+    (made,) = calls
+    assert tracker.run_id == made.info.run_id
+    assert points(store, tracker.run_id, "payoff") == [(1, 1.0)]
+
+
 def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,10 @@ ALLOWED = {
     ),
     "answers": ("core", "policies", "games", "learners", "model", "registry", "trainers"),
     "served": ("answers",),
-    "trial": ("core", "atomic", "halving", "config", "trainers", "workers", "spread"),
+    "bundles": (),
+    "trial": (
+        "core", "atomic", "halving", "config", "trainers", "workers", "spread", "bundles",
+    ),
     "rllib": ("core", "policies", "games", "trainers"),
     "films": (
         "core", "policies", "games", "play", "learners", "workers", "model", "config", "trainers",

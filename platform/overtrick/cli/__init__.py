@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 from overtrick import environment
 
@@ -37,6 +39,8 @@ def main() -> None:
     command = next(iter(sys.argv[1:]), "")
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
     resumes = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
+    if "--json" in sys.argv:
+        _answers()  # from the start: Ray speaks before the answer too, and after it
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # how Typer tells of Ctrl-C
@@ -54,15 +58,28 @@ def main() -> None:
         if resumes:
             line += "; what was written before is whole, so `overtrick resume RUN` goes on"
     print(f"error: {line}", file=sys.stderr)
-    if "--json" in sys.argv:
-        print(json.dumps({"error": line}))
+    result("--json" in sys.argv, error=line)
     sys.exit(wrong)
 
 
 def result(as_json: bool, **values: Any) -> None:
     """The answer for scripts, if they ask."""
     if as_json:
-        print(json.dumps(values), flush=True)
+        print(json.dumps(values), file=_answers(), flush=True)
+
+
+def _answers() -> TextIO:
+    """Standard output, where only answers go."""
+    return _kept() if sys.stdout is sys.__stdout__ else sys.stdout  # a test may stand in for it
+
+
+@functools.cache
+def _kept() -> TextIO:
+    """What standard output was. Whatever else is written there goes to standard error from now on:
+    a thread of Ray's prints there that a node has died, to the last moment of the process."""
+    kept = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return kept
 
 
 from overtrick.cli import runs, cluster, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order

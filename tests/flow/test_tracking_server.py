@@ -1,0 +1,178 @@
+"""A real MLflow server that is away when a run begins, or killed while it goes on: the run comes to
+the same numbers, and in the end MLflow has every step of it once and in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from head import free_ports
+from mlflow import MlflowClient
+from tiny import TINY
+
+from overtrick import config, model, run, track, trainers
+from overtrick.trainers import meta
+from overtrick.workers import LocalCrew
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 240  # seconds for what a busy machine may take
+STEPS = 12
+JOB: dict[str, Any] = {**TINY, "stop": {"iterations": STEPS}}
+
+
+class Server:
+    """`mlflow server` on a SQLite file, at an address that it keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (self.port,) = free_ports(1)
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = f"mlflow server --backend-store-uri sqlite:///{self.folder}/server.db --workers 1"
+        where = f"--artifacts-destination {self.folder}/files --host 127.0.0.1 --port {self.port}"
+        here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of uvicorn
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command.split(), *where.split()],
+                stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, "PATH": here, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            )  # fmt: skip
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That of a run which tells this server."""
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    job = {**JOB, "track": {"uri": server.uri}}
+    return run.open_folder(config.parse(job, trainers.JOBS, "tiny"), "tiny")
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """What such a run comes to, told to nobody."""
+    trainer = meta.MetaTrainer(config.parse(JOB, trainers.JOBS, "tiny"), LocalCrew())
+    metrics = [trainer.step() for _ in range(STEPS)]
+    return metrics, trainer.model()
+
+
+def told(folder: Path) -> tuple[int, int]:
+    """How many events a run has kept on disk, and how many of them MLflow has taken."""
+    sent = folder / "track.sent"
+    kept = (folder / track.SPOOL).read_text().count("\n")
+    return kept, int(sent.read_text()) if sent.exists() else 0
+
+
+def check(
+    folder: Path, server: Server, expected: tuple[list[dict[str, float]], dict[str, Any]]
+) -> None:
+    """MLflow has what the run has on disk, which is what an undisturbed run has."""
+    metrics, weights = expected
+    assert track.history(folder) == list(enumerate(metrics, start=1))
+    stored = model.load(folder / "model", "kuhn").weights
+    assert stored.keys() == weights.keys()
+    assert all(np.array_equal(stored[name], weights[name]) for name in weights)
+    client = MlflowClient(server.uri)
+    place = client.get_experiment_by_name("overtrick").experiment_id
+    (known,) = client.search_runs([place])
+    assert known.info.status == "FINISHED"
+    assert known.data.params["meta.inner_step"] == "0.1"
+    for name in {name for step in metrics for name in step}:
+        history = client.get_metric_history(known.info.run_id, name)
+        assert [(m.step, m.value) for m in history] == [
+            (step, of[name]) for step, of in enumerate(metrics, start=1) if name in of
+        ]
+        assert sorted(history, key=lambda m: m.timestamp) == history
+        assert known.data.metrics[name] == history[-1].value
+    assert {"job.json", "table.json", "figures"} <= {
+        file.path for file in client.list_artifacts(known.info.run_id)
+    }
+    (left,) = client.search_logged_models([place])
+    assert (left.source_run_id, left.status) == (known.info.run_id, "READY")
+
+
+def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
+    local_ray: None, server: Server, folder: Path, undisturbed: Any
+) -> None:
+    def progress(iteration: int, metrics: Mapping[str, float]) -> None:
+        if iteration == STEPS // 2:
+            kept, sent = told(folder)
+            assert (kept, sent) == (iteration + 2, 0)  # the parameters and the job come first
+            server.start()
+
+    assert run.go(folder, progress).undelivered == ""
+    check(folder, server, undisturbed)
+
+
+def test_a_server_that_was_away_all_the_time_hears_of_a_run_when_that_is_opened_again(
+    local_ray: None, server: Server, folder: Path, undisturbed: Any
+) -> None:
+    done = run.go(folder, lambda iteration, metrics: None)
+    kept, sent = told(folder)
+    assert sent == 0
+    assert done.undelivered.startswith(f"{kept} events: ")
+    server.start()
+    assert run.go(folder, lambda iteration, metrics: None).undelivered == ""
+    check(folder, server, undisturbed)
+
+
+def test_a_server_that_is_killed_and_started_again_has_every_step_once(
+    local_ray: None, server: Server, folder: Path, undisturbed: Any
+) -> None:
+    taken = []
+
+    def progress(iteration: int, metrics: Mapping[str, float]) -> None:
+        if iteration == 4:
+            deadline = time.monotonic() + PATIENCE
+            while told(folder)[1] == 0:
+                assert time.monotonic() < deadline, "nothing is delivered"
+                time.sleep(0.02)
+        if iteration in (5, 9):  # the iteration is on its way there
+            server.kill()
+            taken.append(told(folder))
+        if iteration in (7, 10):
+            kept, sent = told(folder)
+            assert kept > sent
+            server.start()
+
+    server.start()
+    assert run.go(folder, progress).undelivered == ""
+    assert [kept for kept, sent in taken] == [7, 11]
+    assert all(0 < sent <= kept for kept, sent in taken)
+    check(folder, server, undisturbed)
