@@ -8,6 +8,7 @@ not depend on how many workers there are or on what happens to them.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -30,6 +31,7 @@ from overtrick.meters import Meters
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
 LOSSES = 5  # workers that one shard may take down before the run gives up
+SOON = 1.0  # seconds; if the first shard is done by then, a worker always has the next one too
 Shard = tuple[Any, ...]
 Work = Callable[..., Any]
 """A function of (generator, common, *shard) at the top of a module."""
@@ -109,35 +111,39 @@ class RayCrew:
     def map(
         self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
     ) -> list[Any]:
-        shared = ray.put(common)
-        rngs = rng.spawn(len(shards))
+        shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting = deque(range(len(shards)))
-        idle = deque(range(len(self._workers)))
-        running: dict[Any, tuple[int, int]] = {}
+        free = deque(range(len(self._workers)))
+        running: dict[Any, tuple[int, int, Any]] = {}
         results: list[Any] = [None] * len(shards)
-        losses = [0] * len(shards)
+        losses, began, ahead = [0] * len(shards), time.perf_counter(), False
         while waiting or running:
-            while waiting and idle:
-                shard, worker = waiting.popleft(), idle.popleft()
-                call = self._workers[worker].run.remote(work, rngs[shard], shared, shards[shard])
-                running[call] = (shard, worker)
+            while waiting and free:
+                shard, worker = waiting.popleft(), free.popleft()
+                actor = self._workers[worker]
+                call = actor.run.remote(work, rngs[shard], shared, shards[shard])
+                running[call] = (shard, worker, actor)
             (done, *_), _ = ray.wait(list(running), num_returns=1)
-            shard, worker = running.pop(done)
+            shard, worker, actor = running.pop(done)
             try:
                 result = ray.get(done)
             except LOST as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
                     raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
-                ray.kill(self._workers[worker])  # it may only be out of reach, and hold its CPU
-                self._workers[worker] = _new_worker(self._cpus)
+                if self._workers[worker] is actor:  # its other shard may have told of it before
+                    ray.kill(actor)  # it may only be out of reach, and hold its CPU
+                    self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
                 told(shard, result)
-            idle.append(worker)
+            free.append(worker)
+            if not ahead and time.perf_counter() - began < SOON:
+                free.extend(range(len(self._workers)))
+            ahead = True
         return results
 
     def host(self, thing: Hostable) -> Host:
@@ -145,7 +151,7 @@ class RayCrew:
         return self._hosts[-1]
 
     def close(self) -> None:
-        for actor in [*self._workers, *(host.actor for host in self._hosts)]:
+        for actor in (*self._workers, *(host.actor for host in self._hosts)):
             ray.kill(actor)
 
 
