@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import http.client
+import logging
 import os
 import re
 import sqlite3
@@ -49,7 +51,10 @@ def files(uri: str, experiment: str) -> str | None:
 
 def check(uri: str, there: bool = False) -> None:
     """Raise Refused if nothing can be tracked at this address, before any training; or, where
-    something is to be there already, if it is not."""
+    something is to be there already, if it is not.
+
+    A server that is away only makes a run say so: what it has to tell waits on disk.
+    """
     if uri.startswith("sqlite:///"):
         file = Path(uri.removeprefix("sqlite:///")).absolute()
         if there and not file.exists():
@@ -58,15 +63,22 @@ def check(uri: str, there: bool = False) -> None:
         return
     if not uri.startswith(("http://", "https://")):
         raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
+    _check_server(uri, there)
+
+
+@functools.cache  # all trials of a sweep ask
+def _check_server(uri: str, there: bool) -> None:
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise Refused(
-            f"no MLflow server answers at {uri} ({reason}): start it, or set "
-            f"{'MLFLOW_TRACKING_URI' if there else 'track.uri'}"
-        ) from None
+        said = f"no MLflow server answers at {uri} ({reason})"
+        if not there and isinstance(reason, (ConnectionError, TimeoutError)):
+            logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
+            return
+        remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
+        raise Refused(f"{said}: start it, or set {remedy}") from None
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from ray.exceptions import (
     RayActorError,
     RayTaskError,
 )
+from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, Failed, Refused
 from overtrick.meters import Meters
@@ -244,6 +245,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     where Tune would wait for ever.
     """
     wanted = total(bundles)
+    disable_log_once_globally()  # Tune keeps every state that it saves as text, to tell it once
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if os.environ.get("RAY_ADDRESS"):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from overtrick import cli, model
+from overtrick import address, cli, model
+from overtrick.core import Refused
 
 JOB = "trainer: meta\ngame: leduc\nworkers: 0\n"
 
@@ -111,13 +112,16 @@ def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None
     assert said in refused("train", job, override)
 
 
-def test_an_unreachable_tracking_server_is_told_before_any_training(refused, tmp_path) -> None:
+def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(caplog) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         uri = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        said = refused("train", job_file(tmp_path), f"track.uri={uri}")
-    assert said.startswith(f"no MLflow server answers at {uri}")
-    assert "start it, or set track.uri" in said
+        address.check(uri)
+        (said,) = caplog.messages
+        assert said.startswith(f"no MLflow server answers at {uri}")
+        assert "what is for it waits on disk" in said
+        with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
+            address.check(uri, there=True)
 
 
 @pytest.mark.parametrize(

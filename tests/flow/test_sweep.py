@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+import points
 import pytest
+import yaml
 from mlflow import MlflowClient
+from outside import COMMAND, environment
 
-from overtrick import config, model, parts, run, sweep
+from overtrick import config, model, parts, run, sweep, track, trial
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
@@ -62,6 +70,55 @@ def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(swept: swe
     again = sweep.go(swept.folder, lambda done: None)
     assert again.rows == swept.rows
     assert kept.stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_once(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    steps, checkpoints = {"iterations": 12}, {"every": 1}
+    job = parse(stop=steps, checkpoints=checkpoints, track={"uri": f"sqlite:///{tmp_path}/alone"})
+    alone = sweep.go(run.open_folder(job, "alone", parts=True), lambda told: None)
+    here = tmp_path / "killed"
+    here.mkdir()
+    (here / "grid.yaml").write_text(
+        yaml.safe_dump({**GRID, "stop": steps, "checkpoints": checkpoints})
+    )
+    outside = {**environment(), "OVERTRICK_RUNS": str(here / "runs")}
+    driver = subprocess.Popen(
+        [*COMMAND, "sweep", "grid.yaml"],
+        cwd=here, env=outside, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 240
+    while not list(here.glob("runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors")):
+        assert driver.poll() is None, "the sweep ended before it could be killed"
+        assert time.monotonic() < deadline, "no checkpoint came"
+        time.sleep(0.02)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+    (folder,) = (here / "runs").iterdir()
+    reached = [trial.reached(folder, number) for number in range(4)]
+    assert 0 < sum(reached) < 4 * 12
+    resumed = subprocess.run(
+        [*COMMAND, "resume", folder.name, "--json"],
+        cwd=here, env=outside, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert resumed.returncode == 0, resumed.stderr
+    told = json.loads(resumed.stdout)
+    assert told["rows"] == alone.rows
+    assert told["best"] == str(parts.place_of(folder, alone.rows[0]["trial"]))
+    assert told["median"] == alone.median
+    client = MlflowClient(f"sqlite:///{here}/mlflow.db")
+    runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
+    names = [parts.place_of(folder, number).name for number in range(4)]
+    assert sorted(each.info.run_name for each in runs) == [folder.name, *names]
+    assert {each.info.status for each in runs} == {"FINISHED"}
+    for number, name in enumerate(names):
+        history = track.history(parts.place_of(folder, number))
+        assert history == track.history(parts.place_of(alone.folder, number))
+        (part,) = [each for each in runs if each.info.run_name == name]
+        assert points.known(client, part.info.run_id) == points.of(history)
 
 
 def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:

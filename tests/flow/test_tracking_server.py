@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import points
 import pytest
 from head import free_ports
 from mlflow import MlflowClient
@@ -81,7 +82,9 @@ def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """That of a run which tells this server."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     job = {**JOB, "track": {"uri": server.uri}}
-    return run.open_folder(config.parse(job, trainers.JOBS, "tiny"), "tiny")
+    asked = config.parse(job, trainers.JOBS, "tiny")
+    run.check(asked)  # it need not be there yet
+    return run.open_folder(asked, "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +116,9 @@ def check(
     (known,) = client.search_runs([place])
     assert known.info.status == "FINISHED"
     assert known.data.params["meta.inner_step"] == "0.1"
-    for name in {name for step in metrics for name in step}:
-        history = client.get_metric_history(known.info.run_id, name)
-        assert [(m.step, m.value) for m in history] == [
-            (step, of[name]) for step, of in enumerate(metrics, start=1) if name in of
-        ]
-        assert sorted(history, key=lambda m: m.timestamp) == history
-        assert known.data.metrics[name] == history[-1].value
+    expected_points = points.of(enumerate(metrics, start=1))
+    assert points.known(client, known.info.run_id) == expected_points
+    assert known.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}
     assert {"job.json", "table.json", "figures"} <= {
         file.path for file in client.list_artifacts(known.info.run_id)
     }
