@@ -27,7 +27,8 @@ from ray.exceptions import (
 )
 from ray.util.debug import disable_log_once_globally
 
-from overtrick.core import Array, Failed, Refused
+from overtrick.bundles import check_room, total
+from overtrick.core import Array, Failed
 from overtrick.meters import Meters
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
@@ -256,36 +257,10 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     check_room(bundles, [node["Resources"] for node in ray.nodes() if node["Alive"]])
 
 
-def check_room(
-    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
-) -> None:
-    """Raise Refused if bundles can never find room on machines, each all its own."""
-    have = total(machines)
-    for kind, amount in total(bundles).items():
-        if amount > have.get(kind, 0):
-            raise Refused(
-                f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
-                "lower 'workers' or 'resources'"
-            )
-    for bundle in bundles:
-        if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
-            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
-            raise Refused(
-                f"no node of the cluster has {asked} for one process, or for all that are to be "
-                "together: lower 'resources'"
-            )
-
-
 def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
     """How many times the cluster holds all these bundles, if they lie well."""
     wanted, have = total(bundles), ray.cluster_resources()
     return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
-
-
-def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What bundles come to, by kind."""
-    kinds = sorted({kind for bundle in bundles for kind in bundle})
-    return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}
 
 
 class Part(IntEnum):

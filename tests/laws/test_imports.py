@@ -29,7 +29,8 @@ ALLOWED = {
     "doors": ("core", "policies", "games", "solvers"),  # OpenSpiel is given the exact tree
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
-    "workers": ("core", "meters"),
+    "bundles": ("core",),
+    "workers": ("core", "meters", "bundles"),
     "spread": ("core",),
     "store": ("core", "atomic"),
     "model": ("core", "atomic", "policies", "learners"),
@@ -48,7 +49,6 @@ ALLOWED = {
     ),
     "answers": ("core", "policies", "games", "learners", "model", "registry", "trainers"),
     "served": ("answers",),
-    "bundles": (),
     "trial": (
         "core", "atomic", "halving", "config", "trainers", "workers", "spread", "bundles",
     ),
