@@ -12,8 +12,8 @@ demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 mi
 test: $(READY)  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-slow: $(READY)  ## the tests that take long or start servers
-	$(BIN)/python -m pytest -m slow
+slow: $(READY)  ## the tests that take long or start servers, and their times; ONLY=name runs some
+	$(BIN)/python -m pytest -m slow -rA --durations=0 $(if $(ONLY),-k "$(ONLY)")
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
