@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from mlflow import MlflowClient
+from outside import COMMAND, environment
 from tiny import TINY
 
 from overtrick import config, model, trainers
@@ -21,7 +21,6 @@ from overtrick.trainers import meta
 from overtrick.workers import LocalCrew
 
 JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
-COMMAND = [sys.executable, "-c", "from overtrick.cli import main; main()"]
 
 
 def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -31,11 +30,6 @@ def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def environment() -> dict[str, str]:
-    """As a user has it: nothing of what this test's own Ray has set."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
 
 
 @pytest.fixture(scope="module")
