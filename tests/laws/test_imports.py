@@ -75,7 +75,7 @@ ALLOWED = {
         "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
         "match", "record",
     ),
-    "parts": ("core", "halving", "config", "track", "trial", "films", "run"),
+    "parts": ("core", "halving", "config", "track", "trial", "films", "run", "view"),
     "rounds": ("core", "atomic", "search", "halving", "config", "workers", "trial", "parts"),
     "sweep": (
         "core", "games", "figures", "curves", "search", "halving", "config", "trainers", "workers",
@@ -83,13 +83,13 @@ ALLOWED = {
     ),
     "comparison": (
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
-        "config", "trainers", "trial", "films", "run", "parts", "address", "provenance",
+        "config", "trainers", "trial", "films", "run", "parts", "address", "provenance", "view",
     ),
     "submit": ("core",),
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
         "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts", "atomic",
-        "record", "seat", "view",
+        "record", "seat", "view", "address", "track",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),
