@@ -8,7 +8,7 @@ import pytest
 from open_spiel.python import rl_environment
 
 from overtrick.core import Refused
-from overtrick.doors.openspiel import OpenSpielGame, openspiel_game, openspiel_policy, sigma_of
+from overtrick.doors.openspiel import OpenSpielGame, openspiel_game
 from overtrick.policies import Tabular
 from overtrick.solvers import cfr, value
 
@@ -30,14 +30,14 @@ def test_openspiels_cfr_and_ours_reach_the_same_strategies(theirs):
         solver.evaluate_and_update_policy()
     average = solver.tabular_average_policy()
     ours = cfr.solve(theirs.laid.tree, 2, cfr.CFR)
-    assert sigma_of(theirs, average) == pytest.approx(ours, abs=1e-9)
+    assert theirs.sigma(average) == pytest.approx(ours, abs=1e-9)
 
 
 def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
     tree = theirs.laid.tree
     sigma = random_strategy(tree, rng)
-    policy = openspiel_policy(theirs, Tabular(sigma))
-    assert np.array_equal(sigma_of(theirs, policy), sigma)
+    policy = theirs.tabular(Tabular(sigma))
+    assert np.array_equal(theirs.sigma(policy), sigma)
     judged = pyspiel.nash_conv(theirs, policy, True)
     assert judged == pytest.approx(value.nash_conv(tree, sigma), abs=1e-9)
     values = pyspiel.expected_returns(

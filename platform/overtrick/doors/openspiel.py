@@ -89,6 +89,23 @@ class OpenSpielGame(pyspiel.Game):
             {},
         )
 
+    def tabular(self, policy: Mixed) -> Any:
+        """A policy of ours as a pyspiel.TabularPolicy on this game."""
+        tree = self.laid.tree
+        return tabular_policy(self.laid.words, tree.legal, policy.probs(tree.turn))
+
+    def sigma(self, policy: Any) -> Array:
+        """(N, A) the strategy of any of OpenSpiel's policies on this game, for our solvers."""
+        tree, state = self.laid.tree, self.new_initial_state()
+        sigma = np.zeros(tree.legal.shape)
+        acts = np.flatnonzero(tree.seat >= 0)
+        _, first = np.unique(tree.infoset[acts], return_index=True)
+        for number, node in enumerate(acts[first].tolist()):
+            state.node = node
+            for action, probability in policy.action_probabilities(state).items():
+                sigma[number, action] = probability
+        return sigma
+
     def new_initial_state(self) -> OpenSpielState:
         return OpenSpielState(self)
 
@@ -169,22 +186,3 @@ def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
     if isinstance(game, Unfolded):
         raise Refused(f"{name} comes from OpenSpiel, which has it under its own name")
     return OpenSpielGame(Laid(game, build(game)))
-
-
-def openspiel_policy(theirs: OpenSpielGame, policy: Mixed) -> Any:
-    """A policy of ours as a pyspiel.TabularPolicy on that game."""
-    tree = theirs.laid.tree
-    return tabular_policy(theirs.laid.words, tree.legal, policy.probs(tree.turn))
-
-
-def sigma_of(theirs: OpenSpielGame, policy: Any) -> Array:
-    """(N, A) the strategy of any of OpenSpiel's policies on that game, for our solvers."""
-    tree = theirs.laid.tree
-    sigma = np.zeros(tree.legal.shape)
-    _, first = np.unique(np.where(tree.seat >= 0, tree.infoset, -1), return_index=True)
-    for node in first[-tree.infosets :]:
-        state = theirs.new_initial_state()
-        state.node = int(node)
-        for action, probability in policy.action_probabilities(state).items():
-            sigma[tree.infoset[node], action] = probability
-    return sigma
