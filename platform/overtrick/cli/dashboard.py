@@ -38,7 +38,7 @@ def dashboard(
 
     store = _store(run, uri)
     address.check(store, there=True)
-    page = f"#/{'experiments' if run is None else _page(run)}?workflowType=machine_learning"
+    page = "" if run is None else _page(run)
     if not store.startswith("sqlite:///"):
         people.print(f"open {store.rstrip('/')}/{page}", soft_wrap=True)
         return
@@ -90,7 +90,7 @@ def _page(run: str) -> str:
     known = track.run_id(room.find(run))
     if known is None:
         raise Refused(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
-    return f"runs/{known}"
+    return f"#/runs/{known}"
 
 
 def _check_free(host: str, port: int) -> None:
