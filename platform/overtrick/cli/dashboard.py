@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Annotated
@@ -111,6 +112,8 @@ def _await(server: subprocess.Popen[bytes], url: str) -> None:
         try:
             urllib.request.urlopen(f"{url}/health", timeout=5).close()
             return
+        except urllib.error.HTTPError:
+            return  # it answers, though not to this name of its host
         except OSError:
             time.sleep(0.3)
     raise Failed("MLflow's server does not answer: what it says is above")
