@@ -24,7 +24,7 @@ def shown(url: str, milliseconds: int = 0, picture: Path | None = None) -> str:
     """The page as it stands after so much of its own time, and a picture of it."""
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--window-size=1300,1000"]
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--window-size=1300,1500"]
         command += [f"--virtual-time-budget={milliseconds}"] if milliseconds else []
         command += [f"--screenshot={picture}"] if picture else []
         return subprocess.run(

@@ -91,9 +91,8 @@ def test_where_a_server_is_already_its_address_is_said(asked: Any, tmp_path: Pat
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         (a_run(tmp_path, "mine", url) / track.IDENTITY).write_text("abc")
-        assert asked() == (0, f"open {url}/#/experiments?workflowType=machine_learning")
-        code, said = asked("--run", "mine")
-        assert (code, said) == (0, f"open {url}/#/runs/abc?workflowType=machine_learning")
+        assert asked() == (0, f"open {url}/")
+        assert asked("--run", "mine") == (0, f"open {url}/#/runs/abc")
         server.shutdown()
 
 

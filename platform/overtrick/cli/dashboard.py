@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +39,7 @@ def dashboard(
 
     store = _store(run, uri)
     address.check(store, there=True)
-    page = f"#/{'experiments' if run is None else _page(run)}?workflowType=machine_learning"
+    page = "" if run is None else _page(run)
     if not store.startswith("sqlite:///"):
         people.print(f"open {store.rstrip('/')}/{page}", soft_wrap=True)
         return
@@ -90,7 +91,7 @@ def _page(run: str) -> str:
     known = track.run_id(room.find(run))
     if known is None:
         raise Refused(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
-    return f"runs/{known}"
+    return f"#/runs/{known}"
 
 
 def _check_free(host: str, port: int) -> None:
@@ -111,6 +112,8 @@ def _await(server: subprocess.Popen[bytes], url: str) -> None:
         try:
             urllib.request.urlopen(f"{url}/health", timeout=5).close()
             return
+        except urllib.error.HTTPError:
+            return  # it answers, though not to this name of its host
         except OSError:
             time.sleep(0.3)
     raise Failed("MLflow's server does not answer: what it says is above")

@@ -17,7 +17,7 @@ def of(folder: Path, why: str = "") -> str:
     """The note of a run, of a sweep or of a table as it now lies on disk; why: what stopped it."""
     job = json.loads((folder / "job.json").read_text())
     if why:
-        came = f"It failed: {why}"
+        came = _cut(f"It failed: {why}")
     elif (folder / WHOLE).exists():
         came = _cut((folder / WHOLE).read_text())
     elif (folder / TABLE).exists():
@@ -39,7 +39,9 @@ def _lead(job: Mapping[str, Any]) -> str:
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
     """The rows of a run, or those of a sweep with a trial each, and what they are counted in."""
-    if rows and "trial" in rows[0]:
+    if not rows:
+        return "It is done."
+    if "trial" in rows[0]:
         shown = [{key: row[key] for key in row if key != "schedule"} for row in rows]
         table = tables.plain(shown, "score: larger is better")
     else:
