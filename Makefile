@@ -23,6 +23,10 @@ check: $(READY)  ## lint, format, types
 bench: $(READY)  ## every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
+# --strict: a package that the service does not know is no package without holes
+audit: $(READY)  ## known vulnerabilities of every pinned dependency; needs a network
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
+
 docs: $(READY)  ## the pages, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -39,5 +43,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow check bench docs dashboard clean
+.PHONY: help demo test slow check bench audit docs dashboard clean
 .DEFAULT_GOAL := help

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import configparser
 import contextlib
 import fcntl
 import functools
+import http
 import http.client
 import logging
 import os
 import re
 import sqlite3
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +21,8 @@ from pathlib import Path
 from overtrick.core import Refused
 
 DEFAULT = "sqlite:///mlflow.db"
+ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"  # what nobody may ask without a password
+OTHERWISE = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 
 
 def settled(uri: str) -> str:
@@ -79,6 +85,36 @@ def _check_server(uri: str, there: bool) -> None:
             return
         remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
         raise Refused(f"{said}: start it, or set {remedy}") from None
+    _check_password(uri)
+
+
+def _check_password(uri: str) -> None:
+    """Raise Refused if a server that answers wants a name and a password, or others."""
+    if any(os.environ.get(name) for name in OTHERWISE):
+        return  # MLflow says who one is in a way that is not known here
+    request = urllib.request.Request(f"{uri.rstrip('/')}{ASKED}")
+    name, password = _credentials()
+    if name and password:
+        word = base64.b64encode(f"{name}:{password}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {word}")
+    try:
+        urllib.request.urlopen(request, timeout=5).close()
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.UNAUTHORIZED:
+            said = "does not take the name and password in" if name else "wants a password: set"
+            both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            raise Refused(f"MLflow at {uri} {said} {both}") from None
+    except (OSError, http.client.HTTPException):
+        return  # it answers to its health alone: what it is told waits until it listens
+
+
+def _credentials() -> tuple[str | None, str | None]:
+    """The name and password that MLflow's clients give: of the environment, or of their file."""
+    names = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
+    kept = configparser.ConfigParser(interpolation=None)
+    kept.read(Path.home() / ".mlflow" / "credentials")
+    name, password = (os.environ.get(n) or kept.get("mlflow", n, fallback=None) for n in names)
+    return name, password
 
 
 @contextlib.contextmanager

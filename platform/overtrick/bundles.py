@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from overtrick.core import Refused
 
 Bundle = dict[str, float]
 
@@ -27,3 +30,29 @@ def learner(resources: dict[str, Any]) -> Bundle:
     """What one learner needs."""
     cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
+
+
+def check_room(
+    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
+) -> None:
+    """Raise Refused if bundles can never find room on machines, each all its own."""
+    have = total(machines)
+    for kind, amount in total(bundles).items():
+        if amount > have.get(kind, 0):
+            raise Refused(
+                f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
+                "lower 'workers' or 'resources'"
+            )
+    for bundle in bundles:
+        if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
+            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
+            raise Refused(
+                f"no node of the cluster has {asked} for one process, or for all that are to be "
+                "together: lower 'resources'"
+            )
+
+
+def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What bundles come to, by kind."""
+    kinds = sorted({kind for bundle in bundles for kind in bundle})
+    return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}

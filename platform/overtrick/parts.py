@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from overtrick import films, run, track, trial
+from overtrick import films, run, track, trial, view
 from overtrick.config import Job, Work
 from overtrick.core import Failed
 from overtrick.halving import Halving
@@ -98,6 +98,8 @@ class Whole:
         self.undelivered = self.tracker.close(status)
         for part, failed in zip(self.parts, self.ended, strict=True):
             patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
+            if failed:
+                view.tell(part.place, part.tracker, str(failed))
             done = "FINISHED" if (part.place / run.TABLE).exists() else status
             self.undelivered += part.tracker.close("FAILED" if failed else done, patience)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from overtrick import meters
 from overtrick.core import Array, Batch, Deals, Game, Played, Policy, Turn, take_turn
 
 HINDSIGHT = "hindsight"
@@ -60,6 +61,7 @@ def play(
                 kept.append((part, choice.action, choice.logp, choice.note, before))
         assert action is not None
         payoff += game.step(state, turn, action)
+    meters.played(len(deals))
     batch = _batch(game, kept, payoff, turn)
     if hindsight:
         told = game.hindsight(batch.turn(), deals[batch.game])  # type: ignore[attr-defined]

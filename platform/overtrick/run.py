@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,9 @@ def new_folder(name: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
         folder = home() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
-        try:
+        with suppress(FileExistsError):
             folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
+            return folder
     raise Refused(f"{home()} already holds 100 runs named {name}-{stamp}")
 
 
@@ -157,9 +155,9 @@ def go(folder: Path, progress: Progress) -> Finished:
 
             (failed,) = trial.train([trial.Planned(job, listen, tracker.reported)], folder)
             if failed is not None:
+                view.tell(folder, tracker, str(failed))
                 raise failed
             seconds = time.perf_counter() - began
-            history = tracker.history()
             rows = keep(job, folder, trial.final_state(folder), tracker)
             status = "FINISHED"
         except KeyboardInterrupt:
@@ -169,7 +167,8 @@ def go(folder: Path, progress: Progress) -> Finished:
             undelivered = tracker.close(status)
     unit = games.scored(games.make(job.game.name, **job.game.options)).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
-    return Finished(folder, unit, seconds, dict(history[-1][1]), rows, missing, tracker.rejected)
+    _, last = tracker.history()[-1]
+    return Finished(folder, unit, seconds, last, rows, missing, tracker.rejected)
 
 
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
@@ -179,6 +178,7 @@ def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tra
     if not tracker.reported:
         tracker.params(provenance.flat(job.model_dump(mode="json")))
         tracker.artifact(folder / "job.json")
+    view.tell(folder, tracker)
     return tracker
 
 
@@ -275,9 +275,8 @@ def keep_model(
     here = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
     trainer = TRAINERS[job.trainer].trainer(job.model_copy(update={"resources": here}), LocalCrew())
     trainer.load(state)
-    stored = model.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     place = folder / track.MODEL
-    model.save(stored, place)
+    model.save(model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), place)
     try:
         tracker.model(place, answers.told(place))
     except Refused as error:  # no player by itself, or weights that are no numbers
@@ -293,6 +292,7 @@ def keep_table(folder: Path, rows: Any, tracker: track.Tracker) -> None:
     """Write what a run came to, which says that it is done."""
     write_text(folder / TABLE, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(folder / TABLE)
+    view.tell(folder, tracker)
 
 
 def read_job(folder: Path) -> Job:

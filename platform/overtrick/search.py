@@ -99,13 +99,27 @@ class Search(BaseModel):
     model_config = FORM | ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Tries] = Field(init=False)
 
-    method: Literal["grid", "random", "asha", "pbt"] = "grid"
-    trials: Annotated[int, Field(ge=1)] | None = None  # draws; each meets every value of a grid
-    metric: str | None = None  # what is gone by before the end; "-NAME" if less is better
-    grace: Annotated[int, Field(ge=1)] | None = None  # iterations before the first may be stopped
-    factor: int = Field(default=3, ge=2)  # of as many trials at a rung about one goes on
-    every: Annotated[int, Field(ge=1)] | None = None  # iterations between copies
-    share: float = Field(default=0.25, gt=0, le=0.5)  # of the trials copies one as good
+    method: Literal["grid", "random", "asha", "pbt"] = Field(
+        default="grid", description="who is trained, and who goes on"
+    )
+    trials: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="draws; each meets every value of a grid"
+    )
+    metric: str | None = Field(
+        default=None, description="what they go by before the end; -NAME if less is better"
+    )
+    grace: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="iterations before the first may be stopped, with asha"
+    )
+    factor: int = Field(
+        default=3, ge=2, description="of as many trials at a rung about one goes on, with asha"
+    )
+    every: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="iterations between copies, with pbt"
+    )
+    share: float = Field(
+        default=0.25, gt=0, le=0.5, description="of the trials copies one as good, with pbt"
+    )
 
     @model_validator(mode="before")
     @classmethod

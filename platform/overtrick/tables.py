@@ -19,6 +19,13 @@ def evaluation(rows: Rows, unit: str) -> Table:
     return plain(rows, f"in {unit}s a game")
 
 
+def cells(table: Table) -> tuple[list[str], list[list[str]]]:
+    """The names of its columns and the entries of its rows, as text."""
+    columns = [list(map(str, column.cells)) for column in table.columns]
+    rows = zip(*columns, strict=True)
+    return [str(column.header) for column in table.columns], list(map(list, rows))
+
+
 def plain(rows: Rows, title: str = "") -> Table:
     """Rows that all have the keys of the first."""
     table = Table(*(rows[0] if rows else ()), title=title)

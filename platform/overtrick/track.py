@@ -38,6 +38,7 @@ REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow will never take such an event
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
 LOADER = Path(__file__).with_name("served.py")  # what MLflow runs to load a model
 MODEL = "model"  # what MLflow calls the model of a run, and the folder of its data
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # or its pages are of chat models
 STORED = f"artifacts/{MODEL}"  # where that lies within what MLflow keeps
 
 
@@ -45,14 +46,9 @@ class Tracker:
     """One run in MLflow, fed through a spool in the run's folder."""
 
     def __init__(
-        self,
-        uri: str,
-        experiment: str,
-        name: str,
-        folder: Path,
-        tags: Mapping[str, str],
+        self, uri: str, experiment: str, name: str, folder: Path, tags: Mapping[str, str],
         parent: Path | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.folder = folder
         self._uri = uri
         self._experiment = experiment
@@ -100,9 +96,12 @@ class Tracker:
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
-        """The folder of the model that the run leaves behind, and what it answers, as `_log_model`
-        takes it."""
+        """The folder of the model that the run leaves behind; what it answers: see `_log_model`."""
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
+
+    def note(self, text: str) -> None:
+        """What stands at the top of the run's page, in Markdown."""
+        self._add({"note": text})
 
     def register(self, name: str) -> None:
         """Let that model stand in the registry under a name."""
@@ -136,8 +135,7 @@ class Tracker:
                 try:
                     if client is None:
                         client, run_id = self._open()
-                    if not self._hand_over(client, run_id, part):
-                        size = 1  # which one of them is it?
+                    size = size if self._hand_over(client, run_id, part) else 1  # which is it?
                     wait = BACKOFF[0]
                 except Exception as error:  # training goes on, events wait
                     self.error = " ".join(str(error).split())
@@ -182,9 +180,8 @@ class Tracker:
         known = partial(client.get_experiment_by_name, self._experiment)
         if known() is None:
             try:
-                client.create_experiment(
-                    self._experiment, address.files(self._uri, self._experiment)
-                )
+                where = address.files(self._uri, self._experiment)
+                client.create_experiment(self._experiment, where, KIND)
             except MlflowException:  # another run has just made it
                 if known() is None:
                     raise
@@ -254,10 +251,11 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
         params = [Param(name, value) for name, value in event.get("params", {}).items()]
         for start in range(0, len(params), PARAM_BATCH):
             client.log_batch(run_id, params=params[start : start + PARAM_BATCH])
-        if "artifact" in event:
-            path, place = event["artifact"], event["place"] or None
+        if path := event.get("artifact"):
             log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
-            log(run_id, path, place)
+            log(run_id, path, event["place"] or None)
+        if "note" in event:
+            client.set_tag(run_id, "mlflow.note.content", event["note"])
         if "model" in event:
             _log_model(client, run_id, event)
         if "register" in event:

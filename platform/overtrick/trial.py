@@ -20,13 +20,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from overtrick.atomic import write_weights
-from overtrick.bundles import apart, learner, together
+from overtrick.bundles import apart, learner, together, total
 from overtrick.config import Job, parse
 from overtrick.core import Array, Failed, Refused, Trainer
 from overtrick.halving import Halving
 from overtrick.spread import Share, Spread
 from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import hire, room_for, start_ray, total
+from overtrick.workers import hire, room_for, start_ray
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this

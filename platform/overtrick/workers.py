@@ -8,6 +8,7 @@ not depend on how many workers there are or on what happens to them.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -26,10 +27,13 @@ from ray.exceptions import (
 )
 from ray.util.debug import disable_log_once_globally
 
-from overtrick.core import Array, Failed, Refused
+from overtrick.bundles import check_room, total
+from overtrick.core import Array, Failed
+from overtrick.meters import Meters
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
 LOSSES = 5  # workers that one shard may take down before the run gives up
+SOON = 1.0  # seconds; if the first shard is done by then, a worker always has the next one too
 Shard = tuple[Any, ...]
 Work = Callable[..., Any]
 """A function of (generator, common, *shard) at the top of a module."""
@@ -109,35 +113,39 @@ class RayCrew:
     def map(
         self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
     ) -> list[Any]:
-        shared = ray.put(common)
-        rngs = rng.spawn(len(shards))
+        shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting = deque(range(len(shards)))
-        idle = deque(range(len(self._workers)))
-        running: dict[Any, tuple[int, int]] = {}
+        free = deque(range(len(self._workers)))
+        running: dict[Any, tuple[int, int, Any]] = {}
         results: list[Any] = [None] * len(shards)
-        losses = [0] * len(shards)
+        losses, began, ahead = [0] * len(shards), time.perf_counter(), False
         while waiting or running:
-            while waiting and idle:
-                shard, worker = waiting.popleft(), idle.popleft()
-                call = self._workers[worker].run.remote(work, rngs[shard], shared, shards[shard])
-                running[call] = (shard, worker)
+            while waiting and free:
+                shard, worker = waiting.popleft(), free.popleft()
+                actor = self._workers[worker]
+                call = actor.run.remote(work, rngs[shard], shared, shards[shard])
+                running[call] = (shard, worker, actor)
             (done, *_), _ = ray.wait(list(running), num_returns=1)
-            shard, worker = running.pop(done)
+            shard, worker, actor = running.pop(done)
             try:
                 result = ray.get(done)
             except LOST as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
                     raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
-                ray.kill(self._workers[worker])  # it may only be out of reach, and hold its CPU
-                self._workers[worker] = _new_worker(self._cpus)
+                if self._workers[worker] is actor:  # its other shard may have told of it before
+                    ray.kill(actor)  # it may only be out of reach, and hold its CPU
+                    self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
                 told(shard, result)
-            idle.append(worker)
+            free.append(worker)
+            if not ahead and time.perf_counter() - began < SOON:
+                free.extend(range(len(self._workers)))
+            ahead = True
         return results
 
     def host(self, thing: Hostable) -> Host:
@@ -145,7 +153,7 @@ class RayCrew:
         return self._hosts[-1]
 
     def close(self) -> None:
-        for actor in [*self._workers, *(host.actor for host in self._hosts)]:
+        for actor in (*self._workers, *(host.actor for host in self._hosts)):
             ray.kill(actor)
 
 
@@ -203,8 +211,12 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 
 @ray.remote(max_restarts=0)
 class _Worker:
+    def __init__(self) -> None:
+        self._meters = Meters()
+
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-        return _run(work, rng, common, shard)
+        with self._meters.shard():
+            return _run(work, rng, common, shard)
 
 
 @ray.remote(num_cpus=0, max_restarts=0)
@@ -245,36 +257,10 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     check_room(bundles, [node["Resources"] for node in ray.nodes() if node["Alive"]])
 
 
-def check_room(
-    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
-) -> None:
-    """Raise Refused if bundles can never find room on machines, each all its own."""
-    have = total(machines)
-    for kind, amount in total(bundles).items():
-        if amount > have.get(kind, 0):
-            raise Refused(
-                f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
-                "lower 'workers' or 'resources'"
-            )
-    for bundle in bundles:
-        if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
-            asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
-            raise Refused(
-                f"no node of the cluster has {asked} for one process, or for all that are to be "
-                "together: lower 'resources'"
-            )
-
-
 def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
     """How many times the cluster holds all these bundles, if they lie well."""
     wanted, have = total(bundles), ray.cluster_resources()
     return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
-
-
-def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What bundles come to, by kind."""
-    kinds = sorted({kind for bundle in bundles for kind in bundle})
-    return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}
 
 
 class Part(IntEnum):

@@ -33,6 +33,10 @@ NAMES = (
     "doors",
     "doors_rlcard",
     "ray_overhead",
+    "ray_shards",
+    "ray_small_shards",
+    "two_workers_holdem",
+    "two_workers_cardplay",
     "submit_latency",
     "demo_memory",
 )

@@ -12,7 +12,9 @@ from overtrick.workers import start_ray
 
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
-    start_ray([{"CPU": 1.0}] * 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")  # else 10 seconds
+        start_ray([{"CPU": 1.0}] * 4)
     yield
     ray.shutdown()
 

@@ -1,10 +1,11 @@
-"""`overtrick` in a process of its own, as a person runs it."""
+"""What it takes to run the command line from outside, as a user does."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,8 @@ COMMAND = [sys.executable, "-c", "from overtrick.cli import main; main()"]
 
 
 def environment() -> dict[str, str]:
-    """As a person has it: nothing of what a test's own Ray has set."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    """As a user has it: nothing of what these tests' own Ray and MLflow have set."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "MLFLOW_"))}
 
 
 def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
@@ -31,3 +32,10 @@ def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

@@ -143,12 +143,13 @@ def loaded(command: list[str]) -> None:
 
 
 def made(command: list[str]) -> None:
-    """Fail unless the Makefile has the target, and the bench is one."""
+    """Fail unless the Makefile has the target, and the bench or the slow test is one."""
     target, *settings = command
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
     for setting in settings:
-        bench = ROOT / "tests" / "bench" / f"{setting.removeprefix('ONLY=')}.py"
-        assert bench.exists(), command
+        only = setting.removeprefix("ONLY=")
+        where = f"bench/{only}.py" if target == "bench" else f"*/test_*{only}*.py"
+        assert list((ROOT / "tests").glob(where)), command
 
 
 def test_every_game_has_a_page_with_all_headings_and_its_own_tables():
@@ -277,10 +278,12 @@ def test_quick_commands_run_and_what_they_keep_goes_to_openspiel(
     assert ran > 10
 
 
-def test_blocks_of_python_hold_what_they_assert(pages: dict[str, str]):
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_blocks_of_python_hold_what_they_assert(pages: dict[str, str], slow: bool):
     blocks = [block for page in pages.values() for block in fenced(page, "python")]
-    assert blocks
-    for block in blocks:
+    told = [block for block in blocks if block.startswith("# takes a minute") is slow]
+    assert told
+    for block in told:
         exec(block, {})
 
 

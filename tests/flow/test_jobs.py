@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import typing
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from overtrick import config, sweep
 from overtrick.comparison import job as table_job
@@ -53,3 +55,17 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
             TRAINERS[job.trainer].check(job)
     else:
         TRAINERS[job.trainer].check(job)
+
+
+@pytest.mark.parametrize("trainer", JOBS)
+def test_every_key_of_a_job_is_described(trainer):
+    sections = [(trainer, JOBS[trainer])]
+    for place, section in sections:  # grows meanwhile
+        for name, field in section.model_fields.items():
+            inner = [
+                kind
+                for kind in (field.annotation, *typing.get_args(field.annotation))
+                if isinstance(kind, type) and issubclass(kind, BaseModel)
+            ]
+            sections += [(f"{place}.{name}", kind) for kind in inner]
+            assert field.description or inner or name == "trainer", f"{place}.{name}"

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +62,39 @@ def write(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> work.Compared:
-    """A table whose driver and all its children were killed while it trained, then resumed."""
+def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[work.Compared]:
+    """A table that is trained and judged in one go."""
     folder = tmp_path_factory.mktemp("table")
-    write(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        table = job.load(write(folder), [])
+        total, told = plan.check(table), list[int]()
+        done = work.go(run.open_folder(table, "table", parts=True), told.append)
+        assert told[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
+        assert told == sorted(told)
+        yield done
+
+
+@pytest.mark.slow
+def test_a_table_killed_while_it_trains_comes_to_the_same(
+    compared: work.Compared, tmp_path: Path
+) -> None:
+    """The driver and all its children are killed; another goes on."""
+    write(tmp_path)
     outside = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     started = subprocess.Popen(
-        START, cwd=folder, env=outside, stderr=subprocess.DEVNULL, start_new_session=True
+        START, cwd=tmp_path, env=outside, stderr=subprocess.DEVNULL, start_new_session=True
     )
     deadline = time.monotonic() + 200
-    while not list(folder.glob("runs/*/tune-0/*/checkpoint_000000/state.safetensors")):
+    while not list(tmp_path.glob("runs/*/tune-0/*/checkpoint_000000/state.safetensors")):
         assert started.poll() is None, "the table ended before it could be killed"
         assert time.monotonic() < deadline, "no checkpoint came"
         time.sleep(0.02)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait()
-    (place,) = (folder / "runs").iterdir()
+    (place,) = (tmp_path / "runs").iterdir()
     assert not (place / "table.md").exists()
-    told: list[int] = []
-    done = work.go(place, told.append)
-    assert told[-1] == plan.check(work.read_job(place)) == 2 * 3 + 2 * 2 + 4 * 2 * 3
-    assert told == sorted(told)
-    return done
+    assert work.go(place, lambda done: None).outcome.rows == compared.outcome.rows
 
 
 def row(found: outcome.Outcome, method: str, stranger: str) -> dict[str, Any]:

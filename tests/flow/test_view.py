@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser import needs_browser, shown
 
 from overtrick import cli, record, run, track, view
 from overtrick.core import Refused
@@ -20,7 +19,6 @@ from overtrick.trainers.exact import solve_game
 from overtrick.view import html
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 
 class Page(HTMLParser):
@@ -157,7 +155,10 @@ class Told:
     """A tracker that remembers artifacts."""
 
     def __init__(self):
-        self.artifacts = []
+        self.artifacts, self.notes = [], []
+
+    def note(self, text):
+        self.notes.append(text)
 
     def artifact(self, path, place=""):
         self.artifacts.append(path.name)
@@ -165,6 +166,10 @@ class Told:
 
 def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog):
     told, folder = Told(), run_folder(tmp_path / "r")
+    view.tell(folder, told)
+    (note,) = told.notes
+    assert note.startswith("**meta** on **leduc**, seed 7.\n\n| stranger | before | after 1 |")
+    assert "| random | 1.250 | 1.500 | 2.000 | 75% |" in note
     view.keep(folder, told)
     assert told.artifacts == [view.PAGE]
     assert (folder / view.PAGE).exists()
@@ -202,18 +207,13 @@ def test_bad_files_are_refused(tmp_path):
         view.check(tmp_path / "page.pdf")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt install chromium")
+@needs_browser
 def test_a_browser_shows_one_step_at_a_time(tmp_path):
     met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
     record.save(tmp_path / "games.parquet", met.games)
     page = tmp_path / "page.html"
     page.write_text(view.of_file(tmp_path / "games.parquet", 2))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
-    shown = subprocess.run(
-        [CHROMIUM, *flags, "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
-    dom = Page(shown)
+    dom = Page(shown(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
     for moves in met.games.moves[:2]:
         assert f"step 1 of {1 + len(moves)}" in dom.text

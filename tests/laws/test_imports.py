@@ -21,13 +21,16 @@ ALLOWED = {
     "address": ("core",),
     "versions": ("core",),
     "policies": ("core",),
-    "games": ("core", "policies", "atomic"),  # a scripted player is a policy that knows its game
-    "doors": ("core", "policies", "games"),
-    "play": ("core",),
+    "meters": (),
+    # a scripted player is a policy that knows its game
+    "games": ("core", "policies", "atomic", "meters"),
+    "play": ("core", "meters"),
     "solvers": ("core",),
+    "doors": ("core", "policies", "games", "solvers"),  # OpenSpiel is given the exact tree
     "learners": ("core", "policies"),
     "population": ("core", "policies"),
-    "workers": ("core",),
+    "bundles": ("core",),
+    "workers": ("core", "meters", "bundles"),
     "spread": ("core",),
     "store": ("core", "atomic"),
     "model": ("core", "atomic", "policies", "learners"),
@@ -46,7 +49,6 @@ ALLOWED = {
     ),
     "answers": ("core", "policies", "games", "learners", "model", "registry", "trainers"),
     "served": ("answers",),
-    "bundles": (),
     "trial": (
         "core", "atomic", "halving", "config", "trainers", "workers", "spread", "bundles",
     ),
@@ -73,7 +75,7 @@ ALLOWED = {
         "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
         "match", "record",
     ),
-    "parts": ("core", "halving", "config", "track", "trial", "films", "run"),
+    "parts": ("core", "halving", "config", "track", "trial", "films", "run", "view"),
     "rounds": ("core", "atomic", "search", "halving", "config", "workers", "trial", "parts"),
     "sweep": (
         "core", "games", "figures", "curves", "search", "halving", "config", "trainers", "workers",
@@ -81,13 +83,13 @@ ALLOWED = {
     ),
     "comparison": (
         "core", "policies", "games", "solvers", "workers", "model", "figures", "curves", "atomic",
-        "config", "trainers", "trial", "films", "run", "parts", "address", "provenance",
+        "config", "trainers", "trial", "films", "run", "parts", "address", "provenance", "view",
     ),
     "submit": ("core",),
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
         "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts", "atomic",
-        "record", "seat", "view",
+        "record", "seat", "view", "address", "track",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),
@@ -100,6 +102,7 @@ GENERAL = ("play", "policies", "solvers", "learners", "population")
 DOORS = {
     "ray": {"workers.py"},
     "ray.exceptions": {"workers.py", "submit.py"},
+    "ray.util.metrics": {"meters.py"},
     "ray.tune": {"trial.py"},
     "ray.train": {"spread.py"},
     "ray.data": {"spread.py"},
@@ -110,7 +113,7 @@ DOORS = {
     "pyarrow": {"store.py"},
     "pettingzoo": {"doors/parallel.py", "doors/turns.py"},
     "gymnasium": {"doors/parallel.py", "doors/turns.py", "doors/single.py", "rllib.py"},
-    "pyspiel": {"games/openspiel.py"},
+    "pyspiel": {"games/openspiel.py", "doors/openspiel.py"},
     "open_spiel": {"games/openspiel.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/records.py"},
 }

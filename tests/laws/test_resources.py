@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from overtrick import config
+from overtrick.bundles import check_room, total
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trial import Trial
-from overtrick.workers import check_room, total
 
 JOB: dict[str, Any] = {"trainer": "meta", "game": "kuhn", "workers": 2}
 SMALL, LARGE = {"CPU": 4.0, "memory": 1e9}, {"CPU": 8.0, "GPU": 1.0, "memory": 1e9}

@@ -1,7 +1,8 @@
 """The command line: read what is asked for, call one room, print what came of it.
 
-`runs.py` has the commands that train and judge, `cluster.py` those that have a cluster do it,
-`games.py` those that ask about games, `bridge.py` those about bridge.
+`runs.py` has the commands that train and judge, `dashboard.py` the one that shows them,
+`cluster.py` those that have a cluster do it, `games.py` those that ask about games, `bridge.py`
+those about bridge.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ def _kept() -> TextIO:
     return kept
 
 
-from overtrick.cli import runs, cluster, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, dashboard, cluster, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order
 
 __all__ = [
-    "Json", "app", "bridge", "cluster", "games", "main", "people", "result", "runs", "seat", "view",
+    "Json", "app", "bridge", "cluster", "dashboard", "games", "main", "people", "result", "runs",
+    "seat", "view",
 ]  # fmt: skip

@@ -1,9 +1,8 @@
-"""Commands about runs: train, sweep, evaluate, and the dashboard that shows them."""
+"""Commands about runs: train, sweep, evaluate, register, and how safe a model is."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +49,7 @@ def train(
         people.print(f"MLflow refuses {done.rejected} events: see {folder}/track.rejected")
     program = Path(sys.argv[0])
     program = Path("overtrick") if program.name == "__main__.py" else program
-    people.print(f"dashboard: {program} dashboard --uri {plan.track.uri}", soft_wrap=True)
+    people.print(f"dashboard: {program} dashboard --run {folder.name}", soft_wrap=True)
     result(
         as_json,
         run=folder.name,
@@ -232,19 +231,6 @@ def safety(
     if folder is not None:
         people.print(f"figure and numbers: {folder}/safety.png, safety.json", soft_wrap=True)
     result(as_json, **answer)
-
-
-@app.command()
-def dashboard(
-    uri: Annotated[str, typer.Option(help="The tracking store.")] = "sqlite:///mlflow.db",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
-) -> None:
-    """Open MLflow's dashboard on http://127.0.0.1:PORT until Ctrl-C."""
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    people.print(f"starting http://127.0.0.1:{port} (a moment)")
-    raise typer.Exit(subprocess.run(command, env=environment, check=False).returncode)
 
 
 def _job_or_run(

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick import config, curves, figures, games, model, parts, run, trial
+from overtrick import config, curves, figures, games, model, parts, run, trial, view
 from overtrick.atomic import write_text
 from overtrick.comparison import outcome
 from overtrick.comparison.job import EXACT, TABLES, ModelOf, Table
@@ -209,3 +209,4 @@ def _tell(whole: parts.Whole, found: outcome.Outcome) -> None:
     whole.tracker.metrics(whole.tracker.reported + 1, means)
     for name in outcome.FILES:
         whole.tracker.artifact(whole.folder / name)
+    view.tell(whole.folder, whole.tracker)

@@ -111,7 +111,7 @@ def twin_words(theirs: Nodes, words: Sequence[str], ours: Nodes) -> tuple[str, .
     if not np.allclose(theirs.chance, ours.chance, rtol=0, atol=1e-12):
         raise ValueError("the trees differ in chance")
     ends = theirs.seat == END
-    if not np.allclose(_totals(theirs)[ends], _totals(ours)[ends], rtol=0, atol=1e-9):
+    if not np.allclose(totals(theirs)[ends], totals(ours)[ends], rtol=0, atol=1e-9):
         raise ValueError("the trees differ in gains")
     acts = theirs.seat >= 0
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)
@@ -121,7 +121,7 @@ def twin_words(theirs: Nodes, words: Sequence[str], ours: Nodes) -> tuple[str, .
     return tuple(words[row] for row in pairs[:, 1])
 
 
-def _totals(nodes: Nodes) -> Array:
+def totals(nodes: Nodes) -> Array:
     """(V, S) points gained from the root to each node, by doubling the way that is summed."""
     total, above = nodes.gain.copy(), nodes.parent.copy()
     while (more := np.flatnonzero(above >= 0)).size:

@@ -40,8 +40,12 @@ AT_ONCE = 4096  # examples of one answer
 class Learning(Section):
     """How a network learns."""
 
-    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = "leaky_relu"
-    optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
+    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = Field(
+        default="leaky_relu", description="of the hidden units"
+    )
+    optimizer: Literal["adam", "sgd", "rmsprop"] = Field(
+        default="adam", description="how a gradient becomes a step"
+    )
     rate: Positive = Field(default=0.001, description="learning rate, at its highest")
     schedule: Literal["constant", "linear"] = Field(
         default="constant", description="linear: rises over 500 steps, then falls to 0"
@@ -190,8 +194,8 @@ def _check_version(job: BiddingJob, examples: Examples) -> None:
     """Raise Refused for examples that were seen by other rules of the job's system than its own."""
     if job.rules[system.load(job.system).name] not in examples.parameters["rules"]:
         raise Refused(
-            f"the examples in {job.examples} were made by other rules of {job.system} than those "
-            "of this job: begin a new one"
+            f"the examples in {job.examples} were made by other rules than those of "
+            f"{job.system} in this job: set system, or begin a new run"
         )
 
 

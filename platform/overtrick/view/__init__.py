@@ -16,13 +16,13 @@ from overtrick.core import Refused
 from overtrick.games.bridge.system import load
 from overtrick.record import Games
 from overtrick.trainers import JOBS, recorded
-from overtrick.view import html, replays
+from overtrick.view import html, note, replays
 from overtrick.view.html import Section
 
 log = logging.getLogger(__name__)
 
 PAGE = "view.html"  # in the folder of a run
-TABLE = "table.json"  # what a run came to
+TABLE = note.TABLE
 
 
 def check(out: Path) -> None:
@@ -88,9 +88,7 @@ def _result(folder: Path, game: Any) -> list[str]:
         return ["<p>This run is not done.</p>"]
     rows = json.loads((folder / TABLE).read_text())
     told = tables.evaluation(rows, games.scored(game).unit)
-    cells = zip(*(column.cells for column in told.columns), strict=True)
-    names = [str(column.header) for column in told.columns]
-    return [f'<p class="pale">{told.title}</p>{html.table(names, cells)}']
+    return [f'<p class="pale">{told.title}</p>{html.table(*tables.cells(told))}']
 
 
 def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
@@ -103,6 +101,11 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
     moved = {name: points for name, points in went.items() if len({y for _, y in points}) > 1}
     drawn = [html.curve(name, points) for name, points in sorted(moved.items())]
     return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
+
+
+def tell(folder: Path, tracker: track.Tracker, why: str = "") -> None:
+    """MLflow's own page of the run says what there is to say of it; why: what stopped it."""
+    tracker.note(note.of(folder, why))
 
 
 def keep(folder: Path, tracker: track.Tracker) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from overtrick import meters
 from overtrick.core import Array
 from overtrick.games.bridge import hand
 from overtrick.games.bridge.auction import COUNT, PASS, SEAT, over
@@ -38,6 +39,7 @@ def auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: Sys
     """
     calls = np.full((len(hands), ROOM), -1, np.int8)
     _bid(*asked(hands, dealer, vulnerable, ns, ew), *tools(), calls)
+    meters.played(len(hands))
     return calls
 
 

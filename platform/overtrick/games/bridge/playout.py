@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
+from overtrick import meters
 from overtrick.core import Array, Deals
 from overtrick.games.bridge.cardplay import NOTHING, lawful
 from overtrick.games.bridge.cards import CARDS, drawn, hands
@@ -38,6 +39,7 @@ def played_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> t
     won = np.empty(len(deals), np.int64)
     strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
     _play_out(held, strain, needed, by_rule, cards, won, rng)
+    meters.played(len(deals))
     return cards, won
 
 

@@ -1,0 +1,64 @@
+"""What a run is and came to, in a few lines of Markdown: the note on its page in MLflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from overtrick import games, tables
+
+MOST = 6000  # characters of a table: MLflow takes 8000 in all
+TABLE, WHOLE = "table.json", "table.md"  # what a run came to, and what a table of runs did
+
+
+def of(folder: Path, why: str = "") -> str:
+    """The note of a run, of a sweep or of a table as it now lies on disk; why: what stopped it."""
+    job = json.loads((folder / "job.json").read_text())
+    if why:
+        came = _cut(f"It failed: {why}")
+    elif (folder / WHOLE).exists():
+        came = _cut((folder / WHOLE).read_text())
+    elif (folder / TABLE).exists():
+        came = _table(job, json.loads((folder / TABLE).read_text()))
+    else:
+        came = "It goes on; what it comes to will stand here."
+    return f"{_lead(job)}\n\n{came}"
+
+
+def _lead(job: Mapping[str, Any]) -> str:
+    """What was to be done."""
+    options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
+    game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
+    words = [f"**{job['trainer']}** on {game}"]
+    words += [f"seed {job['seed']}"] if "seed" in job else []
+    words += [f"{job['stop']['iterations']} iterations"] if "stop" in job else []
+    return f"{', '.join(words)}."
+
+
+def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
+    """The rows of a run, or those of a sweep with a trial each, and what they are counted in."""
+    if not rows:
+        return "It is done."
+    if "trial" in rows[0]:
+        shown = [{key: row[key] for key in row if key != "schedule"} for row in rows]
+        table = tables.plain(shown, "score: larger is better")
+    else:
+        game = games.make(job["game"]["name"], **job["game"]["options"])
+        table = tables.evaluation(rows, games.scored(game).unit)
+    names, cells = tables.cells(table)
+    lines = [names, ["---"] * len(names), *cells]
+    text = "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
+    return f"{_cut(text)}\n\n{table.title}"
+
+
+def _escaped(cell: str) -> str:
+    return " ".join(cell.replace("|", "\\|").split())
+
+
+def _cut(text: str) -> str:
+    """As many whole lines as MLflow has room for."""
+    if len(text) <= MOST:
+        return text
+    return text[:MOST].rpartition("\n")[0] + "\n\nThe rest is among the artifacts."

@@ -1,0 +1,163 @@
+"""`overtrick dashboard`: the right store, this machine only, a page that says what came of it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from browser import needs_browser, shown, words
+from outside import COMMAND, environment, free_port
+from tiny import TINY
+
+from overtrick import cli, tables, track
+from overtrick.view import note
+
+PICTURES = Path(__file__).parents[2] / "build"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Ask for a dashboard in an empty folder; the exit code and the last line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("OVERTRICK_RUNS", raising=False)
+
+    def ask(*arguments: str) -> tuple[Any, str]:
+        monkeypatch.setattr(sys, "argv", ["overtrick", "dashboard", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, " ".join(capsys.readouterr().err.split())
+
+    return ask
+
+
+def a_run(folder: Path, name: str, uri: str) -> Path:
+    """A run as `dashboard` looks at it."""
+    place = folder / "runs" / name
+    place.mkdir(parents=True)
+    (place / "job.json").write_text(json.dumps({"track": {"uri": uri}}))
+    return place
+
+
+def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path) -> None:
+    code, said = asked()
+    assert code == 2
+    assert said.startswith("error: no MLflow store at sqlite:///")
+    assert said.endswith("set MLFLOW_TRACKING_URI, or train something")
+    assert asked("--uri", "http://me:secret@x")[1].startswith(
+        "error: --uri: leave the password out"
+    )
+    gone = f"sqlite:///{tmp_path}/gone.db"
+    a_run(tmp_path, "mine", gone)
+    assert f"no MLflow store at {gone}" in asked()[1]  # that of the last run
+    assert "no run 'mime' in" in asked("--run", "mime")[1]
+    (tmp_path / "gone.db").touch()
+    assert asked("--run", "mine")[1] == (
+        "error: MLflow does not know mine: `overtrick resume mine` tells it"
+    )
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert asked("--port", port)[1].startswith(f"error: nothing can listen at 127.0.0.1:{port}")
+
+
+class Healthy(http.server.BaseHTTPRequestHandler):
+    """A server that is well, whatever it is asked."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing to be told."""
+
+
+def test_where_a_server_is_already_its_address_is_said(asked: Any, tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        (a_run(tmp_path, "mine", url) / track.IDENTITY).write_text("abc")
+        assert asked() == (0, f"open {url}/")
+        assert asked("--run", "mine") == (0, f"open {url}/#/runs/abc")
+        server.shutdown()
+
+
+@contextmanager
+def opened(folder: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
+    """A dashboard as a user opens it: its address, and its process. Nothing of it is left."""
+    process = subprocess.Popen(
+        [*COMMAND, "dashboard", *arguments],
+        cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        found = next(filter(None, (re.match(r"open (\S+)", line) for line in process.stderr)), None)
+        assert found is not None
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        whole = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        yield found[1], whole[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    _, left = psutil.wait_procs(whole, timeout=30)
+    assert left == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(TINY))
+    done = subprocess.run(
+        [*COMMAND, "train", "small.yaml", "track.register=small", "--json"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    folder = tmp_path / "runs" / told["run"]
+    PICTURES.mkdir(exist_ok=True)
+    picture = PICTURES / "dashboard.png"
+    picture.unlink(missing_ok=True)
+    with opened(tmp_path, "--run", told["run"], "--port", str(free_port())) as (url, process):
+        listening = [
+            each.laddr
+            for one in (process, *process.children(recursive=True))
+            for each in one.net_connections()
+            if each.status == psutil.CONN_LISTEN
+        ]
+        assert {place.ip for place in listening} == {"127.0.0.1"}
+        for _ in range(5):  # the page asks its server, who may be slow
+            said = words(shown(url, 30_000, picture))
+            if told["run"] in said and "Logged models (1)" in said:
+                break
+    assert told["run"] in said
+    for tag in ("overtrick.trainer", "overtrick.game", "overtrick.version"):
+        assert tag in said
+    for entry in _entries(folder):
+        assert entry in said
+    for name, value in told["metrics"].items():
+        told_there = re.search(rf" {re.escape(name)} (-?[\d.]\S*)", said)
+        assert told_there is not None, name
+        assert float(told_there[1]) == pytest.approx(value), name
+    assert "small v1" in said
+    assert picture.stat().st_size > 20_000
+
+
+def _entries(folder: Path) -> list[str]:
+    """Every entry of the table in the note of a run, and what it is about."""
+    rows = json.loads((folder / note.TABLE).read_text())
+    names, cells = tables.cells(tables.evaluation(rows, "chip"))
+    return ["meta on kuhn", "seed 5, 6 iterations", *names, *(c for row in cells for c in row)]

@@ -1,0 +1,89 @@
+"""What Ray exports of our workers, and that Grafana asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from numpy.random import Generator
+from ray import cloudpickle
+
+import overtrick
+from overtrick.play import play
+from overtrick.policies import Uniform
+from overtrick.workers import RayCrew, generator
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+ROOT = Path(__file__).parents[2]
+BOARD = ROOT / "cluster" / "grafana" / "overtrick.json"
+NAME = re.compile(r"\bray_\w+")
+PATIENCE = 60  # seconds that a busy machine may take to export
+
+
+def queries() -> list[str]:
+    """What the panels of the Grafana file ask Prometheus for."""
+    return [
+        t["expr"] for panel in json.loads(BOARD.read_text())["panels"] for t in panel["targets"]
+    ]
+
+
+def exported() -> str:
+    """What Prometheus is told by the nodes of this Ray."""
+    told = []
+    for node in ray.nodes():
+        url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            told.append(answer.read().decode())
+    return "\n".join(told)
+
+
+def of_workers(name: str, text: str, workers: set[str]) -> float:
+    """The sum of a metric over some workers."""
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
+    return sum(float(line.split()[-1]) for line in lines if any(w in line for w in workers))
+
+
+def _some_games(rng: Generator, common: Any, games: int) -> str:
+    play(overtrick.make("kuhn"), [Uniform()] * 2, games, rng)
+    return ray.get_runtime_context().get_worker_id()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_node_exports_what_its_workers_did_and_all_that_grafana_asks_for() -> None:
+    shards = [(10,), (20,), (30,), (40,), (50,)]
+    crew = RayCrew(2)
+    try:
+        workers = set(crew.map(_some_games, None, shards, generator(0)))
+        wanted = {name for query in queries() for name in NAME.findall(query)}
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            text = exported()
+            missing = wanted - {re.split(r"[{ ]", line)[0] for line in text.splitlines()}
+            told = [
+                of_workers(f"ray_overtrick_{name}", text, workers)
+                for name in ("games_total", "shard_seconds_count")
+            ]
+            if not missing and told == [150, 5]:
+                break
+            time.sleep(0.5)
+        assert missing == set()
+        assert told == [150, 5]
+        for name in ("shard_seconds_sum", "idle_seconds_total"):
+            assert of_workers(f"ray_overtrick_{name}", text, workers) > 0
+    finally:
+        crew.close()
+
+
+def test_every_panel_asks_for_something() -> None:
+    assert all(NAME.search(query) for query in queries())
+    ours = {name for query in queries() for name in NAME.findall(query) if "overtrick" in name}
+    assert {"ray_overtrick_games_total", "ray_overtrick_idle_seconds_total"} <= ours
+    assert "ray_object_store_used_memory" in " ".join(queries())

@@ -1,0 +1,81 @@
+"""Our games and policies inside OpenSpiel: its algorithms on them agree with our solvers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python import rl_environment
+
+from overtrick.core import Refused
+from overtrick.doors.openspiel import OpenSpielGame, openspiel_game
+from overtrick.policies import Tabular
+from overtrick.solvers import cfr, value
+
+EXACT = ("brps", "kuhn", "kuhn_three", "one_card", "leduc")
+
+
+@pytest.fixture(scope="module", params=EXACT)
+def theirs(request) -> OpenSpielGame:
+    return openspiel_game(request.param)
+
+
+def test_openspiel_finds_nothing_wrong_with_the_game(theirs):
+    pyspiel.random_sim_test(theirs, 20, False, False)
+
+
+def test_openspiels_cfr_and_ours_reach_the_same_strategies(theirs):
+    solver = pyspiel.CFRSolver(theirs)
+    for _ in range(2):
+        solver.evaluate_and_update_policy()
+    average = solver.tabular_average_policy()
+    ours = cfr.solve(theirs.laid.tree, 2, cfr.CFR)
+    assert theirs.sigma(average) == pytest.approx(ours, abs=1e-9)
+
+
+def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
+    tree = theirs.laid.tree
+    sigma = random_strategy(tree, rng)
+    policy = theirs.tabular(Tabular(sigma))
+    assert np.array_equal(theirs.sigma(policy), sigma)
+    judged = pyspiel.nash_conv(theirs, policy, True)
+    assert judged == pytest.approx(value.nash_conv(tree, sigma), abs=1e-9)
+    values = pyspiel.expected_returns(
+        theirs.new_initial_state(), [policy] * theirs.num_players(), -1, True
+    )
+    assert values == pytest.approx(value.expected(tree, sigma), abs=1e-9)
+
+
+def test_a_seat_that_waits_knows_what_it_knew_when_it_acted():
+    theirs = openspiel_game("kuhn")
+    state = theirs.new_initial_state()
+    assert state.information_state_string(0) == "seat 0, nothing yet"
+    for _ in range(2):
+        state.apply_action(0)  # the cards
+    before = state.information_state_string()
+    assert before.startswith("seat 0, set ")
+    state.apply_action(state.legal_actions()[0])
+    assert state.current_player() == 1
+    assert state.information_state_string(0) == before
+    assert state.information_state_tensor(0) == theirs.laid.features[0].tolist()
+
+
+def test_openspiels_environment_gives_our_features():
+    theirs = openspiel_game("leduc")
+    env = rl_environment.Environment(theirs)
+    env.seed(1)
+    step, points = env.reset(), np.zeros(2)
+    while not step.last():
+        seat = step.observations["current_player"]
+        seen = np.array(step.observations["info_state"][seat], np.float32)
+        here = theirs.laid.tree.infoset[env.get_state.node]
+        assert np.array_equal(seen, theirs.laid.features[here])
+        step = env.step([step.observations["legal_actions"][seat][-1]])
+        points += step.rewards
+    assert points.sum() == 0
+    assert points.any()
+
+
+def test_a_game_without_a_tree_is_refused():
+    with pytest.raises(Refused, match="holdem is too large for a tree"):
+        openspiel_game("holdem")
