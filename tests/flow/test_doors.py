@@ -10,10 +10,12 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 import overtrick
-from overtrick.core import Refused, take_turn
+from overtrick.core import END, Refused, take_turn
 from overtrick.doors.parallel import Parallel, parallel_env
 from overtrick.doors.single import Single, single_env
+from overtrick.doors.sitting import Dealt, Walked, sitting
 from overtrick.doors.turns import Turns, aec_env
+from overtrick.games.openspiel import totals
 from overtrick.play import play
 from overtrick.policies import Tabular, Uniform, UniformMoves
 from overtrick.solvers import value
@@ -83,9 +85,11 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     batch = played.batch
     features, rows = game.features(batch.turn()), list(range(len(batch)))
     env = Turns(game)
+    env.sitting = Dealt(game)
     env.reset()
-    env._state = game.start(deals)
-    env._look()
+    env.sitting.state = game.start(deals)
+    env.sitting.look()
+    env.look()
     total = dict.fromkeys(env.possible_agents, 0.0)
     for agent in env.agent_iter():
         seen, points, over, cut, _ = env.last()
@@ -103,6 +107,33 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
         env.step(int(batch.action[row]))
     assert not rows
     assert list(total.values()) == pytest.approx(played.payoff[0])
+
+
+@pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
+def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, rng, likelihood):
+    game, tree = whole(name)
+    walked, uniform = sitting(game), tree.uniform()
+    assert isinstance(walked, Walked)
+    reach = np.ones(tree.nodes)
+    for node in range(1, tree.nodes):
+        above = tree.parent[node]
+        acts = tree.seat[above] >= 0
+        taken = uniform[tree.infoset[above], tree.edge[node]] if acts else 1.0
+        reach[node] = reach[above] * tree.chance[node] * taken
+    payoffs = totals(tree)
+    ends = np.flatnonzero(tree.seat == END)
+    counts = np.zeros(tree.nodes)
+    for _ in range(3_000):
+        walked.begin(rng)
+        points = np.zeros(game.seats)
+        while walked.seat >= 0:
+            assert walked.seat == tree.seat[walked._node]
+            points += walked.act(int(rng.choice(np.flatnonzero(walked.legal))))
+        assert points == pytest.approx(payoffs[walked._node])
+        counts[walked._node] += 1
+    rare = reach[ends] * 3_000 < 5  # together, as the test of likelihood wants it
+    seen = np.append(counts[ends][~rare], counts[ends][rare].sum())
+    assert likelihood(seen, np.append(reach[ends][~rare], reach[ends][rare].sum())) > 1e-3
 
 
 @pytest.mark.parametrize("name", SINGLE)

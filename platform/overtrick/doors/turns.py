@@ -10,6 +10,7 @@ from pettingzoo import AECEnv
 
 from overtrick import games
 from overtrick.core import Array, Game, Refused
+from overtrick.doors.sitting import sitting
 
 Seen = dict[str, Array]
 """observation: the features of a seat, `Game.features`; action_mask: 1 for each legal action."""
@@ -38,8 +39,8 @@ class Turns(AECEnv):
         self.render_mode = None
         self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
         self.agents: list[str] = []
-        first = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
-        self._nothing = np.zeros(game.features(first).shape[1], np.float32)
+        self.sitting = sitting(game)
+        self._nothing = np.zeros_like(self.sitting.seen)
         self._closed = np.zeros(game.actions, np.int8)
         self._worst = float(game.worst)  # type: ignore[attr-defined]  # all of single actions have it
         self._spaces = {
@@ -69,12 +70,12 @@ class Turns(AECEnv):
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._last = dict.fromkeys(self.agents, self._nothing)
-        self._state = self.game.start(self.game.deal(1, self._rng))
-        self._look()
+        self.sitting.begin(self._rng)
+        self.look()
 
     def observe(self, agent: str) -> Seen:
         acts = agent == self.agent_selection and not self.terminations[agent]
-        mask = self._legal[len(self._chosen)] if acts else self._closed
+        mask = self.sitting.legal if acts else self._closed
         return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
 
     def step(self, action: int | None) -> None:
@@ -84,34 +85,22 @@ class Turns(AECEnv):
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        if action is None or not self._legal[len(self._chosen)][action]:
+        if action is None or not self.sitting.legal[action]:
             self.rewards[agent] = self._worst
             self._end()
         else:
-            self._chosen.append(int(action))
-            if len(self._chosen) < len(self._turn):
-                self._select()
-            else:
-                (points,) = self.game.step(self._state, self._turn, np.array(self._chosen))
-                self.rewards = dict(zip(self.possible_agents, points.tolist(), strict=True))
-                self._look()
+            points = self.sitting.act(int(action))
+            self.rewards = dict(zip(self.possible_agents, points, strict=True))
+            self.look()
         self._accumulate_rewards()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Whose turn it is now, if anybody's, and what they see."""
-        self._turn = self.game.turn(self._state)
-        self._chosen: list[int] = []
-        if not len(self._turn):
+        if self.sitting.seat < 0:
             self._end()
             return
-        assert self._turn.legal is not None
-        self._legal = self._turn.legal.astype(np.int8)
-        for seat, features in zip(self._turn.seat, self.game.features(self._turn), strict=True):
-            self._last[self.possible_agents[seat]] = features
-        self._select()
-
-    def _select(self) -> None:
-        self.agent_selection = self.possible_agents[self._turn.seat[len(self._chosen)]]
+        self.agent_selection = self.possible_agents[self.sitting.seat]
+        self._last[self.agent_selection] = self.sitting.seen
 
     def _end(self) -> None:
         self.terminations = dict.fromkeys(self.agents, True)
