@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
 from safetensors import SafetensorError
@@ -30,6 +31,7 @@ from overtrick.workers import hire, room_for, start_ray
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
+ENV_VARS_TO_PROPAGATE -= {n for n in ENV_VARS_TO_PROPAGATE if "AWS" in n}  # Ray's logs would tell
 
 STATE = "state.safetensors"
 FAILED = "failed"  # in a result: why the trial cannot go on

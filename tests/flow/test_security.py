@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+import ray
 import yaml
 from mlflow import MlflowClient
 from outside import COMMAND, environment, free_port
@@ -158,9 +159,11 @@ def test_no_secret_of_the_environment_is_kept_with_a_run(
     )  # fmt: skip
     folder = run.open_folder(job, "tiny")
     run.go(folder, lambda *_: None)
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     assert holders("overtrick.trainer", tmp_path) != []
+    assert holders("PL_DISABLE_FORK", logs) != []  # where Tune's variables are told
     for name, secret in known.items():
-        assert holders(secret, tmp_path) == [], name
+        assert holders(secret, tmp_path, logs) == [], name
         assert secret not in caplog.text
 
 
