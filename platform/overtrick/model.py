@@ -32,7 +32,7 @@ WEIGHTS, CARD = "weights.safetensors", "model.json"
 class Model:
     """What training leaves behind."""
 
-    weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; or sigma (N, A)
+    weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; seat_0.policy.w0, ...; sigma (N, A)
     game: str
     job: dict[str, Any]  # what `config.parse` reads back as the job
     result: dict[str, Any] = field(default_factory=dict)  # what is known of it, if anything is
