@@ -38,7 +38,7 @@ def run() -> Result:
         "gamma": 1.0, "lr": 0.001, "train_batch_size_per_learner": ROWS, "double_q": True,
         "dueling": False, "num_steps_sampled_before_learning_starts": 1000,
         "target_network_update_freq": 1000, "epsilon": [[0, 1.0], [GAMES * TURNS // 2, 0.1]],
-        "training_intensity": ROWS * UPDATES / (GAMES * TURNS),
+        "training_intensity": ROWS * UPDATES / GAMES,  # decisions of a game, for RLlib has it so
     }  # fmt: skip
     found = {}
     for name, how in (
@@ -82,7 +82,7 @@ def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     config = (
         DQNConfig()
         # whole games: its replay cannot join games that were cut while an agent waits for its turn
-        .env_runners(num_env_runners=0, batch_mode="complete_episodes")
+        .env_runners(num_env_runners=0, batch_mode="complete_episodes", rollout_fragment_length=1)
         .training(**training, replay_buffer_config={"type": memory, "capacity": 100_000})
         .debugging(log_level="ERROR")  # with a seed here every game has the same deal
     )

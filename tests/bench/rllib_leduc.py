@@ -1,5 +1,6 @@
-"""Exploitability on Leduc of RLlib's PPO in self-play beside ours: our PPO with the same networks and
-steps, and neural fictitious self-play; at equal games, and at equal seconds of this process, in which all of them play and learn."""
+"""Exploitability on Leduc of RLlib's PPO in self-play beside ours: our PPO with the same networks
+and steps, and neural fictitious self-play; at equal games, and at equal seconds of the processor.
+All of them play and learn in one process."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ Way = Iterator[tuple[int, Callable[[], Any]]]
 
 
 def run() -> Result:
-    """How much a best response wins from each, big blinds a game, and the CPU seconds of learning."""
+    """How much a best response wins from each, big blinds a game, and CPU seconds of learning."""
     start_ray([{"CPU": 1.0}])
     games, seconds, theirs = _gap(_trained("leduc_rllib_ppo"), GAMES, 0.0)
     said = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]

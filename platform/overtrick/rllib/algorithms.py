@@ -49,7 +49,8 @@ class Running:
         actions, of one who learns values."""
         _seed_all([seed])
         runners = self.algorithm.env_runner_group
-        runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon))
+        anew = self.plan.algorithm in ("PPO", "APPO")
+        runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon, anew))
         found = self.algorithm.train()
         sampled, learnt = found["env_runners"], found.get("learners", {})
         done = [
@@ -146,11 +147,12 @@ def _seed_all(key: list[int]) -> None:
     random.seed(int(c))
 
 
-def _begin(runner: Any, seed: int, epsilon: float) -> None:
-    """What a process that plays has to know before an iteration."""
+def _begin(runner: Any, seed: int, epsilon: float, anew: bool) -> None:
+    """What a process that plays has to know before an iteration; anew: leave what is under way,
+    which is in no checkpoint."""
     key = [seed, runner.worker_index]
     _seed_all(key)
-    runner._needs_initial_reset = True  # what is under way is in no checkpoint
+    runner._needs_initial_reset |= anew
     for place, env in enumerate(runner.env.envs if runner.env else []):
         env.unwrapped.reseed([*key, place])
 

@@ -23,10 +23,16 @@ PAST, STRANGER = "past", "stranger"
 CONFIGS: dict[str, Any] = {"PPO": PPOConfig, "APPO": APPOConfig, "DQN": DQNConfig, "SAC": SACConfig}
 CUT = {"num_envs_per_env_runner": 16, "batch_mode": "truncate_episodes"}
 """Games side by side, cut where an iteration ends; their rest is guessed by the critic."""
-WHOLE = {"num_envs_per_env_runner": 1, "batch_mode": "complete_episodes"}
+WHOLE = {
+    "num_envs_per_env_runner": 1,
+    "batch_mode": "complete_episodes",
+    "rollout_fragment_length": 1,
+}
 """One game after the other: replay cannot join what was cut between two turns of a seat, and of
 several games side by side RLlib would drop those that last longest."""
-SAMPLING: dict[str, dict[str, Any]] = {"PPO": CUT, "APPO": CUT, "DQN": WHOLE, "SAC": WHOLE}
+EACH = {**CUT, "rollout_fragment_length": 1}
+"""Moves that all make at once can be joined again: one of each game at a time."""
+SAMPLING: dict[str, dict[str, Any]] = {"PPO": CUT, "APPO": CUT, "DQN": WHOLE, "SAC": EACH}
 FAR = 1e6  # points: RLlib cuts errors of the value there, which is nowhere
 
 
@@ -42,6 +48,7 @@ class Plan:
     workers: int  # RLlib's env runners; 0: in this process
     cpus: float  # of each of those
     turns: int  # of games in an iteration, at least
+    length: float  # turns of a usual game
     hidden: tuple[int, ...]
     rate: float  # Adam's
     discount: float
@@ -166,10 +173,15 @@ def _sac(plan: Plan, tau: float, temperature: float, **own: Any) -> dict[str, An
 
 
 def _replay(plan: Plan, steps: int, rows: int, room: int, first: int) -> dict[str, Any]:
+    # RLlib learns after each round of sampling, and takes it that one brings a turn of each game,
+    # and that this process plays beside its workers; where games are whole it brings a game
+    how = SAMPLING[plan.algorithm]
+    aside = how["num_envs_per_env_runner"]
+    turns = max(plan.workers, 1) * (plan.length if how is WHOLE else aside)
     return {
         "replay_buffer_config": {"type": "MultiAgentEpisodeReplayBuffer", "capacity": room},
         "train_batch_size_per_learner": rows,
-        "training_intensity": steps * rows / plan.turns,
+        "training_intensity": steps * turns / plan.turns * rows / (aside * (plan.workers + 1)),
         "num_steps_sampled_before_learning_starts": first,
         "n_step": 1,
     }

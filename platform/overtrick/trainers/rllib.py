@@ -14,17 +14,20 @@ from overtrick.core import Array
 from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.model import GREEDY, SEAT
+from overtrick.play import play
 from overtrick.policies import BySeat, of_network
 from overtrick.solvers import value
 from overtrick.trainers.evaluate import Row, evaluate, metrics_of, unchanged
 from overtrick.trainers.kept import opponent_of, two_seats
 from overtrick.trainers.report import History, Report
 from overtrick.trainers.rllib_job import ALGORITHMS, RllibJob
+from overtrick.trainers.strangers import stranger
 from overtrick.workers import Crew, LocalCrew, Part, generator
 
 if TYPE_CHECKING:
     from overtrick.rllib.algorithms import Running
 
+SOME = 50  # games that tell how long one is
 PLAYED = "policy"  # what is played is called in the metric of exploitability
 
 
@@ -76,6 +79,7 @@ class RllibTrainer:
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
                     turns=job.rllib.turns,
+                    length=_length(self.game, generator(job.seed, Part.INITIAL)),
                     hidden=job.rllib.hidden,
                     rate=job.rllib.rate,
                     discount=job.rllib.discount,
@@ -145,6 +149,13 @@ def judge(job: RllibJob, weights: Mapping[str, Array], crew: Crew, rng: Generato
     """What a stored policy wins from the job's strangers; it never adapts."""
     game, _ = two_seats(job.game)
     return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, crew, rng)
+
+
+def _length(game: Any, rng: Generator) -> float:
+    """Turns of a game of random play, on average."""
+    uniform = stranger("random", game, None)
+    batch = play(game, (uniform,) * game.seats, SOME, rng).batch
+    return len(batch) / SOME / (1 if game.actions is not None else game.seats)
 
 
 def _player(game: Any, weights: Mapping[str, Array]) -> Any:

@@ -43,7 +43,11 @@ class Ppo(Section):
 class Replay(Section):
     """What algorithms are told that remember games."""
 
-    steps: Count = Field(default=32, description="gradient steps an iteration")
+    steps: Count = Field(
+        default=32,
+        description="gradient steps an iteration, about: DQN takes them after so many games, by "
+        "the length of games of random play",
+    )
     rows: Count = Field(default=256, description="decisions a gradient step")
     room: Count = Field(default=100_000, description="newest decisions that are remembered")
     first: int = Field(default=1000, ge=0, description="turns before anything is learnt")
