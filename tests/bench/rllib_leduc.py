@@ -25,8 +25,10 @@ from overtrick.workers import LocalCrew, start_ray
 
 FOLDER = Path(__file__).parents[2] / "jobs"
 GAMES = 10_000
-EACH, PARTS = 500, 7  # games of an iteration of our PPO, and the steps of a pass through them
-ENTROPY = 0.4  # big blinds a nat: RLlib's bonus counts in standard deviations of an advantage
+FEW, MANY = (500, 7, 0.4), (5000, 20, 0.8)
+"""Of our PPO, for as many games as RLlib's and for all that its seconds allow: games of an iteration,
+steps of a pass through them, and big blinds a nat (RLlib's entropy counts in standard deviations of
+an advantage)."""
 QUIET = ["evaluate.every=1000000", "stop.iterations=1000"]
 Way = Iterator[tuple[int, Callable[[], Any]]]
 """An iteration at a time: the games so far, and what gives the policy then."""
@@ -38,9 +40,9 @@ def run() -> Result:
     games, seconds, theirs = _gap(_trained("leduc_rllib_ppo"), GAMES, 0.0)
     said = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]
     best = np.inf
-    for name, way in (("our PPO", _ppo), ("our NFSP", lambda: _trained("leduc_nfsp"))):
-        for least, until in ((games, 0.0), (0, seconds)):
-            done, took, gap = _gap(way(), least, until)
+    for least, until, plan in ((games, 0.0, FEW), (0, seconds, MANY)):
+        for name, way in (("our PPO", _ppo(*plan)), ("our NFSP", _trained("leduc_nfsp"))):
+            done, took, gap = _gap(way, least, until)
             said.append(f"{name} {gap:.3f} after {done:,} games in {took:.1f} s")
             print(said[-1])
             best = min(best, gap) if until else best
@@ -83,19 +85,19 @@ def _steps(trainer: Any, job: Any) -> Way:
         yield games, lambda: Network(features, unprefixed("policy", trainer.model()))
 
 
-def _ppo() -> Way:
+def _ppo(each: int, parts: int, entropy: float) -> Way:
     """Our PPO plays both seats of every game, with the steps of RLlib's."""
     theirs: Any = config.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
     game, rng = make("leduc"), np.random.default_rng(0)
     hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.rate, theirs.ppo
     critic = Critic(inputs(game), hidden, rng, rate)
-    solver = Ppo(rate, ENTROPY, ppo.clip, ppo.epochs)
+    solver = Ppo(rate, entropy, ppo.clip, ppo.epochs)
     learner = ActorCritic(
-        game.features, fresh(game, hidden, rng, 0.1), critic, solver, 1.0, ppo.gae, parts=PARTS
+        game.features, fresh(game, hidden, rng, 0.1), critic, solver, 1.0, ppo.gae, parts=parts
     )
     done = 0
     while True:
         policy = learner.policy()
-        learner.learn(play(game, (policy, policy), EACH, rng).batch, rng)
-        done += EACH
+        learner.learn(play(game, (policy, policy), each, rng).batch, rng)
+        done += each
         yield done, learner.policy

@@ -162,7 +162,9 @@ class _Seen(nn.Module):
 
 class _SeenAndDone(nn.Module):
     def forward(self, batch: Told) -> Told:
-        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][SEEN], batch[Columns.ACTIONS]], dim=-1)}
+        # further moves do no more, and what a critic guesses of them would run away
+        moves = batch[Columns.ACTIONS].clamp(-1, 1)
+        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][SEEN], moves], dim=-1)}
 
 
 class Seated(RLModule):
