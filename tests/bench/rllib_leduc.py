@@ -26,9 +26,9 @@ from overtrick.workers import LocalCrew, start_ray
 FOLDER = Path(__file__).parents[2] / "jobs"
 GAMES = 10_000
 FEW, MANY = (500, 7, 0.4), (5000, 20, 0.8)
-"""Of our PPO, for as many games as RLlib's and for all that its seconds allow: games of an iteration,
-steps of a pass through them, and big blinds a nat (RLlib's entropy counts in standard deviations of
-an advantage)."""
+"""Of our PPO, for as many games as RLlib's, and for all that its seconds allow: games of an
+iteration, steps of a pass through them, and big blinds a nat of entropy, which RLlib counts in
+standard deviations of an advantage."""
 QUIET = ["evaluate.every=1000000", "stop.iterations=1000"]
 Way = Iterator[tuple[int, Callable[[], Any]]]
 """An iteration at a time: the games so far, and what gives the policy then."""
