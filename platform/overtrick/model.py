@@ -19,10 +19,11 @@ from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import unprefixed
 from overtrick.learners.tabular import GreedyTable
-from overtrick.policies import LOG_STD, Tabular, Uniform, inputs, of_network, outputs
+from overtrick.policies import LOG_STD, BySeat, Tabular, Uniform, inputs, of_network, outputs
 
 FORMAT = 1
 GREEDY = "greedy"  # the network of one who takes the action of the highest value
+SEAT = "seat_{}"  # under which a model has the network of one seat, if each has its own
 TABLE = ".choice"  # what a table of values has, after the name of its player
 WEIGHTS, CARD = "weights.safetensors", "model.json"
 
@@ -31,7 +32,7 @@ WEIGHTS, CARD = "weights.safetensors", "model.json"
 class Model:
     """What training leaves behind."""
 
-    weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; or sigma (N, A)
+    weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; seat_0.policy.w0, ...; sigma (N, A)
     game: str
     job: dict[str, Any]  # what `config.parse` reads back as the job
     result: dict[str, Any] = field(default_factory=dict)  # what is known of it, if anything is
@@ -97,7 +98,8 @@ def plays(weights: Mapping[str, Array]) -> bool:
     """Is there a policy in it, that plays without anything more?"""
     tables = any(name.endswith(TABLE) for name in weights)
     networks = unprefixed("policy", weights) or unprefixed(GREEDY, weights)
-    return "sigma" in weights or tables or bool(networks)
+    seats = unprefixed(SEAT.format(0), weights)
+    return "sigma" in weights or tables or bool(networks) or bool(seats and plays(seats))
 
 
 def policy(folder: Path, game: Any) -> Any:
@@ -114,6 +116,14 @@ def policy(folder: Path, game: Any) -> Any:
         return _tabular(weights["sigma"], folder, game)
     if players := [n.removesuffix(TABLE) for n in weights if n.endswith(TABLE)]:
         return _tables({who: unprefixed(who, weights) for who in players}, stored, folder, game)
+    if unprefixed(SEAT.format(0), weights):
+        seats = [unprefixed(SEAT.format(k), weights) for k in range(game.seats)]
+        return BySeat([_alone(each, folder, game) for each in seats])
+    return _alone(weights, folder, game)
+
+
+def _alone(weights: dict[str, Array], folder: Path, game: Any) -> Any:
+    """The policy of one network."""
     if greedy := unprefixed(GREEDY, weights):
         _network(greedy, folder, game)  # refuses another shape
         policy: Mixed = Greedy(game.features, greedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,18 @@ from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from overtrick.core import Array, Choice, Deals, Failed, Game, Mixed, Player, Refused, Turn
+from overtrick.core import (
+    Array,
+    Choice,
+    Deals,
+    Failed,
+    Game,
+    Mixed,
+    Player,
+    Refused,
+    Turn,
+    take_turn,
+)
 
 Weights = dict[str, Array]
 """Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front. One that
@@ -130,6 +141,21 @@ class Network(Memoryless):
         with torch.inference_mode():
             logits = forward(tensors(self.weights), torch.from_numpy(self.features(turn)))
             return masked_log_softmax(logits, torch.from_numpy(turn.legal)).double().exp().numpy()
+
+
+class BySeat(Memoryless):
+    """In each seat the policy that is meant for it."""
+
+    def __init__(self, policies: Sequence[Mixed]) -> None:
+        self.policies = policies
+
+    def probs(self, turn: Turn) -> Array:
+        assert turn.legal is not None
+        out = np.zeros(turn.legal.shape)
+        for seat, policy in enumerate(self.policies):
+            rows = turn.seat == seat
+            out[rows] = policy.probs(take_turn(turn, rows))
+        return out
 
 
 def of_network(features: Callable[[Turn], Array], weights: Weights) -> Any:

@@ -30,6 +30,7 @@ NAMES = (
     "minibridge_tables",
     "twelve_cards",
     "coevolve_brps",
+    "rllib_leduc",
     "doors",
     "doors_rlcard",
     "ray_overhead",

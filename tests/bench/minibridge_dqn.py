@@ -3,19 +3,27 @@ ours with the same network on the same observation, and ours with its suits rena
 
 from __future__ import annotations
 
+import shutil
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from scipy.stats import binomtest
 from tests.bench.measure import Result
 
-from overtrick import make, rllib
+from overtrick import make
 from overtrick.games.bridge.suits import Renaming, renamed_batch
-from overtrick.learners.dqn import Dqn, Plan
+from overtrick.learners.dqn import Dqn, Greedy, Plan
 from overtrick.learners.networks import initial
 from overtrick.play import play
 from overtrick.policies import inputs
+from overtrick.rllib.environments import OneSeat, Seats
+from overtrick.rllib.modules import MaskedDqn, NoCatalog, Seated, weights_of
 from overtrick.trainers.strangers import stranger
 from overtrick.workers import start_ray
 
@@ -30,7 +38,7 @@ def run() -> Result:
         "gamma": 1.0, "lr": 0.001, "train_batch_size_per_learner": ROWS, "double_q": True,
         "dueling": False, "num_steps_sampled_before_learning_starts": 1000,
         "target_network_update_freq": 1000, "epsilon": [[0, 1.0], [GAMES * TURNS // 2, 0.1]],
-        "training_intensity": ROWS * UPDATES / (GAMES * TURNS),
+        "training_intensity": ROWS * UPDATES / GAMES,  # decisions of a game, for RLlib has it so
     }  # fmt: skip
     found = {}
     for name, how in (
@@ -42,11 +50,7 @@ def run() -> Result:
     ):
         began = time.perf_counter()
         if name.startswith("RLlib"):
-            seats, options = ([0, 2], {**OPTIONS, "seats": 4}) if how["whole"] else ([0], OPTIONS)
-            turns = 2 * TURNS if how["whole"] else TURNS
-            policy, games = rllib.dqn(
-                "minibridge", options, seats, "rules", GAMES * turns, 0, **how, **theirs
-            )
+            policy, games = _theirs(how["whole"], theirs)
         else:
             policy, games = _ours(**how), GAMES
         found[name] = _made(policy)
@@ -64,6 +68,58 @@ def run() -> Result:
         ratio=best / found["RLlib, one seat"],
         goal=1,
     )
+
+
+def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
+    """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
+    two of the rules; else one seat, and the rest inside."""
+    about = {"game": "minibridge", "options": OPTIONS, "seed": 0}
+    rules = partial(stranger, "rules", make("minibridge", **OPTIONS), None)
+    network = RLModuleSpec(
+        module_class=MaskedDqn, catalog_class=NoCatalog, model_config={"hidden": (256, 256)}
+    )
+    memory = "MultiAgentEpisodeReplayBuffer" if whole else "EpisodeReplayBuffer"
+    config = (
+        DQNConfig()
+        # whole games: its replay cannot join games that were cut while an agent waits for its turn
+        .env_runners(num_env_runners=0, batch_mode="complete_episodes", rollout_fragment_length=1)
+        .training(**training, replay_buffer_config={"type": memory, "capacity": 100_000})
+        .debugging(log_level="ERROR")  # with a seed here every game has the same deal
+    )
+    if whole:
+        view = {**about, "options": {**OPTIONS, "seats": 4}, "facts": True}
+        told = {"make": rules, **{name: view[name] for name in ("game", "options", "seed")}}
+        both = {
+            "learner": network,
+            "others": RLModuleSpec(module_class=Seated, model_config=told),
+        }
+        config = (
+            config.environment(Seats, env_config=view, disable_env_checking=True)
+            .env_runners(episodes_to_numpy=False)  # else every step converts all episodes
+            .multi_agent(
+                policies=set(both),
+                policies_to_train=["learner"],
+                policy_mapping_fn=lambda agent, *_, **__: (
+                    "learner" if agent in {"0", "2"} else "others"
+                ),
+            )
+            .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=both))
+        )
+    else:
+        inside = {**about, "seat": 0, "others": rules}
+        config = config.environment(OneSeat, env_config=inside, disable_env_checking=True)
+        config = config.rl_module(rl_module_spec=network)
+    torch.manual_seed(0)
+    algorithm = config.build_algo()
+    done = 0
+    while done < GAMES * TURNS * (1 + whole):
+        found = algorithm.train()["env_runners"]
+        done = int(found["num_env_steps_sampled_lifetime"])
+    module = algorithm.get_module("learner") if whole else algorithm.get_module()
+    weights = weights_of(module.get_state(), "af")
+    algorithm.stop()
+    shutil.rmtree(algorithm.logdir, ignore_errors=True)  # an empty folder in the user's home
+    return Greedy(make("minibridge").features, weights), int(found["num_episodes_lifetime"])
 
 
 def _ours(renamed: bool, whole: bool) -> Any:

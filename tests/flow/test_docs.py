@@ -25,6 +25,7 @@ from overtrick import cli, config, games, sweep
 from overtrick.comparison.job import TABLES
 from overtrick.learners.anchored import Anchored
 from overtrick.learners.ppo import Ppo
+from overtrick.rllib.algorithms import TOLD, Running
 from overtrick.trainers import (
     JOBS,
     TRAINERS,
@@ -215,6 +216,8 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         none = {name: np.zeros(0) for name in ("said", "call", "sure", "imps", "expected")}
         measured = {name for measure in precision.MEASURES.values() for name in measure(none)}
         return {"loss_nats", *(bidding.METRICS.get(name, name) for name in measured)}
+    if trainer == "rllib":  # it needs Ray
+        return {*TOLD, *named(Running.step), "exploitability_chip/policy", "call/after_0_chip"}
     if trainer == "bidder":
         return named(bidder.BidderTrainer.step)
     if trainer == "selfplay_bidding":

@@ -1,38 +1,67 @@
-"""A game through RLlib's door, seat by seat."""
+"""RLlib's door: games seat by seat, our policies in an agent's place, its algorithms in a job."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
-from overtrick import make, rllib
+from overtrick import config, games, make, model
+from overtrick.core import Refused
 from overtrick.play import play
 from overtrick.policies import Uniform
+from overtrick.rllib.environments import FACTS, LEGAL, SEEN, OneSeat, Seats, moves_of, seen_of
+from overtrick.rllib.modules import ActorCritic, Seated
+from overtrick.rllib.plan import past_of
+from overtrick.solvers import value
+from overtrick.solvers.tree import build
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.kept import opponent_of
 from overtrick.trainers.strangers import stranger
+from overtrick.workers import LocalCrew
 
-ONE = {"game": "minibridge", "options": {"scoring": "tricks"}, "seat": 0, "others": "rules"}
-TINY = {
-    "gamma": 1.0, "train_batch_size_per_learner": 16, "training_intensity": 1.0, "dueling": False,
-    "num_steps_sampled_before_learning_starts": 100,
-}  # fmt: skip
+ONE = {
+    "game": "minibridge",
+    "options": {"scoring": "tricks"},
+    "seat": 0,
+    "others": partial(stranger, "rules", make("minibridge"), None),
+}
+FEW = {"strangers": ["call"], "every": 2}
+JOB: dict[str, Any] = {
+    "trainer": "rllib",
+    "game": "leduc",
+    "seed": 3,
+    "stop": {"iterations": 4},
+    "rllib": {"turns": 60, "hidden": [8]},
+    "ppo": {"rows": 30, "epochs": 2},
+    "evaluate": FEW,
+}
+MEMORY = {"steps": 2, "rows": 8, "first": 20}
+
+
+def job_of(**more: Any) -> Any:
+    return config.parse({**JOB, **more}, JOBS, "job.yaml")
 
 
 def legal(seen, rng):
     """Any legal action."""
-    return int(rng.choice(np.flatnonzero(seen[rllib.LEGAL])))
+    return int(rng.choice(np.flatnonzero(seen[LEGAL])))
 
 
 @pytest.mark.parametrize("game", ["kuhn", "leduc", "minibridge"])
 def test_one_seat_gains_what_the_game_says(game, rng):
-    about = {"game": game, "options": {}, "seat": 0, "others": "random", "seed": 3}
-    env, made = rllib.OneSeat(about), make(game)
+    about = {"game": game, "options": {}, "seat": 0, "others": Uniform, "seed": 3}
+    env, made = OneSeat(about), make(game)
     gains = []
     for _ in range(300):
         seen, _ = env.reset()
         gained, over = 0.0, False
         while not over:
             assert env.observation_space.contains(seen)
-            assert seen[rllib.LEGAL].any()
+            assert seen[LEGAL].any()
             seen, reward, over, cut, _ = env.step(legal(seen, rng))
             assert not cut
             gained += reward
@@ -43,14 +72,14 @@ def test_one_seat_gains_what_the_game_says(game, rng):
 
 
 def test_the_same_seed_deals_the_same_games(rng):
-    env = rllib.OneSeat({**ONE, "seed": 0})
-    first = [env.reset(seed=5)[0][rllib.FACTS].tolist() for _ in range(2)]
+    env = OneSeat({**ONE, "seed": 0})
+    first = [env.reset(seed=5)[0][SEEN].tolist() for _ in range(2)]
     assert first[0] == first[1]
-    assert env.reset()[0][rllib.FACTS].tolist() != first[0]
+    assert env.reset()[0][SEEN].tolist() != first[0]
 
 
 def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
-    env = rllib.Seats({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
+    env = Seats({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
     seen, _ = env.reset(seed=2)
     total, turns, over = dict.fromkeys("0123", 0.0), 0, False
     while not over:
@@ -67,27 +96,178 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
 
 
 def test_games_in_which_a_seat_never_acts_are_passed_over():
-    about = {"game": "leduc", "options": {}, "seat": 1, "others": "random", "seed": 3}
-    env = rllib.OneSeat(about)
+    about = {"game": "leduc", "options": {}, "seat": 1, "others": Uniform, "seed": 3}
+    env = OneSeat(about)
     for _ in range(50):
         seen, _ = env.reset()
-        assert seen[rllib.LEGAL].any()
+        assert seen[LEGAL].any()
         assert env.observation_space.contains(seen)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_rllib_s_dqn_is_a_policy_of_ours_that_keeps_to_the_rules(whole, local_ray):
-    options = {"scoring": "tricks", "seats": 4 if whole else 2}
-    seats, decisions = ([0, 2], 500) if whole else ([0], 300)
-    policy, games = rllib.dqn(
-        "minibridge", options, seats, "rules", decisions, 0, whole, 1000, **TINY
+def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
+    about = {"game": "kuhn_three", "options": {}, "seed": 1, "guests": ["a", "b"], "share": 0.6}
+    env, met = Seats(about), []
+    for _ in range(600):
+        env.reset()
+        assert [agent[0] for agent in env.agents] == ["0", "1", "2"]
+        guests = {agent[2:] for agent in env.agents} - {""}
+        assert len(guests) <= 1
+        learns = [agent for agent in env.agents if len(agent) == 1]
+        assert len(learns) == (1 if guests else 3)
+        met += [(*guests, learns[0])] if guests else [()]
+    assert np.mean([bool(each) for each in met]) == pytest.approx(0.6, abs=0.08)
+    counts = np.unique([f"{each}" for each in met if each], return_counts=True)[1]
+    assert len(counts) == 6
+    assert counts.min() > 30  # of 60 that are expected
+
+
+@pytest.mark.parametrize("game", ["brps", "sumo"])
+def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
+    options = {"integrator": "euler"} if game == "sumo" else {}
+    env = Seats({"game": game, "options": options, "seed": 1, "facts": True})
+    seen, _ = env.reset()
+    assert set(seen) == {"0", "1"}
+    gained: dict[str, float] = dict.fromkeys(seen, 0.0)
+    over = False
+    for _ in range(3):
+        assert all(env.observation_spaces[agent].contains(each) for agent, each in seen.items())
+        moves = {agent: env.action_spaces[agent].sample() for agent in seen}
+        seen, points, ends, _, _ = env.step(moves)
+        over = ends["__all__"]
+        gained = {agent: gained[agent] + points[agent] for agent in gained}
+        if over:
+            break
+    assert over == (game == "brps")
+    assert all(np.isfinite(list(gained.values())))
+
+
+def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
+    choice = config.GameChoice(name="leduc", options=games.settled("leduc", {}))
+    game, tree = make("leduc"), build(make("leduc"))
+    told = {"game": "leduc", "options": {}, "make": partial(opponent_of, choice, "cfr"), "seed": 1}
+    module = Seated(
+        observation_space=seen_of(game, True), action_space=moves_of(game), model_config=told
     )
-    assert games >= decisions // 52
-    game = make("minibridge")
-    turn = play(
-        game, (Uniform(), stranger("rules", game, None)), 20, np.random.default_rng(0)
-    ).batch.turn()
-    probs = policy.probs(turn)
-    assert (probs.sum(axis=1) == 1).all()
-    assert not (probs > 0)[~turn.legal].any()
-    assert len(np.unique(probs.argmax(axis=1))) > 20  # it has an opinion
+    facts = torch.from_numpy(np.repeat(tree.turn.seen.astype(np.int64), 400, axis=0))
+    drawn = module._forward({"obs": {FACTS: facts}})["actions"].numpy().reshape(-1, 400)
+    shares = np.stack([(drawn == action).mean(axis=1) for action in range(4)], axis=1)
+    sigma = opponent_of(choice, "cfr").probs(tree.turn)
+    assert np.abs(shares - sigma).max() < 0.12  # 4.8 standard errors
+    assert not shares[sigma == 0].any()
+
+
+def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, tmp_path):
+    job = job_of(
+        rllib={**JOB["rllib"], "networks": "seat"},
+        population={"past": 1, "every": 2, "strangers": ["call"], "share": 0.5},
+    )
+    page = TRAINERS["rllib"]
+    page.check(job)
+    trainer = page.trainer(job, LocalCrew())
+    first = trainer.step()
+    begun = trainer.state()
+    second = trainer.step()
+    state = trainer.state()
+    assert 60 <= first["turns"] < second["turns"]
+    assert second["games"] > first["games"] > 0
+    assert set(second) - set(first) == {"exploitability_big_blind/policy", "call/after_0_big_blind"}
+    for name in ("seat_0", "seat_1"):  # the second iteration renewed the past self
+        for at, same in ((begun, False), (state, True)):
+            now = at[f"rllib.module.{name}.policy.0.weight"]
+            past = at[f"rllib.module.{past_of('past_0', name)}.policy.0.weight"]
+            assert np.array_equal(now, past) == same
+    trainer.close()
+
+    again = page.trainer(job, LocalCrew())
+    again.load(begun)
+    assert again.step() == second
+    assert set(again.state()) == set(state)
+    assert all(np.array_equal(value, state[name]) for name, value in again.state().items())
+    again.close()
+
+    kept = page.trainer(job, LocalCrew())  # as a run keeps its model: nothing is at work
+    kept.load(state)
+    model.save(model.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model")
+    game, tree = make("leduc"), build(make("leduc"))
+    played = model.policy(tmp_path / "model", game)
+    about = {"observation_space": seen_of(game, False), "action_space": moves_of(game)}
+    for seat in range(2):
+        module = ActorCritic(**about, model_config={"hidden": (8,)})
+        start = f"rllib.module.seat_{seat}."
+        module.set_state(
+            {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}
+        )
+        turn = tree.turn
+        seen = {SEEN: game.features(turn), LEGAL: turn.legal.astype(np.float32)}
+        said = module._forward({"obs": {n: torch.from_numpy(v) for n, v in seen.items()}})
+        theirs = said["action_dist_inputs"].softmax(dim=1).detach().numpy()
+        mine = turn.seat == seat
+        assert theirs[~turn.legal].max() == 0
+        assert np.abs(played.probs(turn) - theirs)[mine].max() < 1e-6
+    gap = value.exploitability(tree, value.sigma_of(tree, [played] * 2))
+    assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("algorithm", ["APPO", "DQN", "PPO", "SAC"])
+def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ray, tmp_path):
+    own = {"dqn": MEMORY} if algorithm == "DQN" else {"sac": MEMORY} if algorithm == "SAC" else {}
+    moves = {"game": {"name": "sumo", "integrator": "euler"}}
+    strangers = "motionless" if algorithm == "SAC" else "call"
+    job = config.parse(
+        {
+            **{k: v for k, v in JOB.items() if k != "ppo"},
+            **own,
+            **(moves if algorithm == "SAC" else {}),
+            "algorithm": f"rllib/{algorithm}",
+            "workers": workers,
+            "population": {"past": 1, "strangers": [strangers]},
+            "evaluate": {"strangers": [strangers], "every": 4, "judged": 2},
+            **({} if own else {"ppo": JOB["ppo"]}),
+        },
+        JOBS,
+        "job.yaml",
+    )
+    page = TRAINERS["rllib"]
+    page.check(job)
+    trainer = page.trainer(job, LocalCrew())
+    before = trainer.state()
+    for _ in range(3):
+        metrics = trainer.step()
+    state = trainer.state()
+    weights = [name for name in state if name.startswith("rllib.module.")]
+    changed = {n.split(".")[2] for n in weights if not np.array_equal(state[n], before[n])}
+    assert "learner" in changed
+    assert "past_0_learner" not in changed
+    assert np.isfinite(metrics["loss"])
+    trainer.load(state)
+    assert all(np.array_equal(value, state[name]) for name, value in trainer.state().items())
+    model.save(
+        model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), tmp_path / "model"
+    )
+    game = make(job.game.name, **job.game.options)
+    played = model.policy(tmp_path / "model", game)
+    assert np.isfinite(play(game, (played, played), 2, np.random.default_rng(0)).payoff).all()
+    trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"algorithm": "rllib/DQN"}, "no use for the section ppo"),
+        (
+            {"algorithm": "rllib/SAC", "ppo": {}},
+            "leduc has single actions: set algorithm to rllib/P",
+        ),
+        ({"game": "sumo"}, "sumo moves by real vectors: set algorithm to rllib/SAC"),
+        ({"algorithm": "rllib/TD3"}, "algorithm"),
+        ({"game": "minibridge", "algorithm": "rllib/DQN", "ppo": {}}, "set trainer to dqn"),
+        ({"population": {"strangers": ["nobody"]}}, "unknown opponent 'nobody'"),
+        ({"rllib": {"turns": 20}}, "ppo.rows is more than rllib.turns"),
+        ({"game": "kuhn_three"}, "no game that 2 seats play"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):
+    with pytest.raises(Refused, match=said):
+        TRAINERS["rllib"].check(job_of(**change))

@@ -20,6 +20,8 @@ from overtrick.trainers import (
     meta,
     meta_job,
     nfsp,
+    rllib,
+    rllib_job,
     sampling,
     selfplay_bidding,
     solve,
@@ -98,6 +100,14 @@ TRAINERS = {
         meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff, standing.payoff
     ),
     "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff, standing.payoff),
+    "rllib": Page(
+        rllib_job.RllibJob,
+        rllib.RllibTrainer,
+        rllib_job.check,
+        rllib.judge,
+        payoff,
+        standing.payoff,
+    ),
     "sampling": Page(
         sampling.SamplingJob,
         sampling.SamplingTrainer,

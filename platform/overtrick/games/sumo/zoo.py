@@ -74,6 +74,7 @@ class Zoo:
 
     def __init__(self, kind: Kind, numbers: dict[str, Array], sample: bool = True) -> None:
         self.kind = kind
+        self.remembers = kind == "lstm"
         self.sample = sample
         self.mean = numbers["sum"] / numbers["count"]
         variance = numbers["squares"] / numbers["count"] - self.mean**2

@@ -1,0 +1,174 @@
+"""A game as an environment of RLlib.
+
+Two views: `OneSeat`, with everybody else inside the environment, and `Seats`, in which each seat is
+an agent. An observation has the game's features and, where actions are single, which are legal; it
+can have the facts, by which a policy of ours sits in an agent's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+from overtrick import games
+from overtrick.core import Array, Game, Player, Policy, Turn
+from overtrick.policies import inputs
+
+SEEN, LEGAL, FACTS = "observations", "action_mask", "facts"
+Told = dict[str, Any]
+
+
+def seen_of(game: Game, facts: bool) -> Dict:
+    """The space of observations; facts: are they among them?"""
+    spaces: dict[str, Any] = {SEEN: Box(-np.inf, np.inf, (inputs(game),), np.float32)}
+    if game.actions is not None:
+        spaces[LEGAL] = Box(0, 1, (game.actions,), np.float32)
+    if facts:
+        wide = (len(game.facts),)
+        whole = game.actions is not None
+        spaces[FACTS] = (
+            Box(-(2**62), 2**62, wide, np.int64)
+            if whole
+            else Box(-np.inf, np.inf, wide, np.float64)
+        )
+    return Dict(spaces)
+
+
+def moves_of(game: Game) -> gym.Space:
+    """The space of actions."""
+    if game.actions is not None:
+        return Discrete(game.actions)
+    return Box(-1, 1, (len(game.action_names),), np.float32)
+
+
+def _told(game: Game, turn: Turn, facts: bool) -> list[Told]:
+    """What each row of a turn is told."""
+    columns: dict[str, Array] = {SEEN: game.features(turn)}
+    if turn.legal is not None:
+        columns[LEGAL] = turn.legal.astype(np.float32)
+    if facts:
+        columns[FACTS] = turn.seen
+    return [{name: column[row] for name, column in columns.items()} for row in range(len(turn))]
+
+
+class OneSeat(gym.Env):
+    """One seat of a game of turns, a game an episode; a policy inside plays all others.
+    Games in which the seat never has to act are not shown.
+
+    config: game, options, seat, others (makes their policy), and the seed of the first deals.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.game: Game = games.make(config["game"], **config["options"])
+        self.seat = config["seat"]
+        self.others: Policy = config["others"]()
+        self.observation_space = seen_of(self.game, facts=False)
+        self.action_space = moves_of(self.game)
+        super().reset(seed=config["seed"])
+
+    def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
+        super().reset(seed=seed)
+        while True:
+            self._state = self.game.start(self.game.deal(1, self.np_random))
+            self._player: Player = self.others.sit(1, self.np_random)
+            self._advance()
+            if len(self._turn):
+                return self._seen, {}
+
+    def step(self, action: int) -> tuple[Told, float, bool, bool, Told]:
+        """The next observation (the last one again, once it is over), and points gained."""
+        gained = self.game.step(self._state, self._turn, np.array([action]))[0, self.seat]
+        gained += self._advance()
+        return self._seen, float(gained), not len(self._turn), False, {}
+
+    def _advance(self) -> float:
+        """On to the seat's next decision: points gained on the way."""
+        gained = 0.0
+        while len(turn := self.game.turn(self._state)) and turn.seat[0] != self.seat:
+            action = self._player.act(turn).action
+            gained += float(self.game.step(self._state, turn, action)[0, self.seat])
+        self._turn = turn
+        if len(turn):
+            (self._seen,) = _told(self.game, turn, facts=False)
+        return gained
+
+
+class Seats(MultiAgentEnv):
+    """Every seat is an agent, called by its number; a game an episode.
+
+    In some games guests sit in all seats but one, which is drawn: such an agent is called by its
+    number and the name of the guest, by which `module_of` finds who plays it.
+
+    config: game, options, the seed of the first deals, guests (their names), share (of games with a
+    guest, each as likely as another), facts (are they observed?). RLlib's number of the worker is
+    part of the seed.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.game: Game = games.make(config["game"], **config["options"])
+        self.guests: tuple[str, ...] = tuple(config.get("guests", ()))
+        self.share: float = config.get("share", 0.0)
+        self.facts: bool = config.get("facts", False)
+        self.possible_agents = [
+            called(seat, guest) for seat in range(self.game.seats) for guest in ("", *self.guests)
+        ]
+        self.agents = list(self.possible_agents)
+        spaces = seen_of(self.game, self.facts), moves_of(self.game)
+        self.observation_spaces = dict.fromkeys(self.agents, spaces[0])
+        self.action_spaces = dict.fromkeys(self.agents, spaces[1])
+        self.reseed([config["seed"], getattr(config, "worker_index", 0)])
+
+    def reseed(self, seed: Any) -> None:
+        """All games from now on come from this seed."""
+        self._rng = np.random.default_rng(seed)
+
+    def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
+        if seed is not None:
+            self.reseed(seed)
+        self._state = self.game.start(self.game.deal(1, self._rng))
+        names = [""] * self.game.seats
+        if self.guests and self._rng.random() < self.share:
+            names = [str(self._rng.choice(self.guests))] * self.game.seats
+            names[self._rng.integers(self.game.seats)] = ""
+        self.agents = [called(seat, name) for seat, name in enumerate(names)]
+        return self._look(), {}
+
+    def step(self, action_dict: Told) -> tuple[Told, Told, Told, Told, Told]:
+        acted = [self.agents[seat] for seat in self._turn.seat]
+        moves = np.stack([np.asarray(action_dict[agent]) for agent in acted])
+        (points,) = self.game.step(self._state, self._turn, moves)
+        seen = self._look()
+        over = not seen
+        told = self.agents if over or points.any() else acted
+        gained = {agent: float(points[seat_of(agent)]) for agent in told}
+        if over:
+            self.agents = []
+        return seen, gained, {"__all__": over}, {"__all__": False}, {}
+
+    def _look(self) -> Told:
+        self._turn = self.game.turn(self._state)
+        if not len(self._turn):
+            return {}
+        names = [self.agents[seat] for seat in self._turn.seat]
+        return dict(zip(names, _told(self.game, self._turn, self.facts), strict=True))
+
+
+def called(seat: int, guest: str) -> str:
+    """The name of an agent."""
+    return f"{seat} {guest}".strip()
+
+
+def seat_of(agent: str) -> int:
+    """The seat of an agent."""
+    return int(agent.partition(" ")[0])
+
+
+def guest_of(agent: str) -> str:
+    """The guest who plays an agent; empty if nobody does."""
+    return agent.partition(" ")[2]

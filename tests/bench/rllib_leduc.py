@@ -1,0 +1,103 @@
+"""Exploitability on Leduc of RLlib's PPO in self-play beside ours: our PPO with the same networks
+and steps, and neural fictitious self-play; at equal games, and at equal seconds of the processor.
+All of them play and learn in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.bench.measure import Result
+
+from overtrick import config, make
+from overtrick.learners.actor_critic import ActorCritic
+from overtrick.learners.networks import Critic, fresh, unprefixed
+from overtrick.learners.ppo import Ppo
+from overtrick.play import play
+from overtrick.policies import Network, inputs
+from overtrick.solvers import value
+from overtrick.solvers.tree import build
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.workers import LocalCrew, start_ray
+
+FOLDER = Path(__file__).parents[2] / "jobs"
+GAMES = 10_000
+FEW, MANY = (500, 7, 0.4), (5000, 20, 0.8)
+"""Of our PPO, for as many games as RLlib's, and for all that its seconds allow: games of an
+iteration, steps of a pass through them, and big blinds a nat of entropy, which RLlib counts in
+standard deviations of an advantage."""
+QUIET = ["evaluate.every=1000000", "stop.iterations=1000"]
+Way = Iterator[tuple[int, Callable[[], Any]]]
+"""An iteration at a time: the games so far, and what gives the policy then."""
+
+
+def run() -> Result:
+    """How much a best response wins from each, big blinds a game, and CPU seconds of learning."""
+    start_ray([{"CPU": 1.0}])
+    games, seconds, theirs = _gap(_trained("leduc_rllib_ppo"), GAMES, 0.0)
+    said = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]
+    best = np.inf
+    for least, until, plan in ((games, 0.0, FEW), (0, seconds, MANY)):
+        for name, way in (("our PPO", _ppo(*plan)), ("our NFSP", _trained("leduc_nfsp"))):
+            done, took, gap = _gap(way, least, until)
+            said.append(f"{name} {gap:.3f} after {done:,} games in {took:.1f} s")
+            print(said[-1])
+            best = min(best, gap) if until else best
+    return Result(
+        name="rllib_leduc",
+        work="exploitability on Leduc, self-play: " + "; ".join(said),
+        ours=best,
+        peer=theirs,
+        peer_name="RLlib's PPO, equal CPU seconds",
+        unit="big blinds",
+        ratio=theirs / best,
+        goal=1,
+    )
+
+
+def _gap(way: Way, games: int, seconds: float) -> tuple[int, float, float]:
+    """Games, CPU seconds of learning and exploitability, once it has had so many of both."""
+    tree, took, began = build(make("leduc")), 0.0, time.process_time()
+    for done, policy in way:
+        took = time.process_time() - began
+        if done >= games and took >= seconds:
+            sigma = value.sigma_of(tree, [policy()] * 2)
+            return done, took, value.exploitability(tree, sigma)
+    raise AssertionError("a way that ends")
+
+
+def _trained(job: str) -> Way:
+    """A trainer by its job, which measures nothing on the way."""
+    read: Any = config.load(FOLDER / f"{job}.yaml", QUIET, JOBS)
+    trainer: Any = TRAINERS[read.trainer].trainer(read, LocalCrew())
+    trainer.state()  # RLlib has started
+    return _steps(trainer, read)
+
+
+def _steps(trainer: Any, job: Any) -> Way:
+    features = make("leduc").features
+    for k in range(1, job.stop.iterations):
+        metrics = trainer.step()
+        games = int(metrics["games"]) if "games" in metrics else k * job.nfsp.games
+        yield games, lambda: Network(features, unprefixed("policy", trainer.model()))
+
+
+def _ppo(each: int, parts: int, entropy: float) -> Way:
+    """Our PPO plays both seats of every game, with the steps of RLlib's."""
+    theirs: Any = config.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
+    game, rng = make("leduc"), np.random.default_rng(0)
+    hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.rate, theirs.ppo
+    critic = Critic(inputs(game), hidden, rng, rate)
+    solver = Ppo(rate, entropy, ppo.clip, ppo.epochs)
+    learner = ActorCritic(
+        game.features, fresh(game, hidden, rng, 0.1), critic, solver, 1.0, ppo.gae, parts=parts
+    )
+    done = 0
+    while True:
+        policy = learner.policy()
+        learner.learn(play(game, (policy, policy), each, rng).batch, rng)
+        done += each
+        yield done, learner.policy
