@@ -14,7 +14,7 @@ from overtrick.core import Refused
 from overtrick.play import play
 from overtrick.policies import Uniform
 from overtrick.rllib.environments import FACTS, LEGAL, SEEN, OneSeat, Seats, moves_of, seen_of
-from overtrick.rllib.modules import ActorCritic, Seated
+from overtrick.rllib.modules import PLAYERS, ActorCritic, Seated
 from overtrick.rllib.plan import past_of
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
@@ -236,7 +236,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     for _ in range(3):
         metrics = trainer.step()
     state = trainer.state()
-    weights = [name for name in state if name.startswith("rllib.module.")]
+    weights = [name for name in state if name.split(".")[3:4] == [PLAYERS[algorithm]]]
     changed = {n.split(".")[2] for n in weights if not np.array_equal(state[n], before[n])}
     assert "learner" in changed
     assert "past_0_learner" not in changed
