@@ -53,9 +53,8 @@ class Running:
         runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon, anew))
         found = self.algorithm.train()
         sampled, learnt = found["env_runners"], found.get("learners", {})
-        done = [
-            int(sampled[f"{kind}_lifetime"]) for kind in ("num_episodes", "num_env_steps_sampled")
-        ]
+        names = "num_episodes_lifetime", "num_env_steps_sampled_lifetime"
+        done = [int(sampled.get(name, 0)) for name in names]  # none before a game has ended
         self._done = self._before + done
         metrics = {"games": float(self._done[0]), "turns": float(self._done[1])}
         for ours, theirs in TOLD.items():

@@ -140,6 +140,8 @@ def check(job: RllibJob) -> None:
             f"networks of values see {game.name} with its suits renamed, which RLlib's cannot: "
             "set trainer to dqn"
         )
+    if job.name == "APPO" and job.population.past:
+        raise Refused("APPO learns on while a past self is copied: set population.past to 0")
     for name in job.population.strangers:
         strangers.check(name, game, tree)
         if getattr(opponent_of(job.game, name), "remembers", False):
