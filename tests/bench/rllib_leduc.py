@@ -1,6 +1,6 @@
 """Exploitability on Leduc of RLlib's PPO in self-play beside ours: our PPO with the same networks
-and steps, and neural fictitious self-play; at equal games, and at equal seconds of the processor.
-All of them play and learn in one process."""
+and steps, neural fictitious self-play and sampled regret minimisation; at equal games, and at equal
+seconds of the processor. All of them play and learn in one process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from overtrick.learners.actor_critic import ActorCritic
 from overtrick.learners.networks import Critic, fresh, unprefixed
 from overtrick.learners.ppo import Ppo
 from overtrick.play import play
-from overtrick.policies import Network, inputs
-from overtrick.solvers import value
+from overtrick.policies import Network, Tabular, inputs
+from overtrick.solvers import mccfr, value
 from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew, start_ray
@@ -41,7 +41,12 @@ def run() -> Result:
     said = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]
     best = np.inf
     for least, until, plan in ((games, 0.0, FEW), (0, seconds, MANY)):
-        for name, way in (("our PPO", _ppo(*plan)), ("our NFSP", _trained("leduc_nfsp"))):
+        ways = {
+            "our PPO": _ppo(*plan),
+            "our NFSP": _trained("leduc_nfsp"),
+            "our MCCFR": _mccfr(mccfr.PLANS["external" if until else "outcome"]),
+        }
+        for name, way in ways.items():
             done, took, gap = _gap(way, least, until)
             said.append(f"{name} {gap:.3f} after {done:,} games in {took:.1f} s")
             print(said[-1])
@@ -83,6 +88,15 @@ def _steps(trainer: Any, job: Any) -> Way:
         metrics = trainer.step()
         games = int(metrics["games"]) if "games" in metrics else k * job.nfsp.games
         yield games, lambda: Network(features, unprefixed("policy", trainer.model()))
+
+
+def _mccfr(plan: mccfr.Plan) -> Way:
+    """Regret minimisation on samples of the tree; a game is the walk of a seat that learns."""
+    tree = build(make("leduc"))
+    solver = mccfr.Solver(tree, plan, np.random.default_rng(0))
+    while True:
+        solver.run(250)
+        yield tree.seats * solver.iteration, lambda: Tabular(solver.average())
 
 
 def _ppo(each: int, parts: int, entropy: float) -> Way:
