@@ -114,19 +114,26 @@ class RayCrew:
         self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
     ) -> list[Any]:
         shared, rngs = ray.put(common), rng.spawn(len(shards))
-        waiting = deque(range(len(shards)))
-        free = deque(range(len(self._workers)))
+        waiting, workers = deque(range(len(shards))), range(len(self._workers))
+        load, most = [0 for _ in workers], 1  # shards that each worker has, and may have
         running: dict[Any, tuple[int, int, Any]] = {}
         results: list[Any] = [None] * len(shards)
-        losses, began, ahead = [0] * len(shards), time.perf_counter(), False
+        losses, began = [0] * len(shards), time.perf_counter()
         while waiting or running:
-            while waiting and free:
-                shard, worker = waiting.popleft(), free.popleft()
-                actor = self._workers[worker]
+            while waiting:
+                worker = min(workers, key=load.__getitem__)
+                if load[worker] >= (most if len(waiting) > len(workers) else 1):
+                    break  # the last ones go to whoever is free first
+                shard, actor = waiting.popleft(), self._workers[worker]
                 call = actor.run.remote(work, rngs[shard], shared, shards[shard])
                 running[call] = (shard, worker, actor)
+                load[worker] += 1
+            first = len(waiting) + len(running) == len(shards)
             (done, *_), _ = ray.wait(list(running), num_returns=1)
+            if first and time.perf_counter() - began < SOON:
+                most = 2
             shard, worker, actor = running.pop(done)
+            load[worker] -= 1
             try:
                 result = ray.get(done)
             except LOST as error:
@@ -142,10 +149,6 @@ class RayCrew:
             else:
                 results[shard] = result
                 told(shard, result)
-            free.append(worker)
-            if not ahead and time.perf_counter() - began < SOON:
-                free.extend(range(len(self._workers)))
-            ahead = True
         return results
 
     def host(self, thing: Hostable) -> Host:

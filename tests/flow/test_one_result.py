@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -247,6 +249,18 @@ def test_a_shard_whose_worker_dies_under_it_is_run_again(tmp_path: Path, local_r
     survived = crew.map(_die_once, str(tmp_path / "died"), shards, generator(1))
     assert survived == LocalCrew().map(_die_once, str(tmp_path / "died"), shards, generator(1))
     crew.close()
+
+
+def _who(rng: np.random.Generator, common: None, shard: int) -> int:
+    time.sleep(0.15)
+    return os.getpid()
+
+
+@pytest.mark.parametrize("shards", [4, 10])
+def test_workers_of_the_same_speed_get_the_same_share(pair: Crew, shards: int) -> None:
+    pair.map(_who, None, [(0,), (1,)], generator(0))  # both are up
+    counts = Counter(pair.map(_who, None, [(k,) for k in range(shards)], generator(0)))
+    assert sorted(counts.values()) == [shards // 2, shards // 2]
 
 
 def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
