@@ -76,6 +76,17 @@ def test_openspiels_environment_gives_our_features():
     assert points.any()
 
 
+def test_what_is_not_legal_is_an_error():
+    state = openspiel_game("leduc").new_initial_state()
+    while state.is_chance_node():
+        state.apply_action(0)
+    before = str(state)
+    (never,) = {*range(4)} - {*state.legal_actions()}
+    with pytest.raises((ValueError, pyspiel.SpielError), match="legal"):
+        state.apply_action(never)
+    assert str(state) == before
+
+
 def test_a_game_without_a_tree_is_refused():
     with pytest.raises(Refused, match="holdem is too large for a tree"):
         openspiel_game("holdem")

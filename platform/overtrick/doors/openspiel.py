@@ -151,8 +151,10 @@ class OpenSpielState(pyspiel.State):
 
     def _apply_action(self, action: int) -> None:
         below = self._below()
-        edges = self.laid.tree.edge[below]
-        self.node = int(below.start + np.searchsorted(edges, action))
+        (place,) = np.nonzero(self.laid.tree.edge[below] == action)
+        if not len(place):
+            raise ValueError(f"{action} is not legal at {self}")
+        self.node = int(below.start + place[0])
 
     def _action_to_string(self, player: int, action: int) -> str:
         chance = player == pyspiel.PlayerId.CHANCE
