@@ -62,6 +62,7 @@ class Model:
     between: float  # l
     driver: float  # d
     rate: float  # r
+    sending: float  # s
 
     def seconds(self, nodes: int, shards: int, work: float, size: float) -> float:
         """What shards last on nodes."""
@@ -97,11 +98,11 @@ def nodes(count: int) -> Iterator[Crew]:
             cluster.shutdown()
 
 
-def lasts(crew: Crew, shards: int, work: float, size: int) -> float:
+def lasts(crew: Crew, shards: int, work: float, size: int, sent: int = 0) -> float:
     """Median seconds of so many shards."""
-    asked = [(work, size)] * shards
+    asked, common = [(work, size)] * shards, np.zeros(sent, np.uint8)
     return median(
-        seconds_of(lambda: crew.map(wait, None, asked, generator(0))) for _ in range(ROUNDS)
+        seconds_of(lambda: crew.map(wait, common, asked, generator(0))) for _ in range(ROUNDS)
     )
 
 
@@ -116,8 +117,10 @@ def fitted() -> tuple[Model, list[tuple[int, float, int, float]]]:
                 seen.append((count, 0.05, size, lasts(crew, 20 * count, 0.05, size) / 20 / count))
             if count == NODES[-1]:
                 alone = [lasts(crew, 40, 0.0, size) / 40 for size in SIZES]
+                heavy, light = (lasts(crew, count, 0.2, 1, sent) for sent in (SIZES[-1], 0))
     slope, driver = np.polyfit(SIZES, alone, 1, w=1 / np.array(alone))
-    return Model(between, float(driver), float(1 / slope)), seen
+    sending = NODES[-1] * SIZES[-1] / (heavy - light)
+    return Model(between, float(driver), float(1 / slope), sending), seen
 
 
 @dataclass
@@ -180,7 +183,7 @@ def head(*cells: object) -> None:
 def main() -> None:
     model, seen = fitted()
     print(f"l {model.between * 1e3:.1f} ms, d {model.driver * 1e3:.2f} ms,", end=" ")
-    print(f"r {model.rate / 2**20:,.0f} MiB/s")
+    print(f"r {model.rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
     head("nodes", "work, ms", "result, kB", "ms a shard", "by the model")
     for count, work, size, took in seen:
         told = model.seconds(count, 1, work, size)
