@@ -33,6 +33,8 @@ NAMES = (
     "rllib_leduc",
     "doors",
     "doors_rlcard",
+    "doors_holdem",
+    "doors_single",
     "ray_overhead",
     "ray_shards",
     "ray_small_shards",

@@ -1,4 +1,6 @@
-"""What PettingZoo's interface costs a step: our environment beside our own game, one at a time."""
+"""What PettingZoo's interface costs a step: our environment beside our own game, one at a time.
+
+Leduc, which the door walks on the tree; `doors_holdem` has a game that the engine plays."""
 
 from __future__ import annotations
 
@@ -15,16 +17,21 @@ GAMES, ROUNDS = 500, 9
 
 
 def run() -> Result:
-    game, rng = make("leduc"), np.random.default_rng(0)
-    return beside(
-        "doors", lambda: alone(game, rng), "our own turn, features and step of a batch of one", 0.5
-    )
+    return beside_ourselves("doors", "leduc")
 
 
-def beside(bench: str, peer: Callable[[], int], peer_name: str, goal: float) -> Result:
-    """Games of Leduc through the door, in turns with those of a peer, who says how many steps it
-    took."""
-    env, rng = Turns(make("leduc")), np.random.default_rng(0)
+def beside_ourselves(bench: str, name: str) -> Result:
+    """The door beside the game behind it."""
+    game, rng = make(name), np.random.default_rng(0)
+    peer = "our own turn, features and step of a batch of one"
+    return beside(bench, lambda: alone(game, rng), peer, 0.5, name)
+
+
+def beside(
+    bench: str, peer: Callable[[], int], peer_name: str, goal: float, name: str = "leduc"
+) -> Result:
+    """Games through the door, in turns with those of a peer, who says how many steps it took."""
+    env, rng = Turns(make(name)), np.random.default_rng(0)
     steps = {}
 
     def ours() -> None:
@@ -37,7 +44,7 @@ def beside(bench: str, peer: Callable[[], int], peer_name: str, goal: float) -> 
     our_rate, peer_rate = steps["ours"] / seconds[0], steps["peer"] / seconds[1]
     return Result(
         name=bench,
-        work=f"leduc through PettingZoo's AEC interface, {GAMES} games, random legal actions",
+        work=f"{name} through PettingZoo's AEC interface, {GAMES} games, random legal actions",
         ours=our_rate,
         peer=peer_rate,
         peer_name=peer_name,

@@ -58,6 +58,35 @@ def test_what_the_door_cannot_take_is_refused():
         env.step({"seat_0": np.zeros(8)})
 
 
+@pytest.mark.parametrize("name", ["abstract_holdem", "openspiel/kuhn_poker"])
+@pytest.mark.parametrize("door", [aec_env, parallel_env, single_env])
+def test_a_game_that_is_only_solved_is_refused_at_every_door(door, name):
+    with pytest.raises(Refused, match=f"{name} can be solved, but not played"):
+        door(name)
+
+
+def test_what_is_no_move_is_an_error():
+    env = parallel_env()
+    env.reset(seed=1)
+    for move in (np.full(8, np.nan), np.zeros(3)):
+        with pytest.raises(ValueError, match="the move of seat_1 must be 8 finite numbers"):
+            env.step({"seat_0": np.zeros(8), "seat_1": move})
+
+
+@pytest.mark.parametrize("action", [-1, 9])
+@pytest.mark.parametrize("name", ["leduc", "holdem"])
+def test_a_number_that_is_no_action_ends_the_game_as_an_illegal_one_does(name, action):
+    turns, single = aec_env(name), single_env(name, seat=0)
+    for env in (turns, single):
+        with pytest.raises(ValueError, match="no game is on: reset it"):
+            env.step(0)
+        env.reset(seed=0)
+    agent = turns.agent_selection
+    turns.step(action)
+    assert turns._cumulative_rewards[agent] == turns.game.worst
+    assert single.step(action)[1:3] == (single.game.worst, True)
+
+
 SINGLE = [name for name in overtrick.names() if name != "sumo"]  # games of single actions
 QUICK = {"auction": {"scoring": "nothing"}}  # of which nobody solves the deals
 
@@ -156,7 +185,7 @@ def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
     _, told = single.reset(seed=0)
     _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
     assert (points, over) == (game.worst, True)
-    with pytest.raises(ValueError, match="the game is over"):
+    with pytest.raises(ValueError, match="no game is on"):
         single.step(0)
 
 

@@ -24,7 +24,8 @@ class Parallel(ParallelEnv):
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises Refused for a game of single actions."""
+        """Raises Refused for a game of single actions, or one that is not played."""
+        games.check_played(game)
         if game.actions is not None:
             raise Refused(f"{game.name} has single actions: the parallel door is for real moves")
         self.game = game
@@ -55,14 +56,19 @@ class Parallel(ParallelEnv):
 
     def step(self, actions: Told) -> tuple[Told, Told, Told, Told, Told]:
         """Observations (the last ones again, once it is over), rewards, ends, truncations, and
-        empty infos. Raises ValueError unless everybody who is there moves, and nobody else."""
+        empty infos. Raises ValueError unless everybody who is there moves by as many finite numbers
+        as there are motors, and nobody else."""
         present = self.agents
         if set(actions) != set(present):
             raise ValueError(f"moves are needed of {present}, not of {sorted(actions)}")
         if not present:
             return {}, {}, {}, {}, {}
-        moves = np.stack([np.asarray(actions[agent], np.float64) for agent in present])
-        (points,) = self.game.step(self._state, self._turn, moves)
+        moves = [np.asarray(actions[agent], np.float64) for agent in present]
+        for agent, move in zip(present, moves, strict=True):
+            if move.shape != self._moves[agent].shape or not np.isfinite(move).all():
+                many = self._moves[agent].shape[0]
+                raise ValueError(f"the move of {agent} must be {many} finite numbers")
+        (points,) = self.game.step(self._state, self._turn, np.stack(moves))
         seen = self._look()
         over = not len(self._turn)
         if over:

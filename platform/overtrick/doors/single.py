@@ -10,7 +10,7 @@ from gymnasium import Env
 from gymnasium.spaces import Box, Discrete
 
 from overtrick import games
-from overtrick.core import Array, Game, Policy, Refused, Turn, take_turn
+from overtrick.core import Array, Game, Policy, Refused, take_turn
 from overtrick.policies import Uniform, UniformMoves
 
 Told = dict[str, Any]
@@ -36,10 +36,10 @@ class Single(Env):
         self.game = game
         self.others = others
         self.seat = seat
-        self._turn: Turn  # empty once the game is over
         self._row: int  # of the seat in it
         self._seen: Array
         first = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
+        self._turn = take_turn(first, np.zeros(0, np.int64))  # empty while no game is on
         wide = game.features(first).shape[1]
         self.observation_space = Box(-np.inf, np.inf, (wide,), np.float32)
         width = len(game.action_names)
@@ -61,11 +61,11 @@ class Single(Env):
                 return self._seen, self._told()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Told]:
-        """Raises ValueError once the game is over."""
+        """Raises ValueError before the first game and once a game is over."""
         if not len(self._turn):
-            raise ValueError("the game is over: reset it")
+            raise ValueError("no game is on: reset it")
         legal = self._turn.legal
-        if legal is not None and not legal[self._row, action]:
+        if legal is not None and not (0 <= action < legal.shape[1] and legal[self._row, action]):
             self._turn = take_turn(self._turn, np.zeros(0, np.int64))
             return self._seen, float(self.game.worst), True, False, self._told()  # type: ignore[attr-defined]
         points = self._play(action) + self._advance()
@@ -119,6 +119,7 @@ def single_env(
     """A game of the registry as an environment, against random players if there are no others;
     options are its own. Raises Refused."""
     game = games.make(name, **options)
-    width = len(game.action_names)
-    anybody: Policy = Uniform() if game.actions is not None else UniformMoves(width)
+    games.check_played(game)
+    real = game.actions is None
+    anybody: Policy = UniformMoves(len(game.action_names)) if real else Uniform()
     return Single(game, others or (anybody,), seat)

@@ -27,7 +27,8 @@ class Turns(AECEnv):
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises Refused for a game of real moves."""
+        """Raises Refused for a game of real moves, or one that is not played."""
+        games.check_played(game)
         if game.actions is None:
             raise Refused(f"{game.name} moves by real vectors: doors.parallel is for such")
         self.game = game
@@ -79,13 +80,16 @@ class Turns(AECEnv):
         return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
 
     def step(self, action: int | None) -> None:
+        """Raises ValueError before the first game and after the end of one."""
+        if not self.agents:
+            raise ValueError("no game is on: reset it")
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        if action is None or not self.sitting.legal[action]:
+        if action is None or not (0 <= action < len(self._closed) and self.sitting.legal[action]):
             self.rewards[agent] = self._worst
             self._end()
         else:

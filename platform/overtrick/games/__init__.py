@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Batch, Mixed, Refused, nearest
+from overtrick.core import Batch, Game, Mixed, Refused, nearest
 from overtrick.games.asked import asked as asked
 from overtrick.games.bridge.auction_game import Auction
 from overtrick.games.bridge.defenders import ByRules
@@ -71,6 +71,12 @@ def make(name: str, /, **options: Any) -> Any:
         return known[name](**options)
     except TypeError as error:
         raise Refused(f"game '{name}' does not take these options: {error}") from None
+
+
+def check_played(game: Any) -> None:
+    """Raise Refused for a game that can be solved, but not played."""
+    if not isinstance(game, Game):
+        raise Refused(f"{game.name} can be solved, but not played")
 
 
 def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

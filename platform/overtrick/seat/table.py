@@ -100,8 +100,7 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     """A table of any game of single actions; against: a stranger, a run or a model. Raises
     Refused."""
     if name not in games.names():
-        games.make(name)  # refuses what nobody knows, and names the nearest
-        raise Refused(f"{name} can be solved, but not played")
+        games.check_played(games.make(name))
     if against is None:
         made = games.make(name, **games.for_match(name, options))
         against = next(who for who in STRONGEST if who in strangers.names(made))

@@ -48,8 +48,7 @@ def played(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
     Refused."""
     game = _game(choice)
-    if not isinstance(game, Game):
-        raise Refused(f"{game.name} can be solved, but not played")
+    games.check_played(game)
     return known(choice) if isinstance(game, Enumerable) else (game, None)
 
 

@@ -1,0 +1,10 @@
+"""What PettingZoo's interface costs a step of limit hold'em, which the engine plays."""
+
+from __future__ import annotations
+
+from tests.bench.doors import beside_ourselves
+from tests.bench.measure import Result
+
+
+def run() -> Result:
+    return beside_ourselves("doors_holdem", "holdem")
