@@ -152,6 +152,7 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
         trained(tmp_path, tabular=plan | {"games": 4000})
 
 
+@pytest.mark.slow
 def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     plan = {"lost": True, "alpha": None, "gamma": 0.0, "games": 10_000, "spread": 0.0}
     trainer, history = trained(tmp_path, tabular=plan, evaluate={"double_dummy": True})

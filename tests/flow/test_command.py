@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mlflow import MlflowClient
 from outside import COMMAND, environment, kill_once
 from tiny import TINY
 
-from overtrick import config, model, trainers
+from overtrick import cli, config, model, trainers
 from overtrick.trainers import meta
 from overtrick.workers import LocalCrew
 
@@ -21,16 +23,17 @@ JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
 
 
 def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [*COMMAND, *arguments, "--json"],
-        cwd=folder, env=environment(), capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    """Run a command in a folder, by this process; its answer."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        patch.chdir(folder)
+        cli.app([*arguments, "--json"], standalone_mode=False)
+    return json.loads(said.getvalue().splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
-def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def killed_and_resumed(
+    local_ray: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
     """A run whose driver and all its children were killed after a checkpoint, then resumed."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(JOB))

@@ -72,10 +72,10 @@ def test_workers_play_the_same_match(
     other: str, local_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicate, "SHARD", 8)
+    here = played("natural", other, 20, 2)  # compiles for all of them
     crew = RayCrew(2)
     there = duplicate.match("natural", other, 20, 2, crew, lambda done: None)
     crew.close()
-    here = played("natural", other, 20, 2)
     assert np.array_equal(there.boards.imps, here.boards.imps)
     assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
 

@@ -160,6 +160,7 @@ def drawn():
         pytest.skip(str(error))
 
 
+@pytest.mark.slow
 def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
     path = tmp_path / "match.mp4"
     games.film_of(overtrick.make("sumo"), path)(fight)

@@ -101,6 +101,7 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
     assert len(keys[0]) == len(known)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypatch):
     """Of files of different lengths, several to a window."""
