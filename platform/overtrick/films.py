@@ -32,7 +32,8 @@ def check(job: Job) -> None:
         strangers.check(job.films.against, made, tree)
     except Refused as error:
         raise Refused(f"films: {error}") from None
-    if not model.plays(TRAINERS[job.trainer].trainer(job, LocalCrew()).model()):
+    first = TRAINERS[job.trainer].trainer(job, LocalCrew()).model()
+    if first and not model.plays(first):  # RLlib has none before it runs
         raise Refused(f"films.every: {job.trainer} makes no model that plays: leave it out")
     games.film_of(made, Path("film.mp4"))  # is there something to draw with?
 

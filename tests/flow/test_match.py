@@ -160,6 +160,14 @@ def drawn():
         pytest.skip(str(error))
 
 
+def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
+    """RLlib has none before it runs."""
+    monkeypatch.setattr(films.games, "film_of", lambda game, path: None)
+    job = config.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
+    assert job.films.every
+    films.check(job)
+
+
 @pytest.mark.slow
 def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
     path = tmp_path / "match.mp4"
