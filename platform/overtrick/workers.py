@@ -186,6 +186,7 @@ class _RayHost:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
                 return result
             except LOST:
+                ray.kill(self.actor)  # it may only be out of reach, and a second one would run
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:
