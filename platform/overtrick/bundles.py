@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overtrick.core import Refused
 
 Bundle = dict[str, float]
+UNITS = 10_000  # Ray counts in ten thousandths
+WAYS = 10_000  # to place bundles that are looked at
 
 
 def together(job: dict[str, Any]) -> list[Bundle]:
@@ -50,6 +54,48 @@ def check_room(
                 f"no node of the cluster has {asked} for one process, or for all that are to be "
                 "together: lower 'resources'"
             )
+    if not _fit(bundles, machines):
+        raise Refused(
+            "the nodes of the cluster cannot hold at once what each process of the job keeps, "
+            "though all of them together have as much: lower 'workers' or 'resources'"
+        )
+
+
+def _fit(bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]) -> bool:
+    """Can all bundles lie on machines at once? The kind with the most bundles is counted into the
+    room that the others leave, which are placed in all ways, the largest first; True too if there
+    are more ways than can be looked at."""
+    kinds = sorted({kind for bundle in bundles for kind in bundle})
+    sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
+    many, count = sizes.most_common(1)[0]
+    few = sorted((size for size in sizes.elements() if size != many), reverse=True)
+    start = tuple(sorted(_amounts(machine, kinds) for machine in machines))
+    ways = [(0, start)]
+    seen: set[tuple[int, tuple[tuple[int, ...], ...]]] = set()
+    while ways and len(seen) < WAYS:
+        placed, free = ways.pop()
+        if placed == len(few):
+            if sum(_times(many, room) for room in free) >= count:
+                return True
+            continue
+        for k, room in reversed(list(enumerate(free))):  # what has the least room is tried first
+            if _times(few[placed], room) and room not in free[k - 1 : k]:  # they lie in order
+                less = tuple(a - b for a, b in zip(room, few[placed], strict=True))
+                way = placed + 1, tuple(sorted((*free[:k], less, *free[k + 1 :])))
+                if way not in seen:
+                    seen.add(way)
+                    ways.append(way)
+    return bool(ways)
+
+
+def _amounts(bundle: Mapping[str, float], kinds: Sequence[str]) -> tuple[int, ...]:
+    """How much of each kind, in the units in which Ray counts."""
+    return tuple(round(bundle.get(kind, 0) * UNITS) for kind in kinds)
+
+
+def _times(size: tuple[int, ...], room: tuple[int, ...]) -> float:
+    """How many bundles of a size find room."""
+    return min((r // s for s, r in zip(size, room, strict=True) if s), default=math.inf)
 
 
 def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:

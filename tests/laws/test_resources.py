@@ -35,6 +35,11 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
         ([{"CPU": 4.0}, {"CPU": 8.0}], False, [SMALL, LARGE]),
         ([{"CPU": 4.0, "GPU": 0.5}, {"CPU": 4.0}], True, [SMALL, LARGE]),
         ([{"CPU": 1.0, "GPU": 0.25}] * 4, False, [LARGE]),
+        # the learner must leave the larger node to the workers, or must take it from them
+        ([{"CPU": 2.0}] + [{"CPU": 3.0}] * 2, False, [{"CPU": 6.0}, {"CPU": 2.0}]),
+        ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 6.0}, {"CPU": 7.0}]),
+        ([{"CPU": 2.0}] * 2 + [{"CPU": 3.0}] * 3 + [{"CPU": 1.0}], False, [{"CPU": 7.0}] * 2),
+        ([{"CPU": 0.1}] * 1000, False, [{"CPU": 50.0}] * 2),
     ],
 )
 def test_what_fits_is_not_refused(
@@ -52,6 +57,10 @@ def test_what_fits_is_not_refused(
         ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
         ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],
          "has 6 CPU and 1 GPU for one process"),
+        ([{"CPU": 2.0}] * 2, False, [{"CPU": 3.0}, {"CPU": 1.0}], "cannot hold at once what each"),
+        ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 5.0}, {"CPU": 8.0}],
+         "cannot hold at once"),
+        ([{"CPU": 5.0}] * 40 + [{"CPU": 3.0}] * 90, False, [{"CPU": 8.0}] * 59, "cannot hold at o"),
     ],
 )  # fmt: skip
 def test_what_can_never_fit_is_refused(
