@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from overtrick.core import Refused
 
 Bundle = dict[str, float]
+MACHINES = "OVERTRICK_MACHINES"  # what a cluster that grows may have
 UNITS = 10_000  # Ray counts in ten thousandths
 WAYS = 10_000  # to place bundles that are looked at
 
@@ -36,6 +38,27 @@ def learner(resources: dict[str, Any]) -> Bundle:
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
 
 
+def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[str, float]]:
+    """Machines, and those that may yet join them: most is what a cluster that grows may have, such
+    as 20x16CPU,4x8CPU+1GPU, in which the machines that are there are counted. Raises Refused."""
+    left = []
+    for words in most.split(",") if most else ():
+        count, _, held = words.strip().partition("x")
+        parts = [re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z_]\w*)", part) for part in held.split("+")]
+        if not (count.isdecimal() and all(parts)):
+            raise Refused(
+                f"{MACHINES}={most}: must be machines by their number and what each has, such as "
+                "20x16CPU,4x8CPU+1GPU"
+            )
+        left += [{part[2]: float(part[1]) for part in parts if part}] * int(count)
+    left.sort(key=len, reverse=True)  # one with a GPU is no other's, though it has as many CPUs
+    for machine in machines:
+        like = (each for each in left if all(machine.get(k) == n for k, n in each.items()))
+        if (there := next(like, None)) is not None:
+            left.remove(there)
+    return [*machines, *left]
+
+
 def check_room(
     bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
 ) -> None:
@@ -45,7 +68,7 @@ def check_room(
         if amount > have.get(kind, 0):
             raise Refused(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
-                "lower 'workers' or 'resources'"
+                f"lower 'workers' or 'resources'; of a cluster that grows, set {MACHINES}"
             )
     for bundle in bundles:
         if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):

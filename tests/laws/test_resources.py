@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overtrick import config
-from overtrick.bundles import check_room, total
+from overtrick.bundles import check_room, grown, total
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trial import Trial
@@ -69,3 +69,26 @@ def test_what_can_never_fit_is_refused(
     with pytest.raises(Refused) as refused:
         check_room([total(bundles)] if together else bundles, machines)
     assert said in str(refused.value)
+
+
+def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
+    most = "2x8CPU,1x8CPU+1GPU,1x0.5TPU"
+    small, gpu, tpu = {"CPU": 8.0}, {"CPU": 8.0, "GPU": 1.0}, {"TPU": 0.5}
+    head: dict[str, float] = {"node:__internal_head__": 1.0}
+    with pytest.raises(Refused, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
+        check_room([small], grown([head], ""))
+    check_room([small, small, gpu, tpu], grown([head], most))
+    # what is there already is not counted twice, and takes the place of its own kind
+    for there in ([], [small], [gpu], [small, gpu, tpu], [{**gpu, "memory": 1e9}]):
+        assert total(grown([head, *there], most))["CPU"] == 24
+        assert total(grown([head, *there], most))["GPU"] == 1
+    # what is of no kind is a machine more
+    assert total(grown([{"CPU": 4.0}], most))["CPU"] == 28
+
+
+@pytest.mark.parametrize(
+    "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
+)
+def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
+    with pytest.raises(Refused, match="must be machines by their number and what each has, such"):
+        grown([], most)
