@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from overtrick import cli, config, environment, model, submit
+from overtrick import cli, config, environment, model, parcel, submit
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
@@ -28,6 +30,7 @@ JOB: dict[str, Any] = {
     "coevolve": {"generations": 2},
 }
 SECRET = "hunter2-hunter2"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +224,74 @@ def test_where_no_cluster_answers_is_told(overtrick: Any) -> None:
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in said
 
 
-def order(job: dict[str, Any]) -> submit.Order:
-    return submit.Order("train", "job", job, "/shared/runs", {})
+PRINTED = {
+    f"{path.stem} {k}": command
+    for path in [*(ROOT / "cluster").rglob("*.yaml"), *ROOT.glob("docker/*.yaml")]
+    for k, command in enumerate(re.findall(r"^# +(overtrick submit .*)", path.read_text(), re.M))
+}
+
+
+@pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
+def test_what_the_files_of_clusters_say_to_submit_is_sent(
+    overtrick: Any, printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("OVERTRICK_RUNS")
+    nowhere = f"http://127.0.0.1:{head.free_ports(1)[0]}"
+    command = re.sub(r"http://127.0.0.1:8265\b", nowhere, printed)
+    assert command != printed
+    code, _, said = overtrick(*shlex.split(command)[1:])
+    assert code == 2
+    assert f"error: no Ray cluster answers at {nowhere}" in said  # so all else is well
+
+
+def test_the_files_of_clusters_say_what_to_submit() -> None:
+    assert {name.split()[0] for name in PRINTED} >= {"aws", "onpremise", "raycluster"}
+
+
+def running(entry: str, tmp_path: Path, **environment: str) -> tuple[int, str]:
+    """The exit code and all that is said where a cluster runs an entry point."""
+    python = tmp_path / "bin" / "python"  # that of the cluster, which tells what it is to do
+    python.parent.mkdir(exist_ok=True)
+    python.write_text('#!/bin/sh\necho "$OVERTRICK_RUNS $MLFLOW_TRACKING_URI $*"\n')
+    python.chmod(0o755)
+    known = {"PATH": f"{python.parent}:/usr/bin:/bin", **environment}
+    done = subprocess.run(
+        ["/bin/sh", "-c", entry], env=known, cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("job", [{}, None])
+def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
+    tmp_path: Path, job: dict[str, Any] | None
+) -> None:
+    ours = parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+    runs = f"{tmp_path}/its own runs"
+    code, said = running(ours, tmp_path, OVERTRICK_RUNS=runs)
+    assert code == 0
+    what = "job" if job is None else "job.yaml"
+    assert said == f"{runs} sqlite:///{runs}/mlflow.db -m overtrick train {what}\n"
+    assert Path(runs).is_dir()
+    _, said = running(ours, tmp_path, OVERTRICK_RUNS=runs, MLFLOW_TRACKING_URI="http://mlflow:5000")
+    assert said.startswith(f"{runs} http://mlflow:5000 -m")
+    for none in ({}, {"OVERTRICK_RUNS": ""}, {"OVERTRICK_RUNS": "runs"}):
+        code, said = running(ours, tmp_path, **none)
+        assert code == 2
+        assert said.startswith("error: this cluster does not say where it keeps runs: name an abs")
+        assert said.count("\n") == 1
+
+
+def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None:
+    (tmp_path / "deals.parquet").touch()
+    job = {"deals": str(tmp_path / "deals.parquet")}
+    with pytest.raises(Refused, match=r"job names .*deals.parquet, which is kept with .* by --run"):
+        parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+
+
+def order(job: dict[str, Any]) -> parcel.Order:
+    return parcel.Order("train", "job", job, "/shared/runs", {})
 
 
 def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> None:
@@ -231,24 +300,26 @@ def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> N
     (named / "weights").write_bytes(b"w" * 100)
     packed = tmp_path / "packed"
     packed.mkdir()
-    entry = submit._packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
+    entry = parcel.packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
     shipped = json.loads((packed / "job.yaml").read_text())
     there, stranger, again = shipped["a"]["b"]
     assert stranger == "call"
     assert there == again
     assert there.startswith("/shared/runs/.files/")
     assert (packed / "files" / Path(there).relative_to("/shared/runs/.files") / "weights").exists()
-    assert entry.startswith(
-        "mkdir -p /shared/runs/.files && cp -r files/. /shared/runs/.files/ && "
-    )
-    assert entry.endswith('mlflow.db}" && exec python -m overtrick train job.yaml')
+    # and lie there before the job begins
+    runs = tmp_path / "runs"
+    code, said = running(entry, packed, OVERTRICK_RUNS=str(runs))
+    assert code == 0
+    assert said.endswith("-m overtrick train job.yaml\n")
+    assert (runs / Path(there).relative_to("/shared/runs") / "weights").read_bytes() == b"w" * 100
 
 
 def test_a_file_too_large_to_travel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
-    monkeypatch.setattr(submit, "LARGEST", 2**19)
+    monkeypatch.setattr(parcel, "LARGEST", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(Refused, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
-        submit._packed(order(job), tmp_path)
+        parcel.packed(order(job), tmp_path)
