@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
@@ -31,6 +32,12 @@ GRACE = 30  # seconds that a stopped job has to tell MLflow and to leave
 PACE = 1.0  # seconds between looks at a job
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
+AWAY = 600.0  # seconds that a cluster may not answer while its job is followed
+T = TypeVar("T")
+
+
+class Away(Refused):
+    """Nobody answers for the cluster now; later somebody may."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +131,32 @@ class Cluster:
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
         """Write a job's log from its beginning as it grows; the job's exit code.
 
-        A connection that breaks is made again, and the log goes on where it was.
+        A connection that breaks is made again, and the log goes on where it was. Raises Refused if
+        nobody answers for AWAY seconds.
         """
         shown = 0
         while True:
             shown = asyncio.run(self._tail(submission, shown, write))
-            job = self.job(submission)
+            job = self._awaited(lambda: self.job(submission))
             if _over(job):
                 break
             time.sleep(PACE)
-        write(self.log(submission)[shown:])
+        write(self._awaited(lambda: self.log(submission))[shown:])
         return _exit_code(job)
+
+    def _awaited(self, ask: Callable[[], T]) -> T:
+        """What a cluster answers, who is asked again while it is away."""
+        deadline, told = time.monotonic() + AWAY, False
+        while True:
+            try:
+                return ask()
+            except Away as error:
+                if time.monotonic() > deadline:
+                    raise
+                if not told:
+                    logging.getLogger(__name__).warning(f"{error}; asking again")
+                    told = True
+            time.sleep(PACE)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
         """Write what comes beyond the first `shown` characters, until the connection ends."""
@@ -147,7 +169,7 @@ class Cluster:
                 if seen > shown:
                     write(text[len(text) - (seen - shown) :])
                     shown = seen
-        except (RuntimeError, OSError):  # a connection that broke
+        except (RuntimeError, OSError, aiohttp.ClientError):  # a connection that broke
             return shown
         return shown
 
@@ -165,7 +187,7 @@ class Cluster:
             ) from None
         except (OSError, ValueError) as error:
             reason = type(error).__name__
-            raise Refused(
+            raise Away(
                 f"no Ray cluster answers at {self.address} ({reason}): start one, or give the "
                 "address of its dashboard, such as http://HEAD:8265"
             ) from None
@@ -174,7 +196,8 @@ class Cluster:
                 raise Refused(
                     f"no job '{submission}' at {self.address}: `overtrick jobs` lists them"
                 ) from None
-            raise Refused(f"the cluster at {self.address}: {hidden(str(error))}") from None
+            kind = Away if re.search(r"status code 5\d\d", str(error)) else Refused
+            raise kind(f"the cluster at {self.address}: {hidden(str(error))}") from None
 
 
 def hidden(text: str) -> str:

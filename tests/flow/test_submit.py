@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,70 @@ def test_a_log_goes_on_where_it_was_when_the_connection_broke(
     shown: list[str] = []
     there.follow(job, shown.append)
     assert "".join(shown) == there.log(job)
+
+
+JOBS_PAGE = "/api/jobs/x"
+DETAILS = {"type": "SUBMISSION", "entrypoint": "work", "submission_id": "x"}
+OVER = {**DETAILS, "status": "SUCCEEDED", "driver_exit_code": 0}
+LOG = "first line\nlast line\n"
+
+
+@pytest.fixture
+def blinking() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """The address of a cluster behind a network that blinks, and what it answers to each question
+    in turn: the page that is asked for; a status, data, or None for a connection that breaks."""
+    answers: list[tuple[str, Any]] = []
+
+    class Cluster(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            assert self.path == page
+            if answer is None:
+                return
+            self.send_response(answer if isinstance(answer, int) else 200)
+            self.end_headers()
+            if not isinstance(answer, int):
+                self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to be told."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cluster) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answers.append(("/api/version", {"ray_version": version("ray")}))
+        yield f"http://127.0.0.1:{server.server_port}", answers
+        server.shutdown()
+
+
+def test_a_network_that_blinks_does_not_end_the_looking(
+    blinking: tuple[str, list[tuple[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    where, answers = blinking
+    there = submit.Cluster(where)
+    monkeypatch.setattr(submit, "PACE", 0.01)
+    tail, log = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs"
+    answers[:] = [
+        (tail, None), (JOBS_PAGE, None), (JOBS_PAGE, 502),
+        (JOBS_PAGE, {**OVER, "status": "RUNNING"}), (tail, 502), (JOBS_PAGE, None),
+        (JOBS_PAGE, OVER), (log, 503), (log, None), (log, {"logs": LOG}), ("/the end", None),
+    ]  # fmt: skip
+    shown: list[str] = []
+    assert there.follow("x", shown.append) == 0
+    assert "".join(shown) == LOG
+    assert answers == [("/the end", None)]
+    assert len(caplog.messages) == 3  # each time that nobody answers is told once
+    # it does not wait for ever, and not at all for what no waiting mends
+    monkeypatch.setattr(submit, "AWAY", 0.1)
+    answers[:] = [(tail, None), (JOBS_PAGE, None)]
+    with pytest.raises(Refused, match=f"no Ray cluster answers at {where}"):
+        there.follow("x", shown.append)
+    caplog.clear()
+    answers[:] = [(tail, None), (JOBS_PAGE, 404)]
+    with pytest.raises(Refused, match="status code 404"):
+        there.follow("x", shown.append)
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
