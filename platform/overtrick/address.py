@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import configparser
 import contextlib
+import errno
 import fcntl
 import functools
 import http
@@ -12,6 +13,7 @@ import http.client
 import logging
 import os
 import re
+import socket
 import sqlite3
 import urllib.error
 import urllib.request
@@ -22,6 +24,12 @@ from overtrick.core import Refused
 
 DEFAULT = "sqlite:///mlflow.db"
 ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"  # what nobody may ask without a password
+GATES = (
+    http.HTTPStatus.BAD_GATEWAY,
+    http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+)
+UNREACHED = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN)
 OTHERWISE = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 
 
@@ -80,12 +88,22 @@ def _check_server(uri: str, there: bool) -> None:
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         said = f"no MLflow server answers at {uri} ({reason})"
-        if not there and isinstance(reason, (ConnectionError, TimeoutError)):
+        if not there and _away(error, reason):
             logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
             return
         remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
         raise Refused(f"{said}: start it, or set {remedy}") from None
     _check_password(uri)
+
+
+def _away(error: Exception, reason: object) -> bool:
+    """Whether a server that does not answer may do so later, as it is asked now."""
+    if isinstance(error, urllib.error.HTTPError):  # of one who stands before it
+        return error.code in GATES
+    if isinstance(reason, socket.gaierror):
+        return reason.errno == socket.EAI_AGAIN  # a name that nobody knows is a wrong one
+    known = isinstance(reason, (ConnectionError, TimeoutError))
+    return known or (isinstance(reason, OSError) and reason.errno in UNREACHED)
 
 
 def _check_password(uri: str) -> None:

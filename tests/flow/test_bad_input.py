@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import http.server
 import json
 import socket
+import ssl
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +128,59 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         assert "what is for it waits on disk" in said
         with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
             address.check(uri, there=True)
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """The address of a server that answers everything alike."""
+
+    class Always(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to be told."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Always) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> None:
+    for status in (502, 503, 504):
+        with answering(status) as uri:
+            address.check(uri)
+            assert caplog.messages.pop().startswith(f"no MLflow server answers at {uri}")
+    for status in (404, 500):
+        with answering(status) as uri, pytest.raises(Refused, match=r"start it, or set track\.uri"):
+            address.check(uri)
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (OSError(errno.EHOSTUNREACH, "No route to host"), True),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), True),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), False),
+        (ssl.SSLError(1, "wrong version number"), False),
+    ],
+)
+def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
+    monkeypatch, error: OSError, away: bool
+) -> None:
+    uri = f"http://mlflow{error.errno}:5000"  # what was found at one is remembered
+
+    def out_of_reach(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", out_of_reach)
+    if away:
+        address.check(uri)
+    else:
+        with pytest.raises(Refused, match=r"start it, or set track\.uri"):
+            address.check(uri)
 
 
 @pytest.mark.parametrize(
