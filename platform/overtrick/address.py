@@ -51,8 +51,17 @@ def told(uri: str) -> str:
 
 
 def usual() -> str:
-    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does."""
-    return settled(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT)
+    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does.
+    Raises Refused for one with a password in it."""
+    return given(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
+
+
+def given(uri: str, where: str) -> str:
+    """As told; raises Refused, which names where the address was given."""
+    try:
+        return told(uri)
+    except ValueError as error:
+        raise Refused(f"{where}: {error}") from None
 
 
 def files(uri: str, experiment: str) -> str | None:
