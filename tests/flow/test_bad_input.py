@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,12 +131,20 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
 
 
 @contextmanager
-def answering(status: int) -> Iterator[str]:
-    """The address of a server that answers everything alike."""
+def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -> Iterator[str]:
+    """The address of a server that answers everything alike, but for pages by their beginnings."""
 
     class Always(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_error(status)
+            known = (page for start, page in (pages or {}).items() if self.path.startswith(start))
+            code, text = next(known, (status, ""))
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             """Nothing to be told."""
@@ -155,6 +163,33 @@ def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> N
     for status in (404, 500):
         with answering(status) as uri, pytest.raises(Refused, match=r"start it, or set track\.uri"):
             address.check(uri)
+
+
+def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "second")
+    api, known = "/api/2.0/mlflow", '{"experiment": {"experiment_id": "7"}}'
+    by_name = f"{api}/experiments/get-by-name?experiment_name="
+    pages = {
+        "/health": (200, "OK"),
+        f"{api}/experiments/search": (200, "{}"),
+        f"{by_name}theirs": (200, known),
+        f"{by_name}hidden": (403, "Permission denied"),
+        f"{api}/runs/create": (403, "Permission\ndenied"),
+    }
+    with answering(404, pages) as uri:
+        for name in ("theirs", "hidden"):
+            said = rf"no runs of 'second' in the experiment '{name}' \(Permission denied\): ask for"
+            with pytest.raises(Refused, match=said):
+                address.check(uri, experiment=name)
+        address.check(uri, experiment="new")
+        address.check(uri, there=True)
+        pages[f"{api}/runs/create"] = (400, "start_time must be a number")
+        address.check(uri, experiment="theirs")
+        pages[f"{api}/experiments/search"] = (403, "who are you?")
+        with pytest.raises(
+            Refused, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
+        ):
+            address.check(f"{uri}/", there=True)
 
 
 @pytest.mark.parametrize(
