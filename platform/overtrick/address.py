@@ -5,23 +5,34 @@ from __future__ import annotations
 import base64
 import configparser
 import contextlib
+import errno
 import fcntl
 import functools
 import http
 import http.client
+import json
 import logging
 import os
 import re
+import socket
 import sqlite3
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from overtrick.core import Refused
 
 DEFAULT = "sqlite:///mlflow.db"
-ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"  # what nobody may ask without a password
+API = "/api/2.0/mlflow"
+GATES = (
+    http.HTTPStatus.BAD_GATEWAY,
+    http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+)
+UNREACHED = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN)
 OTHERWISE = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 
 
@@ -43,8 +54,17 @@ def told(uri: str) -> str:
 
 
 def usual() -> str:
-    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does."""
-    return settled(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT)
+    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does.
+    Raises Refused for one with a password in it."""
+    return given(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
+
+
+def given(uri: str, where: str) -> str:
+    """As told; raises Refused, which names where the address was given."""
+    try:
+        return told(uri)
+    except ValueError as error:
+        raise Refused(f"{where}: {error}") from None
 
 
 def files(uri: str, experiment: str) -> str | None:
@@ -55,9 +75,9 @@ def files(uri: str, experiment: str) -> str | None:
     return (database.parent / "mlartifacts" / experiment).as_uri()
 
 
-def check(uri: str, there: bool = False) -> None:
-    """Raise Refused if nothing can be tracked at this address, before any training; or, where
-    something is to be there already, if it is not.
+def check(uri: str, there: bool = False, experiment: str = "") -> None:
+    """Raise Refused if nothing can be tracked at this address, into this experiment, before any
+    training; or, where something is to be there already, if it is not.
 
     A server that is away only makes a run say so: what it has to tell waits on disk.
     """
@@ -69,42 +89,76 @@ def check(uri: str, there: bool = False) -> None:
         return
     if not uri.startswith(("http://", "https://")):
         raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
-    _check_server(uri, there)
+    _check_server(uri, there, experiment)
 
 
 @functools.cache  # all trials of a sweep ask
-def _check_server(uri: str, there: bool) -> None:
+def _check_server(uri: str, there: bool, experiment: str) -> None:
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         said = f"no MLflow server answers at {uri} ({reason})"
-        if not there and isinstance(reason, (ConnectionError, TimeoutError)):
+        if not there and _away(error, reason):
             logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
             return
         remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
         raise Refused(f"{said}: start it, or set {remedy}") from None
-    _check_password(uri)
+    _check_rights(uri, experiment)
 
 
-def _check_password(uri: str) -> None:
-    """Raise Refused if a server that answers wants a name and a password, or others."""
+def _away(error: Exception, reason: object) -> bool:
+    """Whether a server that does not answer may do so later, as it is asked now."""
+    if isinstance(error, urllib.error.HTTPError):  # of one who stands before it
+        return error.code in GATES
+    if isinstance(reason, socket.gaierror):
+        return reason.errno == socket.EAI_AGAIN  # a name that nobody knows is a wrong one
+    known = isinstance(reason, (ConnectionError, TimeoutError))
+    return known or (isinstance(reason, OSError) and reason.errno in UNREACHED)
+
+
+def _check_rights(uri: str, experiment: str) -> None:
+    """Raise Refused if a server that answers wants a name and a password, or others, or takes no
+    runs of this name into an experiment that it has."""
     if any(os.environ.get(name) for name in OTHERWISE):
         return  # MLflow says who one is in a way that is not known here
-    request = urllib.request.Request(f"{uri.rstrip('/')}{ASKED}")
     name, password = _credentials()
+    headers = {"Content-Type": "application/json"}
     if name and password:
         word = base64.b64encode(f"{name}:{password}".encode()).decode()
-        request.add_unredirected_header("Authorization", f"Basic {word}")
+        headers["Authorization"] = f"Basic {word}"
+
+    def ask(path: str, content: dict[str, str] | None = None) -> Any:
+        data = None if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(f"{uri.rstrip('/')}{API}{path}", data)
+        for header, value in headers.items():
+            request.add_unredirected_header(header, value)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.load(answer)
+
     try:
-        urllib.request.urlopen(request, timeout=5).close()
+        ask("/experiments/search?max_results=1")  # what nobody may ask without a password
+        if experiment:
+            query = urllib.parse.urlencode({"experiment_name": experiment})
+            known = ask(f"/experiments/get-by-name?{query}")["experiment"]["experiment_id"]
+            # rights are looked at first, so that this asks for them and makes no run
+            ask("/runs/create", {"experiment_id": known, "start_time": "never"})
     except urllib.error.HTTPError as error:
+        both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         if error.code == http.HTTPStatus.UNAUTHORIZED:
             said = "does not take the name and password in" if name else "wants a password: set"
-            both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
             raise Refused(f"MLflow at {uri} {said} {both}") from None
-    except (OSError, http.client.HTTPException):
+        if error.code == http.HTTPStatus.FORBIDDEN:
+            why = " ".join(error.read(200).decode(errors="replace").split())
+            said = f"lets '{name}' see nothing ({why}): set {both}"
+            if experiment:
+                said = (
+                    f"takes no runs of '{name}' in the experiment '{experiment}' ({why}): ask for "
+                )
+                said += "EDIT on it, or set track.experiment to one of your own"
+            raise Refused(f"MLflow at {uri} {said}") from None
+    except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
         return  # it answers to its health alone: what it is told waits until it listens
 
 

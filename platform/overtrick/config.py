@@ -84,7 +84,6 @@ class Track(Section):
     experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
     uri: Annotated[str, AfterValidator(address.told)] = Field(
         default_factory=address.usual,
-        validate_default=True,
         description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
     register: str | None = Field(default=None, pattern=NAMED, description="registers its model as")

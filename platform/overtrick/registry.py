@@ -43,7 +43,9 @@ def pinned(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     the job's own MLflow: an alias may mean another model when the job goes on. Raises Refused."""
     told = content.get("track")
     uri = told.get("uri") if isinstance(told, Mapping) else None
-    where = address.settled(uri) if isinstance(uri, str) else address.usual()
+    where = (
+        address.given(uri, f"'track.uri' in {source}") if isinstance(uri, str) else address.usual()
+    )
 
     def folders(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):

@@ -88,7 +88,7 @@ def check(job: Job) -> None:
     """Raise Refused now for what would only fail later."""
     TRAINERS[job.trainer].check(job)
     films.check(job)
-    address.check(job.track.uri)
+    address.check(job.track.uri, experiment=job.track.experiment)
 
 
 def kind_of(folder: Path) -> tuple[str, Path]:

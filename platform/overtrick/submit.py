@@ -7,45 +7,37 @@ job depends on who submitted it. Passwords are never sent: the cluster's own env
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import re
-import shlex
-import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from overtrick.core import Refused
+from overtrick.parcel import Order, packed
 
 PACKAGE = Path(__file__).parent
-LARGEST = 100 * 2**20  # bytes of files that travel with a job; Ray takes 500 MiB of all together
 OURS = "overtrick.job"  # in a submission's metadata: what it runs
 GRACE = 30  # seconds that a stopped job has to tell MLflow and to leave
 PACE = 1.0  # seconds between looks at a job
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
+AWAY = 600.0  # seconds that a cluster may not answer while its job is followed
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Order:
-    """What is to be done on the cluster."""
-
-    command: str  # of `overtrick` there: train, sweep, evaluate, resume
-    name: str  # of the job, or of the run to go on with
-    job: Mapping[str, Any] | None  # plain data, or None: go on
-    runs: str  # the folder of runs on the cluster
-    environment: Mapping[str, str]  # that the driver is given
+class Away(Refused):
+    """Nobody answers for the cluster now; later somebody may."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +78,14 @@ class Cluster:
     def send(self, order: Order) -> str:
         """The id of a new submission. Raises Refused if its files are too large."""
         with tempfile.TemporaryDirectory() as folder:
-            entry = _packed(order, Path(folder))
+            entry = packed(order, Path(folder))
             runtime = {
                 "working_dir": folder,
                 "py_modules": [str(PACKAGE)],
                 "excludes": ["__pycache__", "*.pyc"],
                 "env_vars": {
                     **order.environment,
-                    "OVERTRICK_RUNS": order.runs,
+                    **({"OVERTRICK_RUNS": order.runs} if order.runs else {}),
                     "RAY_JOB_STOP_SIGNAL": "SIGINT",  # it ends as after Ctrl-C
                     "RAY_JOB_STOP_WAIT_TIME_S": str(GRACE),
                 },
@@ -139,17 +131,32 @@ class Cluster:
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
         """Write a job's log from its beginning as it grows; the job's exit code.
 
-        A connection that breaks is made again, and the log goes on where it was.
+        A connection that breaks is made again, and the log goes on where it was. Raises Refused if
+        nobody answers for AWAY seconds.
         """
         shown = 0
         while True:
             shown = asyncio.run(self._tail(submission, shown, write))
-            job = self.job(submission)
+            job = self._awaited(lambda: self.job(submission))
             if _over(job):
                 break
             time.sleep(PACE)
-        write(self.log(submission)[shown:])
+        write(self._awaited(lambda: self.log(submission))[shown:])
         return _exit_code(job)
+
+    def _awaited(self, ask: Callable[[], T]) -> T:
+        """What a cluster answers, who is asked again while it is away."""
+        deadline, told = time.monotonic() + AWAY, False
+        while True:
+            try:
+                return ask()
+            except Away as error:
+                if time.monotonic() > deadline:
+                    raise
+                if not told:
+                    logging.getLogger(__name__).warning(f"{error}; asking again")
+                    told = True
+            time.sleep(PACE)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
         """Write what comes beyond the first `shown` characters, until the connection ends."""
@@ -162,7 +169,7 @@ class Cluster:
                 if seen > shown:
                     write(text[len(text) - (seen - shown) :])
                     shown = seen
-        except (RuntimeError, OSError):  # a connection that broke
+        except (RuntimeError, OSError, aiohttp.ClientError):  # a connection that broke
             return shown
         return shown
 
@@ -180,7 +187,7 @@ class Cluster:
             ) from None
         except (OSError, ValueError) as error:
             reason = type(error).__name__
-            raise Refused(
+            raise Away(
                 f"no Ray cluster answers at {self.address} ({reason}): start one, or give the "
                 "address of its dashboard, such as http://HEAD:8265"
             ) from None
@@ -189,7 +196,8 @@ class Cluster:
                 raise Refused(
                     f"no job '{submission}' at {self.address}: `overtrick jobs` lists them"
                 ) from None
-            raise Refused(f"the cluster at {self.address}: {hidden(str(error))}") from None
+            kind = Away if re.search(r"status code 5\d\d", str(error)) else Refused
+            raise kind(f"the cluster at {self.address}: {hidden(str(error))}") from None
 
 
 def hidden(text: str) -> str:
@@ -198,74 +206,6 @@ def hidden(text: str) -> str:
         if SECRET.search(name) and len(value) >= 6:
             text = text.replace(value, "*" * 3)
     return text
-
-
-def _packed(order: Order, folder: Path) -> str:
-    """Lay what travels into a folder; the command that the cluster runs there."""
-    uri = f"${{MLFLOW_TRACKING_URI:-sqlite:///{order.runs}/mlflow.db}}"
-    call = f'export MLFLOW_TRACKING_URI="{uri}" && exec python -m overtrick {order.command}'
-    runs = f"mkdir -p {shlex.quote(order.runs)}"
-    if order.job is None:
-        return f"{runs} && {call} {shlex.quote(order.name)}"
-    files = sorted(set(_files(order.job)))
-    size = sum(_size(path) for path in files)
-    if size > LARGEST:
-        largest = max(files, key=_size)
-        raise Refused(
-            f"the files that {order.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
-            f"{LARGEST >> 20} MiB travel with a job; put them where the cluster sees them, name "
-            "them as there, and submit with --files-there"
-        )
-    there = {}
-    for path in files:
-        kept = f"{_digest(path)}/{path.name}"
-        (folder / "files" / kept).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if path.is_dir() else shutil.copyfile
-        copy(path, folder / "files" / kept)
-        there[str(path)] = f"{order.runs}/.files/{kept}"
-    file = f"{order.name}.yaml"  # JSON is YAML
-    (folder / file).write_text(json.dumps(_renamed(order.job, there), indent=1) + "\n")
-    if there:  # they stay with the runs, whose models may be judged later
-        kept = shlex.quote(f"{order.runs}/.files")
-        runs = f"mkdir -p {kept} && cp -r files/. {kept}/"
-    return f"{runs} && {call} {shlex.quote(file)}"
-
-
-def _files(plain: Any) -> Iterator[Path]:
-    """The files and folders of this machine that a job names; it names them absolutely."""
-    if isinstance(plain, Mapping):
-        plain = list(plain.values())
-    if isinstance(plain, list):
-        for each in plain:
-            yield from _files(each)
-    elif isinstance(plain, str) and plain.startswith("/") and Path(plain).exists():
-        yield Path(plain)
-
-
-def _renamed(plain: Any, there: Mapping[str, str]) -> Any:
-    """Plain data with other paths."""
-    if isinstance(plain, Mapping):
-        return {key: _renamed(value, there) for key, value in plain.items()}
-    if isinstance(plain, list):
-        return [_renamed(each, there) for each in plain]
-    return there.get(plain, plain) if isinstance(plain, str) else plain
-
-
-def _parts(path: Path) -> list[Path]:
-    """The file, or all files in the folder."""
-    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-
-
-def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in _parts(path))
-
-
-def _digest(path: Path) -> str:
-    """What a file or folder holds, shortly: the same holds the same."""
-    told = hashlib.sha256()
-    for part in _parts(path):
-        told.update(str(part.relative_to(path)).encode() + b"\0" + part.read_bytes())
-    return told.hexdigest()[:16]
 
 
 def _over(job: Listed) -> bool:

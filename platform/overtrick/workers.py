@@ -27,7 +27,7 @@ from ray.exceptions import (
 )
 from ray.util.debug import disable_log_once_globally
 
-from overtrick.bundles import check_room, total
+from overtrick.bundles import MACHINES, check_room, grown, total
 from overtrick.core import Array, Failed
 from overtrick.meters import Meters
 
@@ -189,6 +189,7 @@ class _RayHost:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
                 return result
             except LOST:
+                ray.kill(self.actor)  # it may only be out of reach, and a second one would run
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:
@@ -245,8 +246,8 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
 
     On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
-    learner and its workers take turns. Raises Refused if a cluster can never fit the bundles,
-    where Tune would wait for ever.
+    learner and its workers take turns. Raises Refused if a cluster can never fit the bundles, nor
+    when it has grown as far as it may, where Tune would wait for ever.
     """
     wanted = total(bundles)
     disable_log_once_globally()  # Tune keeps every state that it saves as text, to tell it once
@@ -257,13 +258,20 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-    check_room(bundles, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+    check_room(bundles, _machines())
 
 
 def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
     """How many times the cluster holds all these bundles, if they lie well."""
-    wanted, have = total(bundles), ray.cluster_resources()
+    wanted, have = total(bundles), total(_machines())
     return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
+
+
+def _machines() -> list[Mapping[str, float]]:
+    """What each node of the cluster has, and each that it may yet get: Ray's autoscaler makes them
+    when they are asked for, and tells nobody before."""
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return grown(there, os.environ.get(MACHINES, "") if os.environ.get("RAY_ADDRESS") else "")
 
 
 class Part(IntEnum):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import http.server
 import json
 import socket
+import ssl
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +128,94 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         assert "what is for it waits on disk" in said
         with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
             address.check(uri, there=True)
+
+
+@contextmanager
+def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -> Iterator[str]:
+    """The address of a server that answers everything alike, but for pages by their beginnings."""
+
+    class Always(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = (page for start, page in (pages or {}).items() if self.path.startswith(start))
+            code, text = next(known, (status, ""))
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to be told."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Always) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> None:
+    for status in (502, 503, 504):
+        with answering(status) as uri:
+            address.check(uri)
+            assert caplog.messages.pop().startswith(f"no MLflow server answers at {uri}")
+    for status in (404, 500):
+        with answering(status) as uri, pytest.raises(Refused, match=r"start it, or set track\.uri"):
+            address.check(uri)
+
+
+def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "second")
+    api, known = "/api/2.0/mlflow", '{"experiment": {"experiment_id": "7"}}'
+    by_name = f"{api}/experiments/get-by-name?experiment_name="
+    pages = {
+        "/health": (200, "OK"),
+        f"{api}/experiments/search": (200, "{}"),
+        f"{by_name}theirs": (200, known),
+        f"{by_name}hidden": (403, "Permission denied"),
+        f"{api}/runs/create": (403, "Permission\ndenied"),
+    }
+    with answering(404, pages) as uri:
+        for name in ("theirs", "hidden"):
+            said = rf"no runs of 'second' in the experiment '{name}' \(Permission denied\): ask for"
+            with pytest.raises(Refused, match=said):
+                address.check(uri, experiment=name)
+        address.check(uri, experiment="new")
+        address.check(uri, there=True)
+        pages[f"{api}/runs/create"] = (400, "start_time must be a number")
+        address.check(uri, experiment="theirs")
+        pages[f"{api}/experiments/search"] = (403, "who are you?")
+        with pytest.raises(
+            Refused, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
+        ):
+            address.check(f"{uri}/", there=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (OSError(errno.EHOSTUNREACH, "No route to host"), True),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), True),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), False),
+        (ssl.SSLError(1, "wrong version number"), False),
+    ],
+)
+def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
+    monkeypatch, error: OSError, away: bool
+) -> None:
+    uri = f"http://mlflow{error.errno}:5000"  # what was found at one is remembered
+
+    def out_of_reach(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", out_of_reach)
+    if away:
+        address.check(uri)
+    else:
+        with pytest.raises(Refused, match=r"start it, or set track\.uri"):
+            address.check(uri)
 
 
 @pytest.mark.parametrize(

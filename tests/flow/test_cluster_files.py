@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import functools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ import ray
 import yaml
 from data import DATA, needed
 from ray.autoscaler._private.util import prepare_config, validate_config
+
+from overtrick.bundles import grown
 
 ROOT = Path(__file__).parents[2]
 CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"
@@ -63,6 +66,32 @@ def test_ray_up_takes_its_files(name: str) -> None:
         assert "--dashboard-host=0" not in command
     with pytest.raises(jsonschema.ValidationError):
         validate_config(whole | {"max_worker": 3})
+
+
+def test_a_cluster_that_grows_takes_jobs_while_it_is_small() -> None:
+    """What its head says that it may have is what its file lets it have."""
+    aws = read(CLUSTER / "aws.yaml")
+    (said,) = re.findall(r"OVERTRICK_MACHINES=(\S+)", " ".join(aws["docker"]["run_options"]))
+    kinds = [each for each in aws["available_node_types"].values() if "max_workers" in each]
+    most = [kind["resources"] for kind in kinds for _ in range(kind["max_workers"])]
+    assert sorted(map(str, grown([], said))) == sorted(str(amounts(each)) for each in most)
+    assert len(most) == aws["max_workers"]
+
+    spec = read(CLUSTER / "kuberay" / "raycluster.yaml")["spec"]
+    (head,) = spec["headGroupSpec"]["template"]["spec"]["containers"]
+    (said,) = (each["value"] for each in head["env"] if each["name"] == "OVERTRICK_MACHINES")
+    most = []
+    for group in spec["workerGroupSpecs"]:
+        (container,) = group["template"]["spec"]["containers"]
+        limits = {"CPU": container["resources"]["limits"]["cpu"]}
+        if gpus := container["resources"]["limits"].get("nvidia.com/gpu"):
+            limits["GPU"] = gpus
+        most += [limits] * group["maxReplicas"]
+    assert sorted(map(str, grown([], said))) == sorted(str(amounts(each)) for each in most)
+
+
+def amounts(held: dict[str, Any]) -> dict[str, float]:
+    return {kind: float(amount) for kind, amount in held.items()}
 
 
 @pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.stem)

@@ -22,7 +22,9 @@ from browser import needs_browser, shown, words
 from outside import COMMAND, environment, free_port
 from tiny import TINY
 
-from overtrick import cli, tables, track
+from overtrick import cli, config, registry, tables, track
+from overtrick.core import Refused
+from overtrick.trainers import JOBS
 from overtrick.view import note
 
 PICTURES = Path(__file__).parents[2] / "build"
@@ -50,6 +52,29 @@ def a_run(folder: Path, name: str, uri: str) -> Path:
     place.mkdir(parents=True)
     (place / "job.json").write_text(json.dumps({"track": {"uri": uri}}))
     return place
+
+
+def test_a_password_in_the_environments_address_is_refused_and_not_shown(
+    asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "MLFLOW_TRACKING_URI: leave the password out: set MLFLOW_TRACKING_USERNAME and"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:1")
+    code, line = asked()
+    assert code == 2
+    assert line.startswith(f"error: {said}")
+    assert "secret" not in line
+    # as where a job is read, and where a registered model is looked for
+    for ask in (
+        lambda: config.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
+        config.Track,
+        lambda: registry.located("models:/bidder@best"),
+    ):
+        with pytest.raises(Refused, match=said) as refused:
+            ask()
+        assert "secret" not in str(refused.value)
+    job = {"model": "models:/bidder@best", "track": {"uri": "http://me:secret@127.0.0.1:1"}}
+    with pytest.raises(Refused, match=r"'track\.uri' in job\.yaml: leave the password out"):
+        registry.pinned(job, "job.yaml")
 
 
 def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path) -> None:

@@ -327,6 +327,13 @@ def test_learners_that_a_cluster_can_never_hold_are_refused(
     start_ray([{"CPU": cpus / 2}] * 2)
     with pytest.raises(Refused, match=r"no node of the cluster has .* CPU for one process"):
         start_ray([{"CPU": cpus / 2 + 1}])
+    # a cluster may grow, this machine may not
+    monkeypatch.setenv("OVERTRICK_MACHINES", f"2x{cpus + 1}CPU")
+    with pytest.raises(Refused, match=r"no node of the cluster has"):
+        start_ray([{"CPU": cpus / 2 + 1}])
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    start_ray([{"CPU": cpus / 2 + 1}])
+    assert room_for([{"CPU": cpus}]) == 3
 
 
 def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import ray
 from ray import cloudpickle
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 from safetensors.numpy import save_file
 from tiny import TINY
 
@@ -233,6 +234,43 @@ def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_r
     state = trainer.state()
     trainer.close()
     assert_same(alone, (metrics, state))
+
+
+class Tally:
+    """An object that counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self) -> int:
+        self.asked += 1
+        return self.asked
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"asked": np.array(self.asked)}
+
+    def load(self, state: Mapping[str, np.ndarray]) -> None:
+        self.asked = int(state["asked"])
+
+
+def test_a_host_that_is_only_out_of_reach_does_not_live_on_beside_its_successor(
+    local_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew = RayCrew(0)
+    host = crew.host(Tally())
+    first, get = host.actor, ray.get
+    assert host.call("ask") == 1
+
+    def unreachable(answer: Any) -> None:
+        monkeypatch.setattr(ray, "get", get)
+        get(answer)
+        raise ActorUnavailableError("the network is away", None)
+
+    monkeypatch.setattr(ray, "get", unreachable)
+    assert host.call("ask") == 2
+    with pytest.raises(ActorDiedError):
+        ray.get(first.call.remote("ask", ()))
+    crew.close()
 
 
 def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:

@@ -28,7 +28,7 @@ from mlflow import MlflowClient
 from outside import COMMAND, environment, free_port
 from tiny import TINY
 
-from overtrick import config, model, run
+from overtrick import address, config, model, run
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trainers.exact import solve_game
@@ -279,6 +279,35 @@ def test_mlflow_with_passwords_takes_a_run_and_nobody_writes_them_down(
         assert holders(word, tmp_path, guarded.folder, short) == [], name
         for said in (nobody, stranger, told, failed):
             assert word not in said, name
+
+
+@pytest.mark.slow
+def test_who_may_only_read_an_experiment_is_refused_before_training(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.server.auth.client import AuthServiceClient  # brings a server along
+
+    def am(name: str, password: str) -> MlflowClient:
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", name)
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password)
+        return MlflowClient(guarded.uri, guarded.uri)
+
+    admin, word = am("admin", guarded.password), secrets.token_hex(16)
+    theirs = admin.create_experiment("theirs")
+    users = AuthServiceClient(guarded.uri)
+    users.create_user("second", word)
+    second = am("second", word)
+    with pytest.raises(Refused, match="takes no runs of 'second' in the experiment 'theirs'"):
+        address.check(guarded.uri, experiment="theirs")
+    address.check(guarded.uri, experiment="mine")  # there is none yet, and they may make it
+    second.create_experiment("mine")
+    address.check(f"{guarded.uri}/", experiment="mine")
+    am("admin", guarded.password)
+    users.create_experiment_permission(theirs, "second", "EDIT")
+    am("second", word)
+    address.check(guarded.uri, experiment="theirs")
+    second.create_run(theirs)
+    assert len(second.search_runs([theirs])) == 1  # to ask made none
 
 
 def of_trials(pid: int) -> list[psutil.Process]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from overtrick import cli, config, environment, model, submit
+from overtrick import cli, config, environment, model, parcel, submit
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
@@ -28,6 +33,7 @@ JOB: dict[str, Any] = {
     "coevolve": {"generations": 2},
 }
 SECRET = "hunter2-hunter2"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +169,70 @@ def test_a_log_goes_on_where_it_was_when_the_connection_broke(
     assert "".join(shown) == there.log(job)
 
 
+JOBS_PAGE = "/api/jobs/x"
+DETAILS = {"type": "SUBMISSION", "entrypoint": "work", "submission_id": "x"}
+OVER = {**DETAILS, "status": "SUCCEEDED", "driver_exit_code": 0}
+LOG = "first line\nlast line\n"
+
+
+@pytest.fixture
+def blinking() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """The address of a cluster behind a network that blinks, and what it answers to each question
+    in turn: the page that is asked for; a status, data, or None for a connection that breaks."""
+    answers: list[tuple[str, Any]] = []
+
+    class Cluster(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            assert self.path == page
+            if answer is None:
+                return
+            self.send_response(answer if isinstance(answer, int) else 200)
+            self.end_headers()
+            if not isinstance(answer, int):
+                self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to be told."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cluster) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answers.append(("/api/version", {"ray_version": version("ray")}))
+        yield f"http://127.0.0.1:{server.server_port}", answers
+        server.shutdown()
+
+
+def test_a_network_that_blinks_does_not_end_the_looking(
+    blinking: tuple[str, list[tuple[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    where, answers = blinking
+    there = submit.Cluster(where)
+    monkeypatch.setattr(submit, "PACE", 0.01)
+    tail, log = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs"
+    answers[:] = [
+        (tail, None), (JOBS_PAGE, None), (JOBS_PAGE, 502),
+        (JOBS_PAGE, {**OVER, "status": "RUNNING"}), (tail, 502), (JOBS_PAGE, None),
+        (JOBS_PAGE, OVER), (log, 503), (log, None), (log, {"logs": LOG}), ("/the end", None),
+    ]  # fmt: skip
+    shown: list[str] = []
+    assert there.follow("x", shown.append) == 0
+    assert "".join(shown) == LOG
+    assert answers == [("/the end", None)]
+    assert len(caplog.messages) == 3  # each time that nobody answers is told once
+    # it does not wait for ever, and not at all for what no waiting mends
+    monkeypatch.setattr(submit, "AWAY", 0.1)
+    answers[:] = [(tail, None), (JOBS_PAGE, None)]
+    with pytest.raises(Refused, match=f"no Ray cluster answers at {where}"):
+        there.follow("x", shown.append)
+    caplog.clear()
+    answers[:] = [(tail, None), (JOBS_PAGE, 404)]
+    with pytest.raises(Refused, match="status code 404"):
+        there.follow("x", shown.append)
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     ("token", "said"),
     [({head.TOKEN: "wrong-token"}, "does not take this token"), ({}, "asks for a token")],
@@ -221,8 +291,74 @@ def test_where_no_cluster_answers_is_told(overtrick: Any) -> None:
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in said
 
 
-def order(job: dict[str, Any]) -> submit.Order:
-    return submit.Order("train", "job", job, "/shared/runs", {})
+PRINTED = {
+    f"{path.stem} {k}": command
+    for path in [*(ROOT / "cluster").rglob("*.yaml"), *ROOT.glob("docker/*.yaml")]
+    for k, command in enumerate(re.findall(r"^# +(overtrick submit .*)", path.read_text(), re.M))
+}
+
+
+@pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
+def test_what_the_files_of_clusters_say_to_submit_is_sent(
+    overtrick: Any, printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("OVERTRICK_RUNS")
+    nowhere = f"http://127.0.0.1:{head.free_ports(1)[0]}"
+    command = re.sub(r"http://127.0.0.1:8265\b", nowhere, printed)
+    assert command != printed
+    code, _, said = overtrick(*shlex.split(command)[1:])
+    assert code == 2
+    assert f"error: no Ray cluster answers at {nowhere}" in said  # so all else is well
+
+
+def test_the_files_of_clusters_say_what_to_submit() -> None:
+    assert {name.split()[0] for name in PRINTED} >= {"aws", "onpremise", "raycluster"}
+
+
+def running(entry: str, tmp_path: Path, **environment: str) -> tuple[int, str]:
+    """The exit code and all that is said where a cluster runs an entry point."""
+    python = tmp_path / "bin" / "python"  # that of the cluster, which tells what it is to do
+    python.parent.mkdir(exist_ok=True)
+    python.write_text('#!/bin/sh\necho "$OVERTRICK_RUNS $MLFLOW_TRACKING_URI $*"\n')
+    python.chmod(0o755)
+    known = {"PATH": f"{python.parent}:/usr/bin:/bin", **environment}
+    done = subprocess.run(
+        ["/bin/sh", "-c", entry], env=known, cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("job", [{}, None])
+def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
+    tmp_path: Path, job: dict[str, Any] | None
+) -> None:
+    ours = parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+    runs = f"{tmp_path}/its own runs"
+    code, said = running(ours, tmp_path, OVERTRICK_RUNS=runs)
+    assert code == 0
+    what = "job" if job is None else "job.yaml"
+    assert said == f"{runs} sqlite:///{runs}/mlflow.db -m overtrick train {what}\n"
+    assert Path(runs).is_dir()
+    _, said = running(ours, tmp_path, OVERTRICK_RUNS=runs, MLFLOW_TRACKING_URI="http://mlflow:5000")
+    assert said.startswith(f"{runs} http://mlflow:5000 -m")
+    for none in ({}, {"OVERTRICK_RUNS": ""}, {"OVERTRICK_RUNS": "runs"}):
+        code, said = running(ours, tmp_path, **none)
+        assert code == 2
+        assert said.startswith("error: this cluster does not say where it keeps runs: name an abs")
+        assert said.count("\n") == 1
+
+
+def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None:
+    (tmp_path / "deals.parquet").touch()
+    job = {"deals": str(tmp_path / "deals.parquet")}
+    with pytest.raises(Refused, match=r"job names .*deals.parquet, which is kept with .* by --run"):
+        parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+
+
+def order(job: dict[str, Any]) -> parcel.Order:
+    return parcel.Order("train", "job", job, "/shared/runs", {})
 
 
 def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> None:
@@ -231,24 +367,26 @@ def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> N
     (named / "weights").write_bytes(b"w" * 100)
     packed = tmp_path / "packed"
     packed.mkdir()
-    entry = submit._packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
+    entry = parcel.packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
     shipped = json.loads((packed / "job.yaml").read_text())
     there, stranger, again = shipped["a"]["b"]
     assert stranger == "call"
     assert there == again
     assert there.startswith("/shared/runs/.files/")
     assert (packed / "files" / Path(there).relative_to("/shared/runs/.files") / "weights").exists()
-    assert entry.startswith(
-        "mkdir -p /shared/runs/.files && cp -r files/. /shared/runs/.files/ && "
-    )
-    assert entry.endswith('mlflow.db}" && exec python -m overtrick train job.yaml')
+    # and lie there before the job begins
+    runs = tmp_path / "runs"
+    code, said = running(entry, packed, OVERTRICK_RUNS=str(runs))
+    assert code == 0
+    assert said.endswith("-m overtrick train job.yaml\n")
+    assert (runs / Path(there).relative_to("/shared/runs") / "weights").read_bytes() == b"w" * 100
 
 
 def test_a_file_too_large_to_travel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
-    monkeypatch.setattr(submit, "LARGEST", 2**19)
+    monkeypatch.setattr(parcel, "LARGEST", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(Refused, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
-        submit._packed(order(job), tmp_path)
+        parcel.packed(order(job), tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overtrick import config
-from overtrick.bundles import check_room, total
+from overtrick.bundles import check_room, grown, total
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trial import Trial
@@ -35,6 +35,11 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
         ([{"CPU": 4.0}, {"CPU": 8.0}], False, [SMALL, LARGE]),
         ([{"CPU": 4.0, "GPU": 0.5}, {"CPU": 4.0}], True, [SMALL, LARGE]),
         ([{"CPU": 1.0, "GPU": 0.25}] * 4, False, [LARGE]),
+        # the learner must leave the larger node to the workers, or must take it from them
+        ([{"CPU": 2.0}] + [{"CPU": 3.0}] * 2, False, [{"CPU": 6.0}, {"CPU": 2.0}]),
+        ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 6.0}, {"CPU": 7.0}]),
+        ([{"CPU": 2.0}] * 2 + [{"CPU": 3.0}] * 3 + [{"CPU": 1.0}], False, [{"CPU": 7.0}] * 2),
+        ([{"CPU": 0.1}] * 1000, False, [{"CPU": 50.0}] * 2),
     ],
 )
 def test_what_fits_is_not_refused(
@@ -52,6 +57,10 @@ def test_what_fits_is_not_refused(
         ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
         ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],
          "has 6 CPU and 1 GPU for one process"),
+        ([{"CPU": 2.0}] * 2, False, [{"CPU": 3.0}, {"CPU": 1.0}], "cannot hold at once what each"),
+        ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 5.0}, {"CPU": 8.0}],
+         "cannot hold at once"),
+        ([{"CPU": 5.0}] * 40 + [{"CPU": 3.0}] * 90, False, [{"CPU": 8.0}] * 59, "cannot hold at o"),
     ],
 )  # fmt: skip
 def test_what_can_never_fit_is_refused(
@@ -60,3 +69,26 @@ def test_what_can_never_fit_is_refused(
     with pytest.raises(Refused) as refused:
         check_room([total(bundles)] if together else bundles, machines)
     assert said in str(refused.value)
+
+
+def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
+    most = "2x8CPU,1x8CPU+1GPU,1x0.5TPU"
+    small, gpu, tpu = {"CPU": 8.0}, {"CPU": 8.0, "GPU": 1.0}, {"TPU": 0.5}
+    head: dict[str, float] = {"node:__internal_head__": 1.0}
+    with pytest.raises(Refused, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
+        check_room([small], grown([head], ""))
+    check_room([small, small, gpu, tpu], grown([head], most))
+    # what is there already is not counted twice, and takes the place of its own kind
+    for there in ([], [small], [gpu], [small, gpu, tpu], [{**gpu, "memory": 1e9}]):
+        assert total(grown([head, *there], most))["CPU"] == 24
+        assert total(grown([head, *there], most))["GPU"] == 1
+    # what is of no kind is a machine more
+    assert total(grown([{"CPU": 4.0}], most))["CPU"] == 28
+
+
+@pytest.mark.parametrize(
+    "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
+)
+def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
+    with pytest.raises(Refused, match="must be machines by their number and what each has, such"):
+        grown([], most)

@@ -34,7 +34,8 @@ def submit(
     overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
     address: Address = "",
     runs: Annotated[
-        str, typer.Option(envvar="OVERTRICK_RUNS", help="The folder of runs on the cluster.")
+        str,
+        typer.Option(envvar="OVERTRICK_RUNS", help="Its folder of runs, if not its own."),
     ] = "",
     sweep: Annotated[bool, typer.Option("--sweep", help="Sweep what its search names.")] = False,
     resume: Annotated[
@@ -48,11 +49,11 @@ def submit(
 ) -> None:
     """Have a running cluster train a job; it goes on when this machine leaves."""
     from overtrick import provenance
-    from overtrick.submit import Order
+    from overtrick.parcel import Order
 
     if (job is None) == (resume is None):
         raise Refused("submit needs a job file, or --resume RUN")
-    if not Path(runs).is_absolute():
+    if runs and not Path(runs).is_absolute():
         raise Refused(
             f"--runs '{runs}': name the folder where the cluster keeps runs, as an absolute path "
             "that outlives the job, such as /shared/runs"

@@ -66,10 +66,7 @@ def _store(run: str | None, uri: str | None) -> str:
     from overtrick import run as room
 
     if uri is not None:
-        try:
-            return address.told(uri)
-        except ValueError as error:
-            raise Refused(f"--uri: {error}") from None
+        return address.given(uri, "--uri")
     if run is not None:
         return _tracked_at(room.find(run))
     newest = sorted(map(room.find, room.names()), key=lambda f: (f / "job.json").stat().st_mtime)

@@ -146,5 +146,5 @@ def check(table: Table) -> int:
                 films.check(entry.job)
             except Refused as error:
                 raise Refused(f"methods.{entry.method}: {error}") from None
-    address.check(table.track.uri)
+    address.check(table.track.uri, experiment=table.track.experiment)
     return sum(job.stop.iterations for job in plan.jobs) + len(plan.cells)
