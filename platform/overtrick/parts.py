@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -94,14 +94,20 @@ class Whole:
                     keep(part)
 
     def close(self, status: str) -> None:
-        """Tell MLflow how it ended; a part that has its table has come to its end."""
-        self.undelivered = self.tracker.close(status)
-        for part, failed in zip(self.parts, self.ended, strict=True):
-            patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
-            if failed:
-                view.tell(part.place, part.tracker, str(failed))
-            done = "FINISHED" if (part.place / run.TABLE).exists() else status
-            self.undelivered += part.tracker.close("FAILED" if failed else done, patience)
+        """Tell MLflow how it and its parts ended: all of them, though the disk may refuse one."""
+        with ExitStack() as rest:
+            for part in reversed(self.parts):
+                rest.callback(self._close, part, status)
+            self.undelivered = self.tracker.close(status)
+
+    def _close(self, part: Part, status: str) -> None:
+        """Tell MLflow how a part ended; one that has its table has come to its end."""
+        failed = self.ended[part.number]
+        patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
+        if failed:
+            view.tell(part.place, part.tracker, str(failed))
+        done = "FINISHED" if (part.place / run.TABLE).exists() else status
+        self.undelivered += part.tracker.close("FAILED" if failed else done, patience)
 
 
 @contextmanager
@@ -109,15 +115,9 @@ def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[Whole]:
     """A run and its parts, one for each job. Raises Refused if another process is at it."""
     with run.locked(folder):
         whole = Whole(folder, work, jobs)
-        status = "FAILED"
-        try:
+        with view.ending(folder, whole.tracker, whole.close):
             yield whole
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
-            raise
-        finally:
-            whole.close(status)
+        whole.close("FINISHED")
 
 
 def place_of(folder: Path, number: int) -> Path:
