@@ -104,10 +104,10 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
     return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
 
 
-def tell(folder: Path, tracker: track.Tracker, why: str = "") -> None:
-    """MLflow's own page of the run says what there is to say of it; why: what stopped it."""
+def tell(folder: Path, tracker: track.Tracker, end: str = "") -> None:
+    """MLflow's own page of the run says what there is to say of it; end: see `note.of`."""
     try:
-        tracker.note(note.of(folder, why))
+        tracker.note(note.of(folder, end))
     except (Refused, OSError, ValueError) as error:  # nor for want of a note
         log.warning("no note of the run: %s", error)
 
@@ -118,9 +118,11 @@ def ending(folder: Path, tracker: track.Tracker, close: Callable[[str], object])
     try:
         yield
     except BaseException as error:
-        tell(folder, tracker, str(error))
+        killed = isinstance(error, KeyboardInterrupt)
+        end = note.stopped(folder, tracker.reported) if killed else note.failed(error)
+        tell(folder, tracker, end)
         try:
-            close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            close("KILLED" if killed else "FAILED")
         except OSError as full:  # there is no room to say so
             log.warning("%s", full)
         raise

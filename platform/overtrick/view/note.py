@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from overtrick import games, tables
+from overtrick.core import Failed, Refused
 
 MOST = 6000  # characters of a table: MLflow takes 8000 in all
 TABLE, WHOLE = "table.json", "table.md"  # what a run came to, and what a table of runs did
 
 
-def of(folder: Path, why: str = "") -> str:
-    """The note of a run, of a sweep or of a table as it now lies on disk; why: what stopped it."""
+def of(folder: Path, end: str = "") -> str:
+    """The note of a run, of a sweep or of a table as it now lies on disk; end: how it ended, if it
+    came to nothing."""
     job = json.loads((folder / "job.json").read_text())
-    if why:
-        came = _cut(f"It failed: {why}")
+    if end:
+        came = _cut(end)
     elif (folder / WHOLE).exists():
         came = _cut((folder / WHOLE).read_text())
     elif (folder / TABLE).exists():
@@ -25,6 +27,17 @@ def of(folder: Path, why: str = "") -> str:
     else:
         came = "It goes on; what it comes to will stand here."
     return f"{_lead(job)}\n\n{came}"
+
+
+def failed(error: BaseException) -> str:
+    """How a run ended that an error stopped."""
+    ours = isinstance(error, (Failed, Refused))
+    return f"It failed: {error if ours else f'{type(error).__name__}: {error}'}"
+
+
+def stopped(whole: Path, iteration: int) -> str:
+    """How a run ended that can go on, with the whole that it may be a part of."""
+    return f"It was stopped after iteration {iteration}; `overtrick resume {whole.name}` goes on."
 
 
 def _lead(job: Mapping[str, Any]) -> str:
