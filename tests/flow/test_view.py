@@ -18,7 +18,7 @@ from overtrick.games.bridge import records
 from overtrick.games.bridge.records import Board
 from overtrick.match import match
 from overtrick.trainers.exact import solve_game
-from overtrick.view import html
+from overtrick.view import html, note
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -199,6 +199,17 @@ def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status
         raise error
     assert closed == [status]
     assert told.notes == [f"**meta** on **leduc**, seed 7.\n\n{said}"]
+
+
+def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path):
+    told, folder = Told(), run_folder(tmp_path / "r")
+    view.tell(folder, told, "It failed: " + "x" * 9000)
+    assert told.notes[0].partition("It failed: ")[2].count("x") > note.MOST - 20
+    assert told.notes[0].endswith("xxx ...")
+    (folder / note.WHOLE).write_text("| a line of a table |\n" * 1000)
+    view.tell(folder, told)
+    assert told.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
+    assert all(len(text) < 8000 for text in told.notes)
 
 
 def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):

@@ -10,7 +10,8 @@ from typing import Any
 from overtrick import games, tables
 from overtrick.core import Failed, Refused
 
-MOST = 6000  # characters of a table: MLflow takes 8000 in all
+MOST = 6000  # characters of a table, or of an error: MLflow takes 8000 in all
+REST = "\n\nThe rest is among the artifacts."
 TABLE, WHOLE = "table.json", "table.md"  # what a run came to, and what a table of runs did
 
 
@@ -21,7 +22,7 @@ def of(folder: Path, end: str = "") -> str:
     if end:
         came = _cut(end)
     elif (folder / WHOLE).exists():
-        came = _cut((folder / WHOLE).read_text())
+        came = _cut((folder / WHOLE).read_text(), REST)
     elif (folder / TABLE).exists():
         came = _table(job, json.loads((folder / TABLE).read_text()))
     else:
@@ -63,15 +64,16 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
     names, cells = tables.cells(table)
     lines = [names, ["---"] * len(names), *cells]
     text = "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-    return f"{_cut(text)}\n\n{table.title}"
+    return f"{_cut(text, REST)}\n\n{table.title}"
 
 
 def _escaped(cell: str) -> str:
     return " ".join(cell.replace("|", "\\|").split())
 
 
-def _cut(text: str) -> str:
-    """As many whole lines as MLflow has room for."""
+def _cut(text: str, rest: str = " ...") -> str:
+    """As many whole lines as MLflow has room for, or as much of one, and where the rest is."""
     if len(text) <= MOST:
         return text
-    return text[:MOST].rpartition("\n")[0] + "\n\nThe rest is among the artifacts."
+    head = text[:MOST]
+    return (head.rpartition("\n")[0] or head) + rest
