@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import points
 import pytest
 from mlflow import MlflowClient
 from tiny import TINY
@@ -89,10 +90,6 @@ def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
     assert trial.reached(tmp_path) == 2
 
 
-def points(store: str, run_id: str) -> list[tuple[int, float]]:
-    return [(m.step, m.value) for m in MlflowClient(store).get_metric_history(run_id, "payoff")]
-
-
 def open_tracker(store: str, folder: Path) -> track.Tracker:
     folder.mkdir(exist_ok=True)
     return track.Tracker(store, "faults", folder.name, folder, {})
@@ -115,7 +112,7 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
     second.metrics(2, {"payoff": 2.0})
     assert second.history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
     assert second.close("FINISHED") == 0
-    assert points(store, second.run_id) == [(1, 1.0), (2, 2.0)]
+    assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
 
 
 def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
@@ -138,7 +135,7 @@ def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(
     tracker.metrics(1, {"payoff": 1.0})
     with pytest.raises(OSError, match=r"track\.jsonl: No space left"):
         tracker.close("FINISHED")
-    assert points(store, tracker.run_id) == [(1, 1.0)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
 def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
@@ -191,7 +188,9 @@ def test_delivery_goes_on_when_its_count_could_not_be_written(
         tracker.metrics(step, {"payoff": float(step)})
     assert tracker.close("FINISHED") == 0
     assert len(failures) == 2
-    assert points(store, tracker.run_id) == [(s, float(s)) for s in (1, 2, 3)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {
+        "payoff": [(s, float(s)) for s in (1, 2, 3)]
+    }
 
 
 def test_a_clock_that_jumps_an_hour_back_and_forth_leaves_steps_in_order_and_once(
