@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -253,7 +252,6 @@ def test_mlflow_with_passwords_takes_a_run_and_nobody_writes_them_down(
     assert client.get_model_version("tiny", "1").name == "tiny"
     logs = short.rglob("session_*/logs")
     assert any(logs)
-    shutil.rmtree(tmp_path / ".ray", ignore_errors=True)
     for name, word in {**secret, "password": guarded.password, "wrong": "wrong-password"}.items():
         assert holders(word, tmp_path, guarded.folder, short) == [], name
         for said in (nobody, stranger, told, failed):
