@@ -109,7 +109,7 @@ def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
     def progress(iteration: int, metrics: Mapping[str, float]) -> None:
         if iteration == STEPS // 2:
             kept, sent = told(folder)
-            assert (kept, sent) == (iteration + 2, 0)  # the parameters and the job come first
+            assert (kept, sent) == (iteration + 3, 0)  # after parameters, job and note
             server.start()
 
     assert run.go(folder, progress).undelivered == ""
@@ -149,6 +149,6 @@ def test_a_server_that_is_killed_and_started_again_has_every_step_once(
 
     server.start()
     assert run.go(folder, progress).undelivered == ""
-    assert [kept for kept, sent in taken] == [7, 11]
+    assert [kept for kept, sent in taken] == [8, 12]
     assert all(0 < sent <= kept for kept, sent in taken)
     check(folder, server, undisturbed)
