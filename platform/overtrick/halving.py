@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from overtrick.atomic import whole_lines
 
 Measure = Callable[[Mapping[str, float]], float | None]
 """The score of an iteration's metrics, larger is better; None if it was not measured then."""
+
+
+def sound(score: float) -> float:
+    """A score to compare by: one that is no finite number is the worst there is, -inf."""
+    return score if math.isfinite(score) else -math.inf
 
 
 class Halving:
@@ -44,6 +50,7 @@ class Halving:
             return True
         if score is None or self._rung(iteration) in (None, *self._passed(trial)):
             return False
+        score = sound(score)
         with self._file.open("a") as file:
             told = {"trial": trial, "iteration": iteration, "score": score}
             file.write(json.dumps(told) + "\n")
@@ -54,7 +61,8 @@ class Halving:
         rung = self._rung(iteration)
         assert rung is not None
         before = self._rungs.setdefault(rung, {})
-        least = np.percentile(list(before.values()), 100 - 100 / self._factor) if before else score
+        scores = np.nan_to_num(list(before.values()))  # between infinities there is no number
+        least = np.percentile(scores, 100 - 100 / self._factor) if before else score
         if score < least:
             self.stopped[trial] = iteration
         before[trial] = score

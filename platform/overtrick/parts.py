@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from overtrick import films, run, track, trial, view
 from overtrick.config import Job, Work
 from overtrick.core import Failed
 from overtrick.halving import Halving
+from overtrick.view import note
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Whole:
         self.tracker = run.tracker_of(work, folder)
         self.parts = [self._open(number, job) for number, job in enumerate(jobs)]
         self.ended: list[Failed | None] = [None] * len(jobs)
+        self.halved: Mapping[int, int] = {}  # by part: the iteration at which halving stopped it
         self.undelivered = 0  # events that wait for MLflow in the folders
 
     def _open(self, number: int, job: Job) -> Part:
@@ -86,6 +88,8 @@ class Whole:
             )
             for job, part in zip(jobs, parts, strict=True)
         ]
+        if halving is not None:
+            self.halved = halving.stopped
         try:
             self.ended[: len(jobs)] = trial.train(plans, self.folder, halving)
         finally:  # also if it was stopped
@@ -94,14 +98,27 @@ class Whole:
                     keep(part)
 
     def close(self, status: str) -> None:
-        """Tell MLflow how it ended; a part that has its table has come to its end."""
-        self.undelivered = self.tracker.close(status)
-        for part, failed in zip(self.parts, self.ended, strict=True):
-            patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
-            if failed:
-                view.tell(part.place, part.tracker, str(failed))
-            done = "FINISHED" if (part.place / run.TABLE).exists() else status
-            self.undelivered += part.tracker.close("FAILED" if failed else done, patience)
+        """Tell MLflow how it and its parts ended: all of them, though the disk may refuse one."""
+        with ExitStack() as rest:
+            for part in reversed(self.parts):
+                rest.callback(self._close, part, status)
+            self.undelivered = self.tracker.close(status)
+
+    def _close(self, part: Part, status: str) -> None:
+        """Tell MLflow how a part ended; one that has its table has come to its end."""
+        end = ""
+        if failed := self.ended[part.number]:
+            status, end = "FAILED", note.failed(failed)
+        elif (part.place / run.TABLE).exists():
+            status = "FINISHED"
+        elif last := self.halved.get(part.number):
+            status, end = "FINISHED", f"It was stopped at iteration {last}: others did better."
+        else:
+            end = note.stopped(self.folder, part.tracker.reported)
+        if end:
+            view.tell(part.place, part.tracker, end)
+        patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
+        self.undelivered += part.tracker.close(status, patience)
 
 
 @contextmanager
@@ -109,15 +126,9 @@ def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[Whole]:
     """A run and its parts, one for each job. Raises Refused if another process is at it."""
     with run.locked(folder):
         whole = Whole(folder, work, jobs)
-        status = "FAILED"
-        try:
+        with view.ending(folder, whole.tracker, whole.close):
             yield whole
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
-            raise
-        finally:
-            whole.close(status)
+        whole.close("FINISHED")
 
 
 def place_of(folder: Path, number: int) -> Path:

@@ -8,6 +8,7 @@ faster and however often the sweep was killed. Trials that differ in a grid are 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from overtrick import trial
 from overtrick.atomic import write_text
 from overtrick.config import Job
 from overtrick.core import Failed, Refused
-from overtrick.halving import Measure
+from overtrick.halving import Measure, sound
 from overtrick.parts import Part, Whole
 from overtrick.search import Chosen
 from overtrick.workers import Part as Key
@@ -78,24 +79,27 @@ def of_trial(rounds: Sequence[Round], number: int, every: int) -> list[dict[str,
     ]
 
 
-def _scores(whole: Whole, measure: Measure, begin: int, end: int) -> list[float | None]:
-    """What each part did last in a round; None if it failed. Raises Refused if nothing was told."""
-    scores: list[float | None] = []
+def _scores(whole: Whole, measure: Measure, begin: int, end: int) -> list[float]:
+    """What each part did last in a round; -inf if it failed, or if that is no number.
+
+    Raises Refused if nothing was told.
+    """
+    scores = []
     for part, failed in zip(whole.parts, whole.ended, strict=True):
         told = [measure(metrics) for i, metrics in part.tracker.history() if begin < i <= end]
-        found = [score for score in told if score is not None]
+        found = [sound(score) for score in told if score is not None]
         if not found and not failed:
             raise Refused(
                 f"nothing was measured by iteration {end}: name another search.metric, or raise "
                 "search.every"
             )
-        scores.append(found[-1] if found and not failed else None)
-    if all(score is None for score in scores):
+        scores.append(found[-1] if found and not failed else -math.inf)
+    if all(whole.ended):
         raise Failed(f"every trial failed: {'; '.join(whole.failed)}")
     return scores
 
 
-def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float | None]) -> Round:
+def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
     """The round that follows: who was worst copies one of the best, and moves its values."""
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}
@@ -104,9 +108,9 @@ def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float | None]) -> 
         populations.setdefault(json.dumps(fixed), []).append(number)
     made: Round = [{"copied": None, "values": each["values"]} for each in last]
     for members in populations.values():
-        ranked = sorted(members, key=lambda n: (scores[n] is None, -(scores[n] or 0.0), n))
+        ranked = sorted(members, key=lambda n: (-scores[n], n))
         few = max(1, int(search.share * len(members)))
-        lost = sum(scores[n] is None for n in members)
+        lost = sum(scores[n] == -math.inf for n in members)
         best = ranked[: min(few, len(members) - lost)]
         for number in ranked[-max(few, lost) :]:
             if not best or number in best:

@@ -145,8 +145,7 @@ def go(folder: Path, progress: Progress) -> Finished:
     with locked(folder):
         began = time.perf_counter()
         tracker = tracker_of(job, folder)
-        status = "FAILED"
-        try:
+        with view.ending(folder, tracker, tracker.close):
             told = films.listener(job, folder, 0, tracker)
 
             def listen(iteration: int, metrics: dict[str, float]) -> None:
@@ -155,16 +154,10 @@ def go(folder: Path, progress: Progress) -> Finished:
 
             (failed,) = trial.train([trial.Planned(job, listen, tracker.reported)], folder)
             if failed is not None:
-                view.tell(folder, tracker, str(failed))
                 raise failed
             seconds = time.perf_counter() - began
             rows = keep(job, folder, trial.final_state(folder), tracker)
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
-            raise
-        finally:
-            undelivered = tracker.close(status)
+        undelivered = tracker.close("FINISHED")
     unit = games.scored(games.make(job.game.name, **job.game.options)).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     _, last = tracker.history()[-1]

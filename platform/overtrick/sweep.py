@@ -18,7 +18,7 @@ from overtrick import config, curves, figures, games, parts, rounds, run, trial
 from overtrick.config import Job
 from overtrick.core import Refused
 from overtrick.figures import label as label_of
-from overtrick.halving import Halving
+from overtrick.halving import Halving, sound
 from overtrick.search import Chosen
 from overtrick.trainers import JOBS, TRAINERS, standing
 from overtrick.workers import LocalCrew, generator
@@ -191,12 +191,13 @@ def _keep_trial(folder: Path, part: parts.Part) -> None:
 def _rows(
     trainer: str, tried: Sequence[Chosen], whole: parts.Whole, more: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """One row a trial, the best first; without a score if it failed or was stopped."""
+    """One row a trial, the best first; without a score if it failed, was stopped or diverged."""
     rows = []
     for chosen, part, each in zip(tried, whole.parts, more, strict=True):
         score, table = None, part.place / run.TABLE
         if table.exists():
-            score = TRAINERS[trainer].score(json.loads(table.read_text()))
+            told = sound(TRAINERS[trainer].score(json.loads(table.read_text())))
+            score = told if told > -math.inf else None
         rows.append({"trial": part.number, **chosen, **each, "score": score})
     return sorted(
         rows,

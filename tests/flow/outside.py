@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 PATIENCE = 240  # seconds for what a busy machine may take
 COMMAND = [sys.executable, "-c", "from overtrick.cli import main; main()"]
@@ -29,13 +30,46 @@ def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
             assert time.monotonic() < deadline, "what was waited for did not come"
             time.sleep(0.02)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+        kill(driver)
 
 
-def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+def mlflow_server(
+    folder: Path, port: int, *options: str, **settings: str
+) -> subprocess.Popen[bytes]:
+    """Start `mlflow server`, alone in its session, and wait until it answers; its log is `log`."""
+    command = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    settings["PATH"] = (
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of uvicorn
+    )
+    settings["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+    with (folder / "log").open("a") as log:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", *command, *options],
+            cwd=folder, env=environment() | settings, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while not _answers(f"http://127.0.0.1:{port}/health"):
+            assert serving.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.2)
+    except BaseException:
+        kill(serving)
+        raise
+    return serving
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Kill a process and all of its session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -27,7 +27,7 @@ import pytest
 import ray
 import yaml
 from mlflow import MlflowClient
-from outside import COMMAND
+from outside import COMMAND, PATIENCE
 from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from tiny import TINY
@@ -40,7 +40,6 @@ pytestmark = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 JOB: dict[str, Any] = {**TINY, "workers": 2, "stop": {"iterations": 40}}
-PATIENCE = 240  # seconds for what a busy machine may take
 STORE = 80 * 2**20  # bytes of each node's object store
 QUICK = {  # a dead node is noticed after seconds
     "RAY_health_check_period_ms": "500",

@@ -22,7 +22,7 @@ from overtrick.bundles import grown
 
 ROOT = Path(__file__).parents[2]
 CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"
-COMPOSE = DOCKER / "compose.yaml"
+COMPOSE, METERS = DOCKER / "compose.yaml", DOCKER / "meters.yaml"
 KUBERAY = sorted((CLUSTER / "kuberay").glob("ray*.yaml"))
 
 
@@ -127,23 +127,27 @@ def test_pods_of_mlflow_are_pods() -> None:
         assert f"claimName: {next(iter(claims))}" in path.read_text()
 
 
-def test_compose_takes_its_file() -> None:
-    command = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
+def test_compose_takes_its_files() -> None:
+    command = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *command, str(COMPOSE), str(METERS)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
 
 
 def test_compose_opens_ports_on_this_machine_only_and_has_no_secret_of_its_own() -> None:
-    compose = read(COMPOSE)
-    for service in compose["services"].values():
+    compose, meters = read(COMPOSE), read(METERS)
+    for service in (*compose["services"].values(), *meters["services"].values()):
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
     lines = (DOCKER / "example.env").read_text().splitlines()
-    wanted = [line.removesuffix("=") for line in lines if not line.startswith("#")]
-    text = COMPOSE.read_text()
-    for name in wanted:
-        assert f"${{{name}:?" in text
+    wanted = {line.removesuffix("=") for line in lines if not line.startswith("#")}
+    asked, more = (set(re.findall(r"\$\{(\w+):\?", f.read_text())) for f in (COMPOSE, METERS))
+    assert asked | more == wanted
+    assert more - asked == {"GRAFANA_PASSWORD"}  # who starts no Grafana need not have one
     auth = configparser.ConfigParser(interpolation=None)
     auth.read_string(compose["configs"]["mlflow-auth"]["content"])
     assert "admin_password" not in auth["mlflow"]

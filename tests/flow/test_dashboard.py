@@ -19,7 +19,8 @@ import psutil
 import pytest
 import yaml
 from browser import needs_browser, shown, words
-from outside import COMMAND, environment, free_port
+from head import free_ports
+from outside import COMMAND, environment
 from tiny import TINY
 
 from overtrick import cli, config, registry, tables, track
@@ -156,7 +157,7 @@ def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> N
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / "dashboard.png"
     picture.unlink(missing_ok=True)
-    with opened(tmp_path, "--run", told["run"], "--port", str(free_port())) as (url, process):
+    with opened(tmp_path, "--run", told["run"], "--port", str(*free_ports(1))) as (url, process):
         listening = [
             each.laddr
             for one in (process, *process.children(recursive=True))

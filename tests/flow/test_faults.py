@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import points
 import pytest
 from mlflow import MlflowClient
 from tiny import TINY
 
-from overtrick import atomic, config, model, store, track, trainers, trial
+from overtrick import atomic, config, model, parts, run, store, track, trainers, trial, view
+from overtrick.core import Failed
 from overtrick.trainers import meta
 from overtrick.workers import LocalCrew
 
@@ -88,10 +90,6 @@ def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
     assert trial.reached(tmp_path) == 2
 
 
-def points(store: str, run_id: str) -> list[tuple[int, float]]:
-    return [(m.step, m.value) for m in MlflowClient(store).get_metric_history(run_id, "payoff")]
-
-
 def open_tracker(store: str, folder: Path) -> track.Tracker:
     folder.mkdir(exist_ok=True)
     return track.Tracker(store, "faults", folder.name, folder, {})
@@ -114,25 +112,62 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
     second.metrics(2, {"payoff": 2.0})
     assert second.history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
     assert second.close("FINISHED") == 0
-    assert points(store, second.run_id) == [(1, 1.0), (2, 2.0)]
+    assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
+
+
+def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """From now on no spool takes a line that holds this, or whose path does."""
+    add = track.add_line
+
+    def full(path: Path, line: str) -> None:
+        if what in f"{path} {line}":
+            raise OSError(28, f"cannot write {path}: No space left on device")
+        add(path, line)
+
+    monkeypatch.setattr(track, "add_line", full)
 
 
 def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, add = tmp_path / "closing", track.add_line
-
-    def no_status(path: Path, line: str) -> None:
-        if "status" in line:
-            raise OSError(28, f"cannot write {path}: No space left on device")
-        add(path, line)
-
-    monkeypatch.setattr(track, "add_line", no_status)
-    tracker = open_tracker(store, folder)
+    tracker = open_tracker(store, tmp_path / "closing")
+    no_room_for(monkeypatch, "status")
     tracker.metrics(1, {"payoff": 1.0})
     with pytest.raises(OSError, match=r"track\.jsonl: No space left"):
         tracker.close("FINISHED")
-    assert points(store, tracker.run_id) == [(1, 1.0)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+
+
+def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracker = open_tracker(store, tmp_path / "stopped")
+    run.write_job(config.parse(TINY, trainers.JOBS, "tiny"), tracker.folder)
+    no_room_for(monkeypatch, track.SPOOL)
+    with (
+        pytest.raises(Failed, match="the trial failed"),
+        view.ending(tracker.folder, tracker, tracker.close),
+    ):
+        raise Failed("the trial failed")
+    assert caplog.text.count("No space left on device") == 2  # for the note, for the status
+
+
+def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
+    folder = tmp_path / "whole"
+    (folder / run.TRIALS).mkdir(parents=True)
+    run.write_job(job, folder)
+    with (
+        pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),
+        parts.at_work(folder, job, [job] * 3) as whole,
+    ):
+        no_room_for(monkeypatch, "whole-001")
+    client = MlflowClient(store)
+    ids = [tracker.run_id for tracker in (whole.tracker, *(p.tracker for p in whole.parts))]
+    told = [client.get_run(each).info.status for each in ids if each]
+    assert told == ["FINISHED", "FINISHED", "RUNNING", "FINISHED"]
 
 
 def test_delivery_goes_on_when_its_count_could_not_be_written(
@@ -153,7 +188,9 @@ def test_delivery_goes_on_when_its_count_could_not_be_written(
         tracker.metrics(step, {"payoff": float(step)})
     assert tracker.close("FINISHED") == 0
     assert len(failures) == 2
-    assert points(store, tracker.run_id) == [(s, float(s)) for s in (1, 2, 3)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {
+        "payoff": [(s, float(s)) for s in (1, 2, 3)]
+    }
 
 
 def test_a_clock_that_jumps_an_hour_back_and_forth_leaves_steps_in_order_and_once(

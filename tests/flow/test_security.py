@@ -8,14 +8,11 @@ import os
 import pickle
 import re
 import secrets
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +21,9 @@ import psutil
 import pytest
 import ray
 import yaml
+from head import free_ports
 from mlflow import MlflowClient
-from outside import COMMAND, environment, free_port
+from outside import COMMAND, PATIENCE, environment, kill, mlflow_server
 from tiny import TINY
 
 from overtrick import address, config, model, run
@@ -34,7 +32,6 @@ from overtrick.trainers import JOBS
 from overtrick.trainers.exact import solve_game
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 240  # seconds for what a busy machine may take
 SAID = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 
 
@@ -173,45 +170,26 @@ class Guarded(NamedTuple):
     uri: str
     password: str
     folder: Path
-    process: subprocess.Popen[bytes]
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
-    password, port = secrets.token_hex(16), free_port()
+    password, (port,) = secrets.token_hex(16), free_ports(1)
     (folder / "auth.ini").write_text(
         f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder}/auth.db\n"
         "admin_username = admin\n"
         "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
     )
-    command = f"mlflow server --app-name basic-auth --host 127.0.0.1 --port {port} --workers 1"
     settings = {
         "MLFLOW_AUTH_CONFIG_PATH": f"{folder}/auth.ini",
         "MLFLOW_AUTH_ADMIN_PASSWORD": password,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(16),
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{folder}/mlflow.db",
     }
-    with (folder / "log").open("w") as log:
-        serving = subprocess.Popen(
-            [sys.executable, "-m", *shlex.split(command)],
-            cwd=folder, env=environment() | settings, stdout=log, stderr=log,
-        )  # fmt: skip
-    uri, end = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
-    try:
-        while True:
-            assert serving.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < end
-            try:
-                urllib.request.urlopen(f"{uri}/health", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.5)
-        yield Guarded(uri, password, folder, serving)
-    finally:
-        serving.terminate()
-        serving.wait(60)
+    serving = mlflow_server(folder, port, "--app-name", "basic-auth", **settings)
+    yield Guarded(f"http://127.0.0.1:{port}", password, folder)
+    kill(serving)
 
 
 @pytest.fixture
@@ -274,7 +252,6 @@ def test_mlflow_with_passwords_takes_a_run_and_nobody_writes_them_down(
     assert client.get_model_version("tiny", "1").name == "tiny"
     logs = short.rglob("session_*/logs")
     assert any(logs)
-    shutil.rmtree(tmp_path / ".ray", ignore_errors=True)
     for name, word in {**secret, "password": guarded.password, "wrong": "wrong-password"}.items():
         assert holders(word, tmp_path, guarded.folder, short) == [], name
         for said in (nobody, stranger, told, failed):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import head
+import outside
 import pytest
 import yaml
 from mlflow import MlflowClient
@@ -240,10 +241,9 @@ def test_a_network_that_blinks_does_not_end_the_looking(
 def test_a_missing_or_wrong_token_is_told_apart(
     address: str, token: dict[str, str], said: str
 ) -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-m", "overtrick", "jobs", "--address", address],
-        env={**kept, **token}, capture_output=True, text=True, check=False,
+        env=outside.environment() | token, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()

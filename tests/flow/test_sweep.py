@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import points
@@ -14,7 +16,7 @@ import yaml
 from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE, environment, kill_once
 
-from overtrick import config, model, parts, run, sweep, track, trial
+from overtrick import config, model, parts, rounds, run, sweep, track, trial
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
@@ -159,6 +161,34 @@ def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> 
 def test_an_empty_grid_is_refused() -> None:
     with pytest.raises(Refused, match=r"'search.seed.grid' in grid.yaml: tuple should have at"):
         parse(search={"seed": {"grid": []}})
+
+
+def trained(**metrics: Any) -> Any:
+    """A part as its record has it after one iteration."""
+    return SimpleNamespace(tracker=SimpleNamespace(history=lambda: [(1, metrics)]))
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(broken: float) -> None:
+    drawn = {"seed": {"randint": [0, 99]}}
+    job = parse(search={"method": "pbt", "trials": 4, "share": 0.5, **drawn})
+    whole: Any = SimpleNamespace(
+        parts=[trained(score=score) for score in (broken, 1.0, broken, broken)], ended=[None] * 4
+    )
+    scores = rounds._scores(whole, lambda metrics: metrics["score"], 0, 1)
+    first: rounds.Round = [{"copied": None, "values": {"seed": n}} for n in range(4)]
+    following = rounds._next(job, [first], scores)
+    assert [each["copied"] for each in following] == [1, None, 1, 1]
+
+
+def test_a_trial_whose_score_is_no_number_is_ranked_last(tmp_path: Path) -> None:
+    places = [SimpleNamespace(number=n, place=tmp_path / str(n)) for n in range(3)]
+    for part, gap in zip(places, (math.nan, 0.5, 0.25), strict=True):
+        part.place.mkdir()
+        (part.place / run.TABLE).write_text(json.dumps([{"exploitability": gap}]))
+    whole: Any = SimpleNamespace(parts=places)
+    rows = sweep._rows("coevolve", [{}] * 3, whole, [{}] * 3)
+    assert [(row["trial"], row["score"]) for row in rows] == [(2, -0.25), (1, -0.5), (0, None)]
 
 
 def test_a_sweep_and_a_run_are_resumed_by_their_own_commands(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from mlflow import MlflowClient
+from outside import COMMAND, environment, kill_once
 from scipy.stats import ttest_ind
 from tiny import TINY
 
@@ -27,7 +25,6 @@ from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.workers import LocalCrew
 
-START = [sys.executable, "-c", "from overtrick.cli import main; main()", "evaluate", "table.yaml"]
 LEARN: dict[str, Any] = {
     "trainer": "exploit",
     "game": "kuhn",
@@ -81,17 +78,12 @@ def test_a_table_killed_while_it_trains_comes_to_the_same(
 ) -> None:
     """The driver and all its children are killed; another goes on."""
     write(tmp_path)
-    outside = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     started = subprocess.Popen(
-        START, cwd=tmp_path, env=outside, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    deadline = time.monotonic() + 200
-    while not list(tmp_path.glob("runs/*/tune-0/*/checkpoint_000000/state.safetensors")):
-        assert started.poll() is None, "the table ended before it could be killed"
-        assert time.monotonic() < deadline, "no checkpoint came"
-        time.sleep(0.02)
-    os.killpg(started.pid, signal.SIGKILL)
-    started.wait()
+        [*COMMAND, "evaluate", "table.yaml"],
+        cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    first = "runs/*/tune-0/*/checkpoint_000000/state.safetensors"
+    kill_once(lambda: list(tmp_path.glob(first)), started)
     (place,) = (tmp_path / "runs").iterdir()
     assert not (place / "table.md").exists()
     assert work.go(place, lambda done: None).outcome.rows == compared.outcome.rows

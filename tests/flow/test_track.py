@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import points
 import pytest
 from mlflow import MlflowClient
 
@@ -14,11 +15,6 @@ from overtrick import track
 def open_tracker(store: str, folder: Path) -> track.Tracker:
     folder.mkdir(exist_ok=True)
     return track.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})
-
-
-def points(store: str, run_id: str, name: str) -> list[tuple[int, float]]:
-    history = MlflowClient(store).get_metric_history(run_id, name)
-    return [(m.step, m.value) for m in history]
 
 
 def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
@@ -35,7 +31,9 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     assert run.data.params["meta.inner_step"] == "0.1"
     assert len(run.data.params["long"]) == track.PARAM_LENGTH
     assert run.data.tags["overtrick.game"] == "kuhn"
-    assert points(store, tracker.run_id, "payoff") == [(s, s / 2) for s in range(1, 451)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {
+        "payoff": [(s, s / 2) for s in range(1, 451)]
+    }
     assert [f.path for f in client.list_artifacts(tracker.run_id, "tables")] == [
         "tables/table.json"
     ]
@@ -62,7 +60,9 @@ def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
     while len(calls) < 4:
         tracker._thread.join(0.01)
     assert tracker.close("FINISHED") == 0
-    assert points(store, tracker.run_id, "payoff") == [(s, float(s)) for s in range(1, 31)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {
+        "payoff": [(s, float(s)) for s in range(1, 31)]
+    }
 
 
 def test_a_run_is_made_once_though_the_answer_is_lost(
@@ -81,7 +81,7 @@ def test_a_run_is_made_once_though_the_answer_is_lost(
     assert tracker.close("FINISHED") == 0
     (made,) = calls
     assert tracker.run_id == made.info.run_id
-    assert points(store, tracker.run_id, "payoff") == [(1, 1.0)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
 def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
@@ -106,7 +106,7 @@ def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
     assert second.history() == [(s, {"payoff": float(s)}) for s in (1, 2, 3)]
     assert second.close("FINISHED") == 0
     assert second.run_id == run_id
-    assert points(store, run_id, "payoff") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert points.known(MlflowClient(store), run_id) == {"payoff": [(1, 1.0), (2, 2.0), (3, 3.0)]}
     assert MlflowClient(store).get_run(run_id).info.status == "FINISHED"
 
 
@@ -121,7 +121,7 @@ def test_a_line_that_a_kill_cut_in_two_is_dropped(store: str, tmp_path: Path) ->
     assert second.reported == 1
     second.metrics(2, {"payoff": 2.5})
     assert second.close("FINISHED") == 0
-    assert points(store, second.run_id, "payoff") == [(1, 1.0), (2, 2.5)]
+    assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.5)]}
 
 
 def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
@@ -133,7 +133,7 @@ def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
     tracker.metrics(2, {"no (such) name!": 2.0})
     tracker.metrics(3, {"payoff": 3.0})
     assert tracker.close("FINISHED") == 0
-    assert points(store, tracker.run_id, "payoff") == [(1, 1.0), (3, 3.0)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0), (3, 3.0)]}
     assert tracker.rejected == 1
     (rejected,) = (folder / "track.rejected").read_text().splitlines()
     assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
@@ -155,4 +155,4 @@ def test_a_closing_run_is_patient_with_a_server_that_stumbles(
     tracker = open_tracker(store, tmp_path / "stumbling")
     tracker.metrics(1, {"payoff": 1.0})
     assert tracker.close("FINISHED") == 0
-    assert points(store, tracker.run_id, "payoff") == [(1, 1.0)]
+    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}

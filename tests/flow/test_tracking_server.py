@@ -3,12 +3,8 @@ the same numbers, and in the end MLflow has every step of it once and in order."
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ import points
 import pytest
 from head import free_ports
 from mlflow import MlflowClient
+from outside import PATIENCE, kill, mlflow_server
 from tiny import TINY
 
 from overtrick import config, model, run, track, trainers
@@ -26,7 +23,6 @@ from overtrick.workers import LocalCrew
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 240  # seconds for what a busy machine may take
 STEPS = 12
 JOB: dict[str, Any] = {**TINY, "stop": {"iterations": STEPS}}
 
@@ -41,33 +37,14 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = f"mlflow server --backend-store-uri sqlite:///{self.folder}/server.db --workers 1"
-        where = f"--artifacts-destination {self.folder}/files --host 127.0.0.1 --port {self.port}"
-        here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of uvicorn
-        with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *command.split(), *where.split()],
-                stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, "PATH": here, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            )  # fmt: skip
-        deadline = time.monotonic() + PATIENCE
-        while not self._answers():
-            assert self.process.poll() is None, (self.folder / "log").read_text()
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()
-            time.sleep(0.2)
+        where = "--backend-store-uri", f"sqlite:///{self.folder}/server.db"
+        files = "--artifacts-destination", f"{self.folder}/files"
+        self.process = mlflow_server(self.folder, self.port, *where, *files)
 
     def kill(self) -> None:
         if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            kill(self.process)
             self.process = None
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
 
 
 @pytest.fixture
@@ -132,7 +109,7 @@ def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
     def progress(iteration: int, metrics: Mapping[str, float]) -> None:
         if iteration == STEPS // 2:
             kept, sent = told(folder)
-            assert (kept, sent) == (iteration + 2, 0)  # the parameters and the job come first
+            assert (kept, sent) == (iteration + 3, 0)  # after parameters, job and note
             server.start()
 
     assert run.go(folder, progress).undelivered == ""
@@ -172,6 +149,6 @@ def test_a_server_that_is_killed_and_started_again_has_every_step_once(
 
     server.start()
     assert run.go(folder, progress).undelivered == ""
-    assert [kept for kept, sent in taken] == [7, 11]
+    assert [kept for kept, sent in taken] == [8, 12]
     assert all(0 < sent <= kept for kept, sent in taken)
     check(folder, server, undisturbed)

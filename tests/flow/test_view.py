@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from browser import needs_browser, shown
+from tiny import TINY
 
-from overtrick import cli, record, run, track, view
-from overtrick.core import Refused
+from overtrick import cli, config, parts, record, run, track, trainers, view
+from overtrick.core import Failed, Refused
 from overtrick.games.bridge import records
 from overtrick.games.bridge.records import Board
 from overtrick.match import match
 from overtrick.trainers.exact import solve_game
-from overtrick.view import html
+from overtrick.view import html, note
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -155,7 +157,7 @@ class Told:
     """A tracker that remembers artifacts."""
 
     def __init__(self):
-        self.artifacts, self.notes = [], []
+        self.artifacts, self.notes, self.reported = [], [], 7
 
     def note(self, text):
         self.notes.append(text)
@@ -177,6 +179,61 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
     view.keep(folder, told)
     assert told.artifacts == [view.PAGE]
     assert "no page of the run" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (Failed("no room"), "FAILED", "It failed: no room"),
+        (KeyError("payoff"), "FAILED", "It failed: KeyError: 'payoff'"),
+        (
+            KeyboardInterrupt(),
+            "KILLED",
+            "It was stopped after iteration 7; `overtrick resume r` goes on.",
+        ),
+    ],
+)
+def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status, said):
+    told, folder, closed = Told(), run_folder(tmp_path / "r"), []
+    with pytest.raises(type(error)), view.ending(folder, told, closed.append):
+        raise error
+    assert closed == [status]
+    assert told.notes == [f"**meta** on **leduc**, seed 7.\n\n{said}"]
+
+
+def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path):
+    told, folder = Told(), run_folder(tmp_path / "r")
+    view.tell(folder, told, "It failed: " + "x" * 9000)
+    assert told.notes[0].partition("It failed: ")[2].count("x") > note.MOST - 20
+    assert told.notes[0].endswith("xxx ...")
+    (folder / note.WHOLE).write_text("| a line of a table |\n" * 1000)
+    view.tell(folder, told)
+    assert told.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
+    assert all(len(text) < 8000 for text in told.notes)
+
+
+def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
+    job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
+    folder = tmp_path / "sweep"
+    (folder / run.TRIALS).mkdir(parents=True)
+    run.write_job(job, folder)
+    with suppress(KeyboardInterrupt), parts.at_work(folder, job, [job] * 4) as whole:
+        whole.parts[0].tracker.metrics(1, {"payoff": 0.5})
+        whole.ended[1] = Failed("the trial failed")
+        whole.halved = {2: 4}
+        run.keep_table(whole.parts[3].place, [], whole.parts[3].tracker)
+        raise KeyboardInterrupt
+    said = []
+    for place in (folder, *(part.place for part in whole.parts)):
+        events = map(json.loads, (place / track.SPOOL).read_text().splitlines())
+        said.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
+    assert said == [
+        "It was stopped after iteration 0; `overtrick resume sweep` goes on.",
+        "It was stopped after iteration 1; `overtrick resume sweep` goes on.",
+        "It failed: the trial failed",
+        "It was stopped at iteration 4: others did better.",
+        "It is done.",
+    ]
 
 
 def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, capsys):

@@ -64,3 +64,15 @@ def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: P
     assert halving.stops(0, 7, {"loss": 9.0, "kl": 0.1})
     assert halving.unmeasured.startswith("nothing was measured by iteration 7: name another")
     assert "one of kl, loss" in halving.unmeasured
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_score_that_is_no_number_is_the_worst_and_others_are_stopped_as_ever(
+    tmp_path: Path, broken: float
+) -> None:
+    halving = Halving(tmp_path / "halving.jsonl", 1, 2, told)
+    for trial, score in enumerate([broken, 1.0, 2.0, 3.0]):
+        assert not halving.stops(trial, 1, {"score": score})
+    assert halving.stops(4, 1, {"score": 1.0})  # the middle of the four is 1.5
+    assert halving.stops(5, 1, {"score": broken})
+    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped == {4: 1, 5: 1}

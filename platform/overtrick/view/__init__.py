@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,28 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
     return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
 
 
-def tell(folder: Path, tracker: track.Tracker, why: str = "") -> None:
-    """MLflow's own page of the run says what there is to say of it; why: what stopped it."""
-    tracker.note(note.of(folder, why))
+def tell(folder: Path, tracker: track.Tracker, end: str = "") -> None:
+    """MLflow's own page of the run says what there is to say of it; end: see `note.of`."""
+    try:
+        tracker.note(note.of(folder, end))
+    except (Refused, OSError, ValueError) as error:  # nor for want of a note
+        log.warning("no note of the run: %s", error)
+
+
+@contextmanager
+def ending(folder: Path, tracker: track.Tracker, close: Callable[[str], object]) -> Iterator[None]:
+    """MLflow is told what stops the work on a run, if something does; that is what is raised."""
+    try:
+        yield
+    except BaseException as error:
+        killed = isinstance(error, KeyboardInterrupt)
+        end = note.stopped(folder, tracker.reported) if killed else note.failed(error)
+        tell(folder, tracker, end)
+        try:
+            close("KILLED" if killed else "FAILED")
+        except OSError as full:  # there is no room to say so
+            log.warning("%s", full)
+        raise
 
 
 def keep(folder: Path, tracker: track.Tracker) -> None:

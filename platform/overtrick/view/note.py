@@ -8,23 +8,37 @@ from pathlib import Path
 from typing import Any
 
 from overtrick import games, tables
+from overtrick.core import Failed, Refused
 
-MOST = 6000  # characters of a table: MLflow takes 8000 in all
+MOST = 6000  # characters of a table, or of an error: MLflow takes 8000 in all
+REST = "\n\nThe rest is among the artifacts."
 TABLE, WHOLE = "table.json", "table.md"  # what a run came to, and what a table of runs did
 
 
-def of(folder: Path, why: str = "") -> str:
-    """The note of a run, of a sweep or of a table as it now lies on disk; why: what stopped it."""
+def of(folder: Path, end: str = "") -> str:
+    """The note of a run, of a sweep or of a table as it now lies on disk; end: how it ended, if it
+    came to nothing."""
     job = json.loads((folder / "job.json").read_text())
-    if why:
-        came = _cut(f"It failed: {why}")
+    if end:
+        came = _cut(end)
     elif (folder / WHOLE).exists():
-        came = _cut((folder / WHOLE).read_text())
+        came = _cut((folder / WHOLE).read_text(), REST)
     elif (folder / TABLE).exists():
         came = _table(job, json.loads((folder / TABLE).read_text()))
     else:
         came = "It goes on; what it comes to will stand here."
     return f"{_lead(job)}\n\n{came}"
+
+
+def failed(error: BaseException) -> str:
+    """How a run ended that an error stopped."""
+    ours = isinstance(error, (Failed, Refused))
+    return f"It failed: {error if ours else f'{type(error).__name__}: {error}'}"
+
+
+def stopped(whole: Path, iteration: int) -> str:
+    """How a run ended that can go on, with the whole that it may be a part of."""
+    return f"It was stopped after iteration {iteration}; `overtrick resume {whole.name}` goes on."
 
 
 def _lead(job: Mapping[str, Any]) -> str:
@@ -50,15 +64,16 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
     names, cells = tables.cells(table)
     lines = [names, ["---"] * len(names), *cells]
     text = "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-    return f"{_cut(text)}\n\n{table.title}"
+    return f"{_cut(text, REST)}\n\n{table.title}"
 
 
 def _escaped(cell: str) -> str:
     return " ".join(cell.replace("|", "\\|").split())
 
 
-def _cut(text: str) -> str:
-    """As many whole lines as MLflow has room for."""
+def _cut(text: str, rest: str = " ...") -> str:
+    """As many whole lines as MLflow has room for, or as much of one, and where the rest is."""
     if len(text) <= MOST:
         return text
-    return text[:MOST].rpartition("\n")[0] + "\n\nThe rest is among the artifacts."
+    head = text[:MOST]
+    return (head.rpartition("\n")[0] or head) + rest
