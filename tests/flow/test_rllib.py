@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from overtrick.play import play
 from overtrick.policies import Uniform
 from overtrick.rllib.environments import FACTS, LEGAL, SEEN, OneSeat, Seats, moves_of, seen_of
 from overtrick.rllib.modules import PLAYERS, ActorCritic, Seated
-from overtrick.rllib.plan import past_of
+from overtrick.rllib.plan import Plan, config_of, past_of
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.kept import opponent_of
+from overtrick.trainers.rllib_job import Dqn, Ppo
 from overtrick.trainers.strangers import stranger
 from overtrick.workers import LocalCrew
 
@@ -208,6 +210,42 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
 
+def plan_of(algorithm, **own):
+    """A small plan for Leduc."""
+    return Plan(
+        algorithm=algorithm, game="leduc", options={}, seats=2, seed=0, workers=0, cpus=1,
+        turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
+        strangers=(), share=0, own=own,
+    )  # fmt: skip
+
+
+def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
+    ppo, dqn = config_of(plan_of("PPO", **Ppo().model_dump())), Dqn().model_dump()
+    appo = config_of(plan_of("APPO", **Ppo().model_dump()))
+    assert ppo.lambda_ == Ppo().gae
+    assert (ppo.vf_loss_coeff, appo.vf_loss_coeff) == (0.5, 2 * 0.5)  # of half the squared error
+    assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
+
+
+def test_dqn_learns_and_goes_on_from_a_state(local_ray):
+    small = {"rllib": {"turns": 30, "hidden": [4]}, "dqn": {**MEMORY, "first": 4}, "ppo": {}}
+    job = job_of(algorithm="rllib/DQN", game="kuhn", evaluate={**FEW, "every": 9}, **small)
+    page = TRAINERS["rllib"]
+    trainer = page.trainer(job, LocalCrew())
+    before = trainer.state()
+    metrics = trainer.step()
+    state = trainer.state()
+    assert not Path(trainer._running.algorithm.logdir).exists()  # in the user's home
+    assert np.isfinite(metrics["loss"])
+    weights = "rllib.module.learner.af.0.weight"
+    assert not np.array_equal(state[weights], before[weights])
+    trainer.load(before)
+    assert np.array_equal(trainer.state()[weights], before[weights])
+    assert trainer.step()["turns"] > 0
+    assert trainer.iteration == 1
+    trainer.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("algorithm", ["APPO", "DQN", "PPO", "SAC"])
@@ -256,7 +294,13 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"algorithm": "rllib/DQN"}, "no use for the section ppo"),
+        (
+            {"algorithm": "rllib/DQN"},
+            "no use for the section ppo: leave it out, or set ppo={}",
+        ),
+        ({"algorithm": "rllib/APPO", "ppo": {"gae": 0.9}}, "APPO has no use for ppo.gae"),
+        ({"population": {"every": 3}}, "population.every is of no use without population.past"),
+        ({"population": {"share": 0.1}}, "population.share is of no use without population.past"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
             "leduc has single actions: set algorithm to rllib/P",
