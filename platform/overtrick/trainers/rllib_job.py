@@ -83,7 +83,7 @@ class Population(Section):
         default=10, description="iterations after which the oldest past self gives way to today's"
     )
     strangers: tuple[Opponent, ...] = Field(
-        default=(), description="opponents by name, or folders of models"
+        default=(), description="opponents by name, or folders of models or runs"
     )
     share: Share = Field(
         default=0.5,
@@ -121,9 +121,7 @@ class RllibJob(Job):
                     f"{name}={{}}"
                 )
         if self.algorithm == "rllib/APPO" and self.ppo.gae != Ppo().gae:
-            raise ValueError(
-                "rllib/APPO has no use for ppo.gae, for V-trace has none: leave it out"
-            )
+            raise ValueError("rllib/APPO has no use for ppo.gae: leave it out")
         met, usual = self.population, Population()
         if met.every != usual.every and not met.past:
             raise ValueError("population.every is of no use without population.past: set that too")
