@@ -90,7 +90,7 @@ ALLOWED = {
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
         "match", "parts", "sweep", "comparison", "tables", "submit", "figures", "counts", "atomic",
-        "record", "seat", "view", "address", "track",
+        "record", "seat", "view", "address", "track", "versions",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),
