@@ -13,8 +13,7 @@ import torch
 from overtrick import config, games, make, model
 from overtrick.core import Refused
 from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.rllib.environments import FACTS, LEGAL, SEEN, OneSeat, Seats, moves_of, seen_of
+from overtrick.rllib.environments import FACTS, LEGAL, SEEN, Seats, moves_of, seen_of
 from overtrick.rllib.modules import PLAYERS, ActorCritic, Seated
 from overtrick.rllib.plan import Plan, config_of, past_of
 from overtrick.solvers import value
@@ -22,15 +21,8 @@ from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.kept import opponent_of
 from overtrick.trainers.rllib_job import Dqn, Ppo
-from overtrick.trainers.strangers import stranger
 from overtrick.workers import LocalCrew
 
-ONE = {
-    "game": "minibridge",
-    "options": {"scoring": "tricks"},
-    "seat": 0,
-    "others": partial(stranger, "rules", make("minibridge"), None),
-}
 FEW = {"strangers": ["call"], "every": 2}
 JOB: dict[str, Any] = {
     "trainer": "rllib",
@@ -53,33 +45,6 @@ def legal(seen, rng):
     return int(rng.choice(np.flatnonzero(seen[LEGAL])))
 
 
-@pytest.mark.parametrize("game", ["kuhn", "leduc", "minibridge"])
-def test_one_seat_gains_what_the_game_says(game, rng):
-    about = {"game": game, "options": {}, "seat": 0, "others": Uniform, "seed": 3}
-    env, made = OneSeat(about), make(game)
-    gains = []
-    for _ in range(300):
-        seen, _ = env.reset()
-        gained, over = 0.0, False
-        while not over:
-            assert env.observation_space.contains(seen)
-            assert seen[LEGAL].any()
-            seen, reward, over, cut, _ = env.step(legal(seen, rng))
-            assert not cut
-            gained += reward
-        gains.append(gained)
-    payoff = play(made, (Uniform(), Uniform()), 3000, rng, watch=()).payoff[:, 0]
-    error = payoff.std() * np.sqrt(1 / 300 + 1 / 3000)
-    assert np.mean(gains) == pytest.approx(payoff.mean(), abs=4 * error)
-
-
-def test_the_same_seed_deals_the_same_games(rng):
-    env = OneSeat({**ONE, "seed": 0})
-    first = [env.reset(seed=5)[0][SEEN].tolist() for _ in range(2)]
-    assert first[0] == first[1]
-    assert env.reset()[0][SEEN].tolist() != first[0]
-
-
 def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     env = Seats({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
     seen, _ = env.reset(seed=2)
@@ -95,15 +60,6 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     assert turns == 52
     assert total["0"] == total["2"] == -total["1"] == -total["3"]
     assert abs(total["0"]) == 1
-
-
-def test_games_in_which_a_seat_never_acts_are_passed_over():
-    about = {"game": "leduc", "options": {}, "seat": 1, "others": Uniform, "seed": 3}
-    env = OneSeat(about)
-    for _ in range(50):
-        seen, _ = env.reset()
-        assert seen[LEGAL].any()
-        assert env.observation_space.contains(seen)
 
 
 def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
