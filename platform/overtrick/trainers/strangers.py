@@ -54,8 +54,8 @@ def stranger(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def located(name: str, game: Game) -> str:
-    """The name; with a slash if it is no stranger but a model, in the folder where one stands or
-    registered. Raises Refused for one that is registered nowhere."""
+    """The name; if it is no stranger but a model, by its folder, that of its run or as it is
+    registered, the model's folder. Raises Refused for one that is registered nowhere."""
     if name in names(game):
         return name
     folder = registry.located(name)
