@@ -222,8 +222,12 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
         message = first["msg"].removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
         ours = first["type"] == "value_error"  # says what it was given by itself
-        given = "" if ours or isinstance(first["input"], dict) else f", not {first['input']!r}"
-        raise Refused(f"'{key}' in {source}: {message}{given}") from None
+        value = first["input"]
+        if first["type"] == "tuple_type":
+            message = f"input should be a list, such as [{value}]"
+        given = "" if ours or isinstance(value, dict) else f", not {value!r}"
+        place = f"'{key}' in {source}" if key else source  # none: the job as a whole is wrong
+        raise Refused(f"{place}: {message}{given}") from None
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:

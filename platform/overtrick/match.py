@@ -109,6 +109,12 @@ def check_known(players: Sequence[str], others: Sequence[str]) -> None:
             raise Refused(f"unknown player '{player}': did you mean '{near}'?")
 
 
+def check_done(folder: Path) -> None:
+    """Raise Refused unless a run has left its model."""
+    if not (run.model_of(str(folder)) / model.CARD).exists():
+        raise Refused(f"{folder.name} is not done: `overtrick resume {folder.name}` goes on")
+
+
 def _strangers() -> dict[str, list[str]]:
     """Those of each game."""
     return {name: names(games.make(name)) for name in games.names()}

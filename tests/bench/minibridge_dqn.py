@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import Wrapper
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -17,12 +19,13 @@ from scipy.stats import binomtest
 from tests.bench.measure import Result
 
 from overtrick import make
+from overtrick.doors.single import single_env
 from overtrick.games.bridge.suits import Renaming, renamed_batch
 from overtrick.learners.dqn import Dqn, Greedy, Plan
 from overtrick.learners.networks import initial
 from overtrick.play import play
 from overtrick.policies import inputs
-from overtrick.rllib.environments import OneSeat, Seats
+from overtrick.rllib.environments import LEGAL, SEEN, Seats, seen_of
 from overtrick.rllib.modules import MaskedDqn, NoCatalog, Seated, weights_of
 from overtrick.trainers.strangers import stranger
 from overtrick.workers import start_ray
@@ -70,6 +73,34 @@ def run() -> Result:
     )
 
 
+class Masked(Wrapper):
+    """The declarer's seat with what is legal beside what it sees, as modules of RLlib have it.
+
+    config: game, options, others (makes their policy), and the seed of the first deals.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        others = [config["others"]()]
+        super().__init__(single_env(config["game"], others, 0, **config["options"]))
+        self.observation_space = seen_of(self.unwrapped.game, facts=False)
+        self.env.reset(seed=config["seed"])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._with_mask(*self.env.reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        seen, points, over, cut, told = self.env.step(action)
+        if over:  # nothing is legal there, and a highest value needs something
+            told["action_mask"][:] = 1
+        seen, told = self._with_mask(seen, told)
+        return seen, points, over, cut, told
+
+    def _with_mask(self, seen: Any, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {SEEN: seen, LEGAL: told["action_mask"].astype(np.float32)}, {}
+
+
 def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
     two of the rules; else one seat, and the rest inside."""
@@ -106,11 +137,12 @@ def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
             .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=both))
         )
     else:
-        inside = {**about, "seat": 0, "others": rules}
-        config = config.environment(OneSeat, env_config=inside, disable_env_checking=True)
+        inside = {**about, "others": rules}
+        config = config.environment(Masked, env_config=inside, disable_env_checking=True)
         config = config.rl_module(rl_module_spec=network)
     torch.manual_seed(0)
     algorithm = config.build_algo()
+    shutil.rmtree(algorithm.logdir, ignore_errors=True)  # an empty folder in the user's home
     done = 0
     while done < GAMES * TURNS * (1 + whole):
         found = algorithm.train()["env_runners"]
@@ -118,7 +150,6 @@ def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     module = algorithm.get_module("learner") if whole else algorithm.get_module()
     weights = weights_of(module.get_state(), "af")
     algorithm.stop()
-    shutil.rmtree(algorithm.logdir, ignore_errors=True)  # an empty folder in the user's home
     return Greedy(make("minibridge").features, weights), int(found["num_episodes_lifetime"])
 
 

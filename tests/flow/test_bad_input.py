@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 import yaml
 
-from overtrick import address, cli, model
+from overtrick import address, cli, config, model
 from overtrick.core import Refused
+from overtrick.trainers import JOBS, TRAINERS
+from overtrick.trainers.exact import best_response_to
 
 JOB = "trainer: meta\ngame: leduc\nworkers: 0\n"
 
@@ -60,7 +62,10 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("population.elite_share=1.5", "'population.elite_share' in job.yaml: input should be "
          "less than or equal to 1, not 1.5"),
         ("game=leduk", "unknown game 'leduk': did you mean 'leduc'?"),
-        ("game.options.fould=true", "game 'leduc' does not take these options"),
+        ("game.options.fould=true", "game 'leduc' has no option 'fould': did you mean 'fold'?"),
+        ("game={name: leduc, options: {ranks: ace}}", "game 'leduc' does not take these options"),
+        ("game={name: brps, fold: true}", "game 'brps' has no option 'fold': it takes none"),
+        ("meta.hidden=64", "'meta.hidden' in job.yaml: input should be a list, such as [64], not"),
         ("evaluate.strangers=[random, cal]", "unknown opponent 'cal' in leduc: did you mean "
          "'call'?"),
         ("trainer=mata", "unknown trainer 'mata' in job.yaml: did you mean 'meta'?"),
@@ -78,7 +83,7 @@ def job_file(folder: Path, text: str = JOB) -> str:
         ("evaluate.strangers=[call, call]", "two of them are called call"),
         ("evaluate.strangers=[]", "'evaluate.strangers' in job.yaml: tuple should have at least 1"),
         ("evaluate.strangers=[./absent]", "no model in "),
-        ("game={name: leduc, fould: true}", "game 'leduc' does not take these options"),
+        ("game={name: leduc, fould: true}", "game 'leduc' has no option 'fould'"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
         ("meta.test_credit=hindsight", "meta.test_credit hindsight needs another critic than"),
         (
@@ -100,6 +105,13 @@ def job_file(folder: Path, text: str = JOB) -> str:
 )  # fmt: skip
 def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
     assert said in refused("train", job_file(tmp_path), override)
+
+
+def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
+    job = job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
+    assert refused("train", job, "algorithm=rllib/DQN") == (
+        "job.yaml: rllib/DQN has no use for the section ppo: leave it out, or set ppo={}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,6 +285,16 @@ def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: 
     job = job_file(stored.parent, JOB + "evaluate: {strangers: [model]}\n")
     said = refused("train", job)
     assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
+
+
+def test_a_run_is_a_stranger_by_its_folder(stored: Path, monkeypatch) -> None:
+    (stored.parent / "job.json").write_text("{}")
+    monkeypatch.chdir(stored.parent.parent)
+    uniform = best_response_to("kuhn", "random")["values"]  # as are weights of 0
+    for place in (stored, stored.parent, stored.parent.name):
+        assert best_response_to("kuhn", str(place))["values"] == pytest.approx(uniform, abs=1e-6)
+    job = {"trainer": "rllib", "game": "kuhn", "population": {"strangers": [str(stored.parent)]}}
+    TRAINERS["rllib"].check(config.parse(job, JOBS, "job.yaml"))
 
 
 def test_a_truncated_model_is_refused(refused, stored: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,16 @@ import torch
 from overtrick import config, games, make, model
 from overtrick.core import Refused
 from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.rllib.environments import FACTS, LEGAL, SEEN, OneSeat, Seats, moves_of, seen_of
+from overtrick.rllib.environments import FACTS, LEGAL, SEEN, Seats, moves_of, seen_of
 from overtrick.rllib.modules import PLAYERS, ActorCritic, Seated
-from overtrick.rllib.plan import past_of
+from overtrick.rllib.plan import Plan, config_of, past_of
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.kept import opponent_of
-from overtrick.trainers.strangers import stranger
+from overtrick.trainers.rllib_job import Dqn, Ppo
 from overtrick.workers import LocalCrew
 
-ONE = {
-    "game": "minibridge",
-    "options": {"scoring": "tricks"},
-    "seat": 0,
-    "others": partial(stranger, "rules", make("minibridge"), None),
-}
 FEW = {"strangers": ["call"], "every": 2}
 JOB: dict[str, Any] = {
     "trainer": "rllib",
@@ -51,33 +45,6 @@ def legal(seen, rng):
     return int(rng.choice(np.flatnonzero(seen[LEGAL])))
 
 
-@pytest.mark.parametrize("game", ["kuhn", "leduc", "minibridge"])
-def test_one_seat_gains_what_the_game_says(game, rng):
-    about = {"game": game, "options": {}, "seat": 0, "others": Uniform, "seed": 3}
-    env, made = OneSeat(about), make(game)
-    gains = []
-    for _ in range(300):
-        seen, _ = env.reset()
-        gained, over = 0.0, False
-        while not over:
-            assert env.observation_space.contains(seen)
-            assert seen[LEGAL].any()
-            seen, reward, over, cut, _ = env.step(legal(seen, rng))
-            assert not cut
-            gained += reward
-        gains.append(gained)
-    payoff = play(made, (Uniform(), Uniform()), 3000, rng, watch=()).payoff[:, 0]
-    error = payoff.std() * np.sqrt(1 / 300 + 1 / 3000)
-    assert np.mean(gains) == pytest.approx(payoff.mean(), abs=4 * error)
-
-
-def test_the_same_seed_deals_the_same_games(rng):
-    env = OneSeat({**ONE, "seed": 0})
-    first = [env.reset(seed=5)[0][SEEN].tolist() for _ in range(2)]
-    assert first[0] == first[1]
-    assert env.reset()[0][SEEN].tolist() != first[0]
-
-
 def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     env = Seats({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
     seen, _ = env.reset(seed=2)
@@ -93,15 +60,6 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     assert turns == 52
     assert total["0"] == total["2"] == -total["1"] == -total["3"]
     assert abs(total["0"]) == 1
-
-
-def test_games_in_which_a_seat_never_acts_are_passed_over():
-    about = {"game": "leduc", "options": {}, "seat": 1, "others": Uniform, "seed": 3}
-    env = OneSeat(about)
-    for _ in range(50):
-        seen, _ = env.reset()
-        assert seen[LEGAL].any()
-        assert env.observation_space.contains(seen)
 
 
 def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
@@ -208,6 +166,42 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
 
+def plan_of(algorithm, **own):
+    """A small plan for Leduc."""
+    return Plan(
+        algorithm=algorithm, game="leduc", options={}, seats=2, seed=0, workers=0, cpus=1,
+        turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
+        strangers=(), share=0, own=own,
+    )  # fmt: skip
+
+
+def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
+    ppo, dqn = config_of(plan_of("PPO", **Ppo().model_dump())), Dqn().model_dump()
+    appo = config_of(plan_of("APPO", **Ppo().model_dump()))
+    assert ppo.lambda_ == Ppo().gae
+    assert (ppo.vf_loss_coeff, appo.vf_loss_coeff) == (0.5, 2 * 0.5)  # of half the squared error
+    assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
+
+
+def test_dqn_learns_and_goes_on_from_a_state(local_ray):
+    small = {"rllib": {"turns": 30, "hidden": [4]}, "dqn": {**MEMORY, "first": 4}, "ppo": {}}
+    job = job_of(algorithm="rllib/DQN", game="kuhn", evaluate={**FEW, "every": 9}, **small)
+    page = TRAINERS["rllib"]
+    trainer = page.trainer(job, LocalCrew())
+    before = trainer.state()
+    metrics = trainer.step()
+    state = trainer.state()
+    assert not Path(trainer._running.algorithm.logdir).exists()  # in the user's home
+    assert np.isfinite(metrics["loss"])
+    weights = "rllib.module.learner.af.0.weight"
+    assert not np.array_equal(state[weights], before[weights])
+    trainer.load(before)
+    assert np.array_equal(trainer.state()[weights], before[weights])
+    assert trainer.step()["turns"] > 0
+    assert trainer.iteration == 1
+    trainer.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("algorithm", ["APPO", "DQN", "PPO", "SAC"])
@@ -256,7 +250,13 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"algorithm": "rllib/DQN"}, "no use for the section ppo"),
+        (
+            {"algorithm": "rllib/DQN"},
+            "no use for the section ppo: leave it out, or set ppo={}",
+        ),
+        ({"algorithm": "rllib/APPO", "ppo": {"gae": 0.9}}, "APPO has no use for ppo.gae"),
+        ({"population": {"every": 3}}, "population.every is of no use without population.past"),
+        ({"population": {"share": 0.1}}, "population.share is of no use without population.past"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
             "leduc has single actions: set algorithm to rllib/P",

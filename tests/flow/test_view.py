@@ -253,6 +253,30 @@ def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, cap
     assert run.names() == ["r"]
 
 
+def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
+    run_folder(tmp_path / "r")
+    met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
+    record.save(tmp_path / "games.parquet", met.games)
+    for words, said in (
+        ("r --first 2", "--first is of a file, and r is a run"),
+        ("r --system natural", "--system is of a file, and r is a run"),
+        ("r --boards 2", "--boards is of games that a run's model plays: name whom it meets by"),
+        ("games.parquet --seed 0", "--seed is of a run, and games.parquet is a file"),
+        ("games.parquet --system natural", "--system is of boards, and games.parquet holds games"),
+        ("r --against call", "r is not done: `overtrick resume r` goes on"),
+        ("r --against randim", "unknown player 'randim': did you mean 'random'?"),
+        ("models:/x/1", "models:/x/1 is a model without a run: name a run, or a file"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["overtrick", "view", *words.split(), "--json"])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 2
+        assert said in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+    assert not (tmp_path / "view.html").exists()
+
+
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
     with pytest.raises(Refused, match="nor are they boards"):

@@ -435,7 +435,7 @@ def test_two_hole_cards_and_a_board_have_words():
 def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():
     with pytest.raises(Refused, match="unknown game 'leduk': did you mean 'leduc'"):
         overtrick.make("leduk")
-    with pytest.raises(Refused, match="game 'kuhn' does not take these options"):
+    with pytest.raises(Refused, match="game 'kuhn' has no option 'folds': did you mean 'fold'"):
         overtrick.make("kuhn", folds=True)
 
 

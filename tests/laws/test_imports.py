@@ -91,7 +91,7 @@ ALLOWED = {
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
         "match", "parts", "sweep", "comparison", "tables", "parcel", "submit", "figures", "counts",
-        "atomic", "record", "seat", "view", "address", "track",
+        "atomic", "record", "seat", "view", "address", "track", "versions",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),

@@ -157,7 +157,7 @@ def test_a_row_has_words(game, played):
         ({"reward": {"win": "much"}}, "reward.win must be a number, not 'much'"),
         ({"reward": 3}, "reward must be a name or a mapping of terms, not 3"),
         ({"zoo": 5}, "zoo must be a folder, not 5"),
-        ({"thread": 2}, "game 'sumo' does not take these options"),
+        ({"thread": 2}, "game 'sumo' has no option 'thread': did you mean 'threads'"),
     ],
 )
 def test_a_wrong_option_is_refused(options, said):

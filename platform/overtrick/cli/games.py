@@ -52,7 +52,7 @@ def solve(
 @app.command("best-response")
 def best_response(
     game: GameName,
-    against: Annotated[str, typer.Option(help="A stranger, or the folder of a model.")],
+    against: Annotated[str, typer.Option(help="A stranger, a model, or a run, as runs/NAME.")],
     games: Annotated[int | None, typer.Option(min=4, help="Of a lower bound: 2000.")] = None,
     particles: Annotated[int | None, typer.Option(min=1, help="Of a lower bound: 100.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of a lower bound: 0.")] = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from overtrick.cli import Json, app, people, result
+from overtrick.core import Refused
 
 
 @app.command("view")
@@ -20,36 +22,55 @@ def view_(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("view.html"),
-    first: Annotated[int, typer.Option(min=1, help="Games or boards that are shown.")] = 50,
+    first: Annotated[
+        int | None, typer.Option(min=1, help="Of a file: games or boards that are shown: 50.")
+    ] = None,
     system: Annotated[
         str | None, typer.Option(help="Of boards: how calls are read where they do not say.")
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Of a run: whom its model meets in games to look at.")
     ] = None,
-    boards: Annotated[int, typer.Option(min=1, help="Of those, each from both seats.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of those.")] = 0,
+    boards: Annotated[
+        int | None, typer.Option(min=1, help="Of those games, each from both seats: 3.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of those games: 0.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write one HTML file that needs no server and no network: a run's table, figures, films and
     curves; games step by step; bridge boards with what each call shows."""
     from overtrick import run, view
     from overtrick.atomic import write_text
-    from overtrick.core import Refused
-    from overtrick.match import match
+    from overtrick.match import check_done, check_known, match
+    from overtrick.versions import SCHEME
 
     view.check(out)
+    of_run = {"against": against, "boards": boards, "seed": seed}
     if Path(what).is_file():
-        if against is not None:
-            raise Refused(f"--against is of a run, and {what} is a file")
-        page = view.of_file(Path(what), first, system)
+        _refuse(of_run, f"is of a run, and {what} is a file")
+        page = view.of_file(Path(what), first or 50, system)
+    elif what.startswith(SCHEME):
+        raise Refused(f"{what} is a model without a run: name a run, or a file")
     else:
         folder = run.find(what)
+        _refuse({"first": first, "system": system}, f"is of a file, and {what} is a run")
         met = None
-        if against is not None:
-            met = match(str(folder / "model"), against, None, {}, boards, seed, kept=True).games
+        if against is None:
+            _refuse(of_run, "is of games that a run's model plays: name whom it meets by --against")
+        else:
+            check_known([against], [])
+            check_done(folder)
+            model = str(folder / "model")
+            met = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
         page = view.of_run(folder, met)
     write_text(out, page)
     size = len(page.encode())
     people.print(f"{out}: {size / 1e6:.1f} MB; open it in a browser", soft_wrap=True)
     result(as_json, path=str(out.absolute()), bytes=size)
+
+
+def _refuse(options: Mapping[str, Any], why: str) -> None:
+    """Raise Refused for an option that is given where it says nothing."""
+    for name, value in options.items():
+        if value is not None:
+            raise Refused(f"--{name} {why}")

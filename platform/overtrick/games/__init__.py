@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,14 @@ from overtrick.games.poker.game import Poker
 from overtrick.games.poker.small import SmallPoker
 
 
-def _sumo(**options: Any) -> Any:
+def _sumo_class() -> Callable[..., Any]:
     from overtrick.games.sumo.game import Sumo  # here, for MuJoCo takes a moment
 
-    return Sumo(**options)
+    return Sumo
+
+
+def _sumo(**options: Any) -> Any:
+    return _sumo_class()(**options)
 
 
 _GAMES: dict[str, Callable[..., Any]] = {
@@ -67,6 +72,11 @@ def make(name: str, /, **options: Any) -> Any:
         raise Refused(
             f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
         )
+    takes = _options_of(known[name]) if options else []
+    for option in options:
+        if option not in takes:
+            near = f": did you mean '{nearest(option, takes)}'?" if takes else ": it takes none"
+            raise Refused(f"game '{name}' has no option '{option}'{near}")
     try:
         return known[name](**options)
     except TypeError as error:
@@ -77,6 +87,16 @@ def check_played(game: Any) -> None:
     """Raise Refused for a game that can be solved, but not played."""
     if not isinstance(game, Game):
         raise Refused(f"{game.name} can be solved, but not played")
+
+
+def _options_of(maker: Callable[..., Any]) -> list[str]:
+    """The options that a game takes, by name."""
+    maker = _sumo_class() if maker is _sumo else maker
+    return [
+        name
+        for name, parameter in inspect.signature(maker).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    ]
 
 
 def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

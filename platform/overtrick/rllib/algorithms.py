@@ -39,6 +39,8 @@ class Running:
         self.plan = plan
         _seed_all([plan.seed])  # of the first weights
         self.algorithm = config_of(plan).build_algo()
+        # in the user's home, and nothing is ever written to it
+        shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
         # games and turns: when this process took over, and now
         self._before = self._done = np.zeros(2, np.int64)
         for slot in range(plan.past):
@@ -110,7 +112,6 @@ class Running:
 
     def close(self) -> None:
         self.algorithm.stop()
-        shutil.rmtree(self.algorithm.logdir, ignore_errors=True)  # empty, in the user's home
 
     def _learner(self) -> dict[str, Any]:
         return self.algorithm.learner_group.get_state()["learner"]

@@ -1,8 +1,7 @@
-"""A game as an environment of RLlib.
+"""A game as an environment of RLlib, in which each seat is an agent.
 
-Two views: `OneSeat`, with everybody else inside the environment, and `Seats`, in which each seat is
-an agent. An observation has the game's features and, where actions are single, which are legal; it
-can have the facts, by which a policy of ours sits in an agent's place.
+An observation has the game's features and, where actions are single, which are legal; it can have
+the facts, by which a policy of ours sits in an agent's place.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from overtrick import games
-from overtrick.core import Array, Game, Player, Policy, Turn
+from overtrick.core import Array, Game, Turn
 from overtrick.policies import inputs
 
 SEEN, LEGAL, FACTS = "observations", "action_mask", "facts"
@@ -54,48 +53,6 @@ def _told(game: Game, turn: Turn, facts: bool) -> list[Told]:
     if facts:
         columns[FACTS] = turn.seen
     return [{name: column[row] for name, column in columns.items()} for row in range(len(turn))]
-
-
-class OneSeat(gym.Env):
-    """One seat of a game of turns, a game an episode; a policy inside plays all others.
-    Games in which the seat never has to act are not shown.
-
-    config: game, options, seat, others (makes their policy), and the seed of the first deals.
-    """
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.game: Game = games.make(config["game"], **config["options"])
-        self.seat = config["seat"]
-        self.others: Policy = config["others"]()
-        self.observation_space = seen_of(self.game, facts=False)
-        self.action_space = moves_of(self.game)
-        super().reset(seed=config["seed"])
-
-    def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
-        super().reset(seed=seed)
-        while True:
-            self._state = self.game.start(self.game.deal(1, self.np_random))
-            self._player: Player = self.others.sit(1, self.np_random)
-            self._advance()
-            if len(self._turn):
-                return self._seen, {}
-
-    def step(self, action: int) -> tuple[Told, float, bool, bool, Told]:
-        """The next observation (the last one again, once it is over), and points gained."""
-        gained = self.game.step(self._state, self._turn, np.array([action]))[0, self.seat]
-        gained += self._advance()
-        return self._seen, float(gained), not len(self._turn), False, {}
-
-    def _advance(self) -> float:
-        """On to the seat's next decision: points gained on the way."""
-        gained = 0.0
-        while len(turn := self.game.turn(self._state)) and turn.seat[0] != self.seat:
-            action = self._player.act(turn).action
-            gained += float(self.game.step(self._state, turn, action)[0, self.seat])
-        self._turn = turn
-        if len(turn):
-            (self._seen,) = _told(self.game, turn, facts=False)
-        return gained
 
 
 class Seats(MultiAgentEnv):

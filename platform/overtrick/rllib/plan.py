@@ -118,39 +118,38 @@ def config_of(plan: Plan) -> AlgorithmConfig:
         .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
         .debugging(log_level="ERROR")  # with a seed here it deals the same game again and again
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=plan.turns)
-        .training(gamma=plan.discount, **TRAINING[plan.algorithm](plan, **plan.own))
+        .training(gamma=plan.discount, grad_clip=None, **TRAINING[plan.algorithm](plan, **plan.own))
     )
 
 
-def _ppo(plan: Plan, rows: int, epochs: int, **own: Any) -> dict[str, Any]:
+def _ppo(
+    plan: Plan, rows: int, epochs: int, gae: float, critic: float, **own: Any
+) -> dict[str, Any]:
     return {
         "train_batch_size_per_learner": plan.turns,
         "minibatch_size": rows,
         "num_epochs": epochs,
+        "lambda_": gae,
         "use_kl_loss": False,
+        "vf_loss_coeff": critic,
         "vf_clip_param": FAR,
         **_gradients(plan, **own),
     }
 
 
-def _appo(plan: Plan, rows: int, epochs: int, **own: Any) -> dict[str, Any]:
-    return {
+def _appo(
+    plan: Plan, rows: int, epochs: int, gae: float, critic: float, **own: Any
+) -> dict[str, Any]:
+    return {  # nothing reads gae: V-trace has no lambda here
         "train_batch_size_per_learner": rows,
         "circular_buffer_iterations_per_batch": epochs,
+        "vf_loss_coeff": 2 * critic,  # of half the squared error, where PPO has the whole
         **_gradients(plan, **own),
     }
 
 
-def _gradients(
-    plan: Plan, gae: float, clip: float, entropy: float, critic: float
-) -> dict[str, Any]:
-    return {
-        "lr": plan.rate,
-        "lambda_": gae,
-        "clip_param": clip,
-        "entropy_coeff": entropy,
-        "vf_loss_coeff": critic,
-    }
+def _gradients(plan: Plan, clip: float, entropy: float) -> dict[str, Any]:
+    return {"lr": plan.rate, "clip_param": clip, "entropy_coeff": entropy}
 
 
 def _dqn(

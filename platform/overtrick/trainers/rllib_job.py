@@ -34,9 +34,13 @@ class Ppo(Section):
 
     epochs: Count = Field(default=4, description="times that each decision is learnt from")
     rows: Count = Field(default=256, description="decisions a gradient step; of APPO, turns")
-    gae: Share = Field(default=0.95, description="lambda of the advantages")
+    gae: Share = Field(default=0.95, description="lambda of PPO's advantages; APPO has none")
     clip: Positive = Field(default=0.2, description="ratios count from 1 - clip to 1 + clip")
-    entropy: float = Field(default=0.01, ge=0, description="bonus in points a nat")
+    entropy: float = Field(
+        default=0.01,
+        ge=0,
+        description="bonus a nat: of PPO in standard deviations of an advantage, of APPO in points",
+    )
     critic: Positive = Field(default=0.5, description="weight of the critic's squared error")
 
 
@@ -79,7 +83,7 @@ class Population(Section):
         default=10, description="iterations after which the oldest past self gives way to today's"
     )
     strangers: tuple[Opponent, ...] = Field(
-        default=(), description="opponents by name, or folders of models"
+        default=(), description="opponents by name, or folders of models or runs"
     )
     share: Share = Field(
         default=0.5,
@@ -113,8 +117,19 @@ class RllibJob(Job):
         for name in sorted(set(ALGORITHMS.values()) - {ALGORITHMS[self.algorithm]}):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(
-                    f"{self.algorithm} has no use for the section {name}: leave it out"
+                    f"{self.algorithm} has no use for the section {name}: leave it out, or set "
+                    f"{name}={{}}"
                 )
+        if self.algorithm == "rllib/APPO" and self.ppo.gae != Ppo().gae:
+            raise ValueError("rllib/APPO has no use for ppo.gae: leave it out")
+        met, usual = self.population, Population()
+        if met.every != usual.every and not met.past:
+            raise ValueError("population.every is of no use without population.past: set that too")
+        if met.share != usual.share and not (met.past or met.strangers):
+            raise ValueError(
+                "population.share is of no use without population.past or population.strangers: "
+                "set one of them too"
+            )
         if self.algorithm == "rllib/PPO" and self.ppo.rows > self.rllib.turns:
             raise ValueError("ppo.rows is more than rllib.turns brings: lower it")
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from overtrick import games, model, registry
@@ -24,27 +23,28 @@ def check(name: str, game: Game, tree: Tree | None) -> None:
     """Raise Refused if there is no such opponent, its files are missing, or a model's probabilities
     are none."""
     if _is_model(name):
-        policy = model.policy(Path(name), game)
+        policy = model.policy(registry.located(name), game)
         if tree is not None:
             value.check_policy(tree, policy, f"the model in {name}")
     elif name not in names(game):
         here = located(name, game)
         near = here if _is_model(here) else nearest(name, names(game))
-        raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
+        said = f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?"
+        raise Refused(said if _is_model(here) else f"{said} A run is named as runs/NAME")
     elif game.actions is None and name in (known := games.scripted_players(game)):
         known[name](game)  # it may need files
 
 
 def stranger(name: str, game: Game, tree: Tree | None) -> Any:
-    """An opponent by its name, or a model by its folder: Mixed unless actions are real vectors.
-    Raises Refused.
+    """An opponent by its name, or a model by its folder or its run's: Mixed unless actions are
+    real vectors. Raises Refused.
 
     tree: None if the game has none. random: uniform over what may be done; cfr: average strategy of
     10,000 iterations of CFR+; the rest are the game's scripted players.
     """
     check(name, game, tree)
     if _is_model(name):
-        return model.policy(Path(name), game)
+        return model.policy(registry.located(name), game)
     if name == "random":
         return Uniform() if game.actions is not None else UniformMoves(len(game.action_names))
     if name == "cfr":
@@ -54,13 +54,12 @@ def stranger(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def located(name: str, game: Game) -> str:
-    """The name; with a slash if it is no stranger but a model, in the folder where one stands or
-    registered. Raises Refused for one that is registered nowhere."""
-    if registry.registered(name):
-        return str(registry.located(name))
-    if name not in names(game) and (Path(name) / model.CARD).is_file():
-        return str(Path(name).absolute())
-    return name
+    """The name; if it is no stranger but a model, by its folder, that of its run or as it is
+    registered, the model's folder. Raises Refused for one that is registered nowhere."""
+    if name in names(game):
+        return name
+    folder = registry.located(name)
+    return str(folder.absolute()) if (folder / model.CARD).is_file() else name
 
 
 def _is_model(name: str) -> bool:

@@ -45,7 +45,9 @@ class Meeting(NamedTuple):
 class Tournament(Section):
     """Who takes part."""
 
-    players: tuple[Opponent, ...] = Field(description="strangers by name, or folders of models")
+    players: tuple[Opponent, ...] = Field(
+        description="strangers by name, or folders of models or runs"
+    )
     boards: Count = Field(
         default=10, description="boards of each pair an iteration, each played from both seats"
     )

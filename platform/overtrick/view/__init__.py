@@ -47,6 +47,8 @@ def of_file(path: Path, first: int, system: str | None = None) -> str:
         except Refused as other:
             both = f"{wrong}; nor are they boards: {other}"
             raise Refused(both if path.suffix == ".parquet" else str(other)) from None
+    if system is not None:
+        raise Refused(f"--system is of boards, and {path} holds games of {kept.game}")
     some = len(kept.moves)
     lead = f"{some} games of {kept.game}: {', '.join(kept.players)}"
     return html.page(path.name, lead, [_games(kept, first)])
