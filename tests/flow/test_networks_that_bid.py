@@ -540,7 +540,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     old = new.model_copy(update={"rules": before.rules})
     for asked in (lambda: trainers.TRAINERS["bidding"].check(old),
                   lambda: bidding.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
-        with pytest.raises(Refused, match="by other rules of natural than those"):
+        with pytest.raises(Refused, match="by other rules than those of natural in this job"):
             asked()
 
 
