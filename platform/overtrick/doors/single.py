@@ -50,7 +50,7 @@ class Single(Env):
         self._rngs: list[Generator] = []
 
     def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Array, Told]:
-        """The first decision of a new game; the same seed brings the same games."""
+        """The first decision of a new game; the same seed and actions bring the same games."""
         super().reset(seed=seed)
         if seed is not None or not self._rngs:
             self._rngs = self.np_random.spawn(2 + self.game.seats)
