@@ -176,7 +176,8 @@ def test_processes_in_the_image_begin_as_on_a_laptop() -> None:
 
 
 def test_what_a_shard_frees_is_there_for_the_next() -> None:
-    shards = "import resource, numpy as np\nfor _ in range(20): [np.ones(1 << 17) for _ in range(8)]\n"
+    shards = "import resource, numpy as np\n"
+    shards += "for _ in range(20): [np.ones(1 << 17) for _ in range(8)]\n"
     shards += "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
 
     def faults(more: dict[str, str]) -> int:
