@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import resource
-import secrets
 import signal
 import subprocess
 import sys
@@ -58,8 +57,8 @@ def cluster() -> Iterator[Cluster]:
             prefix="ray-", dir="/tmp", ignore_cleanup_errors=True
         ) as folder,
     ):  # sockets need a short path
-        settings = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), **QUICK}
-        for name, value in {**settings, "RAY_TMPDIR": folder}.items():
+        # the token is this process's own: Ray reads it once, and asks later clusters with it too
+        for name, value in {**QUICK, "RAY_TMPDIR": folder}.items():
             patch.setenv(name, value)
         made = Cluster(shutdown_at_exit=False)
         try:
