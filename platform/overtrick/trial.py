@@ -181,10 +181,12 @@ def train(
         ),
     )
     ended: list[Failed | None] = [None] * len(plans)
-    results = tuner.fit()
+    # Tune tells of a trial that it had to start again after all others
+    results = {Path(result.path).name: result for result in tuner.fit()}
     if halving is not None and halving.unmeasured:
         raise Refused(halving.unmeasured)
-    for number, result in zip(waiting, results, strict=True):
+    for number in waiting:
+        result = results[_place(number)]
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")
