@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +31,12 @@ def apart(job: dict[str, Any]) -> list[Bundle]:
     learners, readers = (int(job["resources"][kind]) for kind in ("learners", "readers"))
     spread = [learner(job["resources"])] * learners if learners > 1 else []
     return spread + [{"CPU": 1.0}] * readers * learners
+
+
+def placed(job: dict[str, Any]) -> list[Bundle]:
+    """All that a job needs at once, each on one node."""
+    own = together(job)
+    return ([total(own)] if job["resources"]["together"] else own) + apart(job)
 
 
 def learner(resources: dict[str, Any]) -> Bundle:
@@ -77,17 +84,27 @@ def check_room(
                 f"no node of the cluster has {asked} for one process, or for all that are to be "
                 "together: lower 'resources'"
             )
-    if not _fit(bundles, machines):
+    if _fit(bundles, machines) is False:
         raise Refused(
             "the nodes of the cluster cannot hold at once what each process of the job keeps, "
             "though all of them together have as much: lower 'workers' or 'resources'"
         )
 
 
-def _fit(bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]) -> bool:
+def times(
+    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]], most: int
+) -> int:
+    """How many times, at most so many, machines that can hold bundles do so, if they lie well; as
+    far as can be looked."""
+    return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fit([*bundles] * k, machines))
+
+
+def _fit(
+    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
+) -> bool | None:
     """Can all bundles lie on machines at once? The kind with the most bundles is counted into the
-    room that the others leave, which are placed in all ways, the largest first; True too if there
-    are more ways than can be looked at."""
+    room that the others leave, which are placed in all ways, the largest first; None if there are
+    more ways than can be looked at."""
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
     many, count = sizes.most_common(1)[0]
@@ -108,7 +125,7 @@ def _fit(bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str,
                 if way not in seen:
                     seen.add(way)
                     ways.append(way)
-    return bool(ways)
+    return None if ways else False
 
 
 def _amounts(bundle: Mapping[str, float], kinds: Sequence[str]) -> tuple[int, ...]:

@@ -22,7 +22,8 @@ def sound(score: float) -> float:
 
 class Halving:
     """At rungs of grace, grace * factor, grace * factor^2, ... iterations a trial goes on if its
-    score is among the best 1 / factor of those that have come there before it.
+    score is among the best 1 / factor of those that have come there before it; not if its score
+    is no finite number, though it be the first.
 
     Nobody waits for others, so a trial that comes early meets few. A decision is written to the
     file before it is carried out; read again, it stands. Li et al. 2020, "A system for massively
@@ -63,7 +64,7 @@ class Halving:
         before = self._rungs.setdefault(rung, {})
         scores = np.nan_to_num(list(before.values()))  # between infinities there is no number
         least = np.percentile(scores, 100 - 100 / self._factor) if before else score
-        if score < least:
+        if score < least or score == -math.inf:
             self.stopped[trial] = iteration
         before[trial] = score
 

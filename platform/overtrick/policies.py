@@ -65,7 +65,9 @@ def draw(probs: Array, rng: Generator) -> Choice:
     """One action a row from (R, A) probabilities. Never one whose probability is 0."""
     cumulative = probs.cumsum(axis=1)
     if not (cumulative[:, -1] > 0).all():
-        raise ValueError("probabilities are not numbers: the policy has diverged")
+        raise Failed(
+            "a policy has diverged: its probabilities are no numbers; try smaller gradient steps"
+        )
     # the last column is the sum: with it as scale, rounding can never push past the last action
     mark = rng.random(len(probs)) * cumulative[:, -1]
     action = (mark[:, None] >= cumulative).sum(axis=1)

@@ -33,7 +33,17 @@ PACE = 1.0  # seconds between looks at a job
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
 AWAY = 600.0  # seconds that a cluster may not answer while its job is followed
+QUIET = 60.0  # seconds of silence after which the network may have gone without a word
 T = TypeVar("T")
+
+
+class _Client(JobSubmissionClient):
+    """Ray's, which waits no longer than this for an answer to a question."""
+
+    def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
+        if method == "GET":
+            more.setdefault("timeout", QUIET)
+        return super()._do_request(method, endpoint, **more)
 
 
 class Away(Refused):
@@ -66,7 +76,7 @@ class Cluster:
             os.environ.pop(name, None)  # Ray would take these before the address
         logging.disable(logging.INFO)  # Ray tells of every step on its way
         with self._asked():
-            self._client = JobSubmissionClient(self.address)
+            self._client = _Client(self.address)
             there = self._client._server_ray_version  # get_version() is that of the Jobs API
         here = version("ray")
         if there != here:
@@ -159,11 +169,19 @@ class Cluster:
             time.sleep(PACE)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
-        """Write what comes beyond the first `shown` characters, until the connection ends."""
+        """Write what comes beyond the first `shown` characters, until the connection ends, or is
+        found to have ended without a word."""
         seen = 0
         lines: AsyncIterator[str] = self._client.tail_job_logs(submission)
         try:
-            async for part in lines:
+            while True:
+                following = asyncio.ensure_future(anext(lines, None))
+                # a ping would not tell: the head answers none
+                while not (await asyncio.wait([following], timeout=QUIET))[0]:
+                    if self._unheard(submission, shown):
+                        return shown
+                if (part := following.result()) is None:
+                    return shown
                 text = hidden(part)
                 seen += len(text)
                 if seen > shown:
@@ -171,7 +189,13 @@ class Cluster:
                     shown = seen
         except (RuntimeError, OSError, aiohttp.ClientError):  # a connection that broke
             return shown
-        return shown
+
+    def _unheard(self, submission: str, shown: int) -> bool:
+        """Does the cluster not answer, or has there been more to hear than was?"""
+        try:
+            return _over(self.job(submission)) or len(self.log(submission)) > shown
+        except Refused:
+            return True
 
     @contextmanager
     def _asked(self, submission: str = "") -> Iterator[None]:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from overtrick.atomic import write_weights
-from overtrick.bundles import apart, learner, together, total
+from overtrick.bundles import apart, learner, placed, together
 from overtrick.config import Job, parse
 from overtrick.core import Array, Failed, Refused, Trainer
 from overtrick.halving import Halving
@@ -152,13 +152,11 @@ def train(
     if not waiting:
         return [None] * len(plans)
     jobs = [plan.job.model_dump(mode="json") for plan in waiting.values()]
-    bundles = [together(job) + apart(job) for job in jobs]
+    bundles = [placed(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray is as large as it
-    for job in (job for job in jobs if job["resources"]["together"]):
-        start_ray([total(together(job))])
     # trials that hold what each other's learners or readers wait for would wait for ever
-    at_once = min(map(room_for, bundles)) if any(map(apart, jobs)) else None
+    at_once = min(room_for(b, len(jobs)) for b in bundles) if any(map(apart, jobs)) else None
     policy = next(iter(waiting.values())).job.checkpoints
     tuner = Tuner(
         Trial,
@@ -183,10 +181,12 @@ def train(
         ),
     )
     ended: list[Failed | None] = [None] * len(plans)
-    results = tuner.fit()
+    # Tune tells of a trial that it had to start again after all others
+    results = {Path(result.path).name: result for result in tuner.fit()}
     if halving is not None and halving.unmeasured:
         raise Refused(halving.unmeasured)
-    for number, result in zip(waiting, results, strict=True):
+    for number in waiting:
+        result = results[_place(number)]
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
             ended[number] = Failed(f"the trial failed: {said}")

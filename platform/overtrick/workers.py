@@ -27,7 +27,7 @@ from ray.exceptions import (
 )
 from ray.util.debug import disable_log_once_globally
 
-from overtrick.bundles import MACHINES, check_room, grown, total
+from overtrick.bundles import MACHINES, check_room, grown, times, total
 from overtrick.core import Array, Failed
 from overtrick.meters import Meters
 
@@ -261,10 +261,9 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     check_room(bundles, _machines())
 
 
-def room_for(bundles: Sequence[Mapping[str, float]]) -> int:
-    """How many times the cluster holds all these bundles, if they lie well."""
-    wanted, have = total(bundles), total(_machines())
-    return min(int(have.get(kind, 0) // amount) for kind, amount in wanted.items() if amount)
+def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
+    """How many times, at most so many, the cluster of `start_ray` holds all these bundles."""
+    return times(bundles, _machines(), most)
 
 
 def _machines() -> list[Mapping[str, float]]:

@@ -29,10 +29,9 @@ from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE
 from ray import cloudpickle
 from ray.cluster_utils import Cluster
-from tiny import TINY
+from tiny import TINY, alone
 
-from overtrick import config, model, trainers
-from overtrick.trainers import meta
+from overtrick import model
 from overtrick.workers import LocalCrew, RayCrew, generator
 
 pytestmark = pytest.mark.slow
@@ -189,10 +188,7 @@ def no_room_for_the_record(run: Run) -> None:
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
-    job = config.parse(JOB, trainers.JOBS, "tiny")
-    trainer = meta.MetaTrainer(job, LocalCrew())
-    metrics = [trainer.step() for _ in range(job.stop.iterations)]
-    return metrics, trainer.model()
+    return alone(JOB)
 
 
 @pytest.mark.parametrize(

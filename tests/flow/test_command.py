@@ -13,11 +13,9 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from outside import COMMAND, environment, kill_once
-from tiny import TINY
+from tiny import TINY, alone
 
-from overtrick import cli, config, model, trainers
-from overtrick.trainers import meta
-from overtrick.workers import LocalCrew
+from overtrick import cli, model
 
 JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
 
@@ -50,10 +48,7 @@ def killed_and_resumed(
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
-    job = config.parse(JOB, trainers.JOBS, "tiny")
-    trainer = meta.MetaTrainer(job, LocalCrew())
-    metrics = [trainer.step() for _ in range(job.stop.iterations)]
-    return metrics, trainer.model()
+    return alone(JOB)
 
 
 def test_a_killed_run_goes_on_to_the_same_metrics_and_the_same_model_file(

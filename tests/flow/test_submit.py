@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.server
 import json
 import os
@@ -174,13 +176,17 @@ JOBS_PAGE = "/api/jobs/x"
 DETAILS = {"type": "SUBMISSION", "entrypoint": "work", "submission_id": "x"}
 OVER = {**DETAILS, "status": "SUCCEEDED", "driver_exit_code": 0}
 LOG = "first line\nlast line\n"
+SILENT = object()
+WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
 @pytest.fixture
 def blinking() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """The address of a cluster behind a network that blinks, and what it answers to each question
-    in turn: the page that is asked for; a status, data, or None for a connection that breaks."""
+    in turn: the page that is asked for; a status, data, None for a connection that breaks, SILENT
+    for one that never says a word, or the last words of a websocket that stays open."""
     answers: list[tuple[str, Any]] = []
+    done = threading.Event()
 
     class Cluster(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -188,10 +194,27 @@ def blinking() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
             assert self.path == page
             if answer is None:
                 return
+            if answer is SILENT:
+                done.wait()
+                return
+            if isinstance(answer, str):
+                self.say(answer)
+                done.wait()
+                return
             self.send_response(answer if isinstance(answer, int) else 200)
             self.end_headers()
             if not isinstance(answer, int):
                 self.wfile.write(json.dumps(answer).encode())
+
+        def say(self, words: str) -> None:
+            key = (self.headers["Sec-WebSocket-Key"] + WEBSOCKET).encode()
+            self.send_response(101)
+            self.send_header("Upgrade", "websocket")
+            self.send_header("Connection", "Upgrade")
+            accepted = base64.b64encode(hashlib.sha1(key).digest()).decode()
+            self.send_header("Sec-WebSocket-Accept", accepted)
+            self.end_headers()
+            self.wfile.write(bytes([0x81, len(words)]) + words.encode())  # one frame of text
 
         def log_message(self, *_: object) -> None:
             """Nothing to be told."""
@@ -200,6 +223,7 @@ def blinking() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         answers.append(("/api/version", {"ray_version": version("ray")}))
         yield f"http://127.0.0.1:{server.server_port}", answers
+        done.set()
         server.shutdown()
 
 
@@ -232,6 +256,35 @@ def test_a_network_that_blinks_does_not_end_the_looking(
     with pytest.raises(Refused, match="status code 404"):
         there.follow("x", shown.append)
     assert caplog.messages == []
+
+
+def test_a_network_that_vanishes_without_a_word_is_noticed(
+    blinking: tuple[str, list[tuple[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    where, answers = blinking
+    there = submit.Cluster(where)
+    monkeypatch.setattr(submit, "PACE", 0.01)
+    monkeypatch.setattr(submit, "QUIET", 0.5)
+    tail, log, going = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs", {**OVER, "status": "RUNNING"}
+    first, _ = LOG.splitlines(keepends=True)
+    answers[:] = [
+        (tail, first),
+        (JOBS_PAGE, going), (log, {"logs": first}),  # there is nothing more to hear yet
+        (JOBS_PAGE, going), (log, {"logs": LOG}), (JOBS_PAGE, going),  # and now there is
+        (tail, SILENT), (JOBS_PAGE, SILENT), (JOBS_PAGE, SILENT), (JOBS_PAGE, OVER),
+        (log, {"logs": LOG}), ("/the end", None),
+    ]  # fmt: skip
+    shown: list[str] = []
+    assert there.follow("x", shown.append) == 0
+    assert "".join(shown) == LOG
+    assert answers == [("/the end", None)]
+    assert len(caplog.messages) == 1
+    monkeypatch.setattr(submit, "AWAY", 0.1)
+    answers[:] = [(tail, SILENT), (JOBS_PAGE, SILENT)]
+    with pytest.raises(Refused, match=rf"no Ray cluster answers at {where} \(ReadTimeout\): start"):
+        there.follow("x", shown.append)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,21 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
         assert points.known(client, part.info.run_id) == points.of(history)
 
 
+def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = [SimpleNamespace(path=str(tmp_path / f"trial-{n}"), metrics={}) for n in (1, 0)]
+    trained[0].error, trained[1].error = None, ValueError("broken")
+    monkeypatch.setattr(trial.Tuner, "fit", lambda tuner: trained)  # Tune's order after a retry
+    reached = iter((0, 0, 2, 2))  # before, and of the one that did not break after
+    monkeypatch.setattr(trial, "reached", lambda folder, number: next(reached, 2))
+    monkeypatch.setattr(trial, "newest_checkpoint", lambda folder, number: None)
+    job = parse(search={})
+    ended = trial.train([trial.Planned(job, lambda i, m: None)] * 2, tmp_path)
+    assert "the trial failed: " in str(ended[0])
+    assert ended[1] is None
+
+
 def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:
     client = MlflowClient(f"sqlite:///{swept.folder.parents[1]}/mlflow.db")
     experiment = client.get_experiment_by_name("overtrick")

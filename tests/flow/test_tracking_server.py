@@ -15,11 +15,9 @@ import pytest
 from head import free_ports
 from mlflow import MlflowClient
 from outside import PATIENCE, kill, mlflow_server
-from tiny import TINY
+from tiny import TINY, alone
 
 from overtrick import config, model, run, track, trainers
-from overtrick.trainers import meta
-from overtrick.workers import LocalCrew
 
 pytestmark = pytest.mark.slow
 
@@ -67,9 +65,7 @@ def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
     """What such a run comes to, told to nobody."""
-    trainer = meta.MetaTrainer(config.parse(JOB, trainers.JOBS, "tiny"), LocalCrew())
-    metrics = [trainer.step() for _ in range(STEPS)]
-    return metrics, trainer.model()
+    return alone(JOB)
 
 
 def told(folder: Path) -> tuple[int, int]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from overtrick import config, trainers
+from overtrick.trainers import meta
+from overtrick.workers import LocalCrew
+
 TINY: dict[str, Any] = {
     "trainer": "meta",
     "game": "kuhn",
@@ -15,3 +19,11 @@ TINY: dict[str, Any] = {
     "checkpoints": {"every": 1, "keep": 2},
 }
 """Two shards of every kind of work, and no more."""
+
+
+def alone(job: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """What such a job comes to that nobody disturbs: the metrics of its iterations, its model."""
+    asked = config.parse(job, trainers.JOBS, "tiny")
+    trainer = meta.MetaTrainer(asked, LocalCrew())
+    metrics = [trainer.step() for _ in range(asked.stop.iterations)]
+    return metrics, trainer.model()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overtrick import config
-from overtrick.bundles import check_room, grown, total
+from overtrick.bundles import check_room, grown, placed, times, total
 from overtrick.core import Refused
 from overtrick.trainers import JOBS
 from overtrick.trial import Trial
@@ -69,6 +69,31 @@ def test_what_can_never_fit_is_refused(
     with pytest.raises(Refused) as refused:
         check_room([total(bundles)] if together else bundles, machines)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "machines", "most", "held"),
+    [
+        ([{"CPU": 2.0}], [{"CPU": 3.0}] * 2, 9, 2),  # though there are three times 2 CPUs
+        ([{"CPU": 2.0}], [{"CPU": 3.0}] * 2, 1, 1),
+        ([{"CPU": 1.0}, {"CPU": 2.0}], [{"CPU": 3.0}, {"CPU": 4.0}, {"CPU": 2.0}], 9, 3),
+        ([{"CPU": 1.0, "GPU": 0.5}, {"CPU": 3.0}], [LARGE, SMALL, SMALL], 9, 2),
+        # beside a 5 lies a 2, elsewhere four of them: k + 4 (40 - k) are two for each of k
+        ([{"CPU": 5.0}] + [{"CPU": 2.0}] * 2, [{"CPU": 8.0}] * 40, 200, 32),
+    ],
+)
+def test_bundles_are_held_as_often_as_there_are_places(
+    bundles: list[dict[str, float]], machines: list[dict[str, float]], most: int, held: int
+) -> None:
+    assert times(bundles, machines, most) == held
+
+
+def test_what_is_to_be_together_is_one_place() -> None:
+    resources = {"cpus": 2.0, "gpus": 0.0, "worker_cpus": 1.0, "learners": 1, "readers": 1}
+    job = {"workers": 2, "resources": {**resources, "together": True}}
+    assert placed(job) == [{"CPU": 4.0}, {"CPU": 1.0}]
+    job["resources"] = {**resources, "together": False}
+    assert placed(job) == [{"CPU": 2.0}, {"CPU": 1.0}, {"CPU": 1.0}, {"CPU": 1.0}]
 
 
 def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:

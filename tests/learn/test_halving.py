@@ -67,12 +67,13 @@ def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: P
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
-def test_a_score_that_is_no_number_is_the_worst_and_others_are_stopped_as_ever(
+def test_a_score_that_is_no_number_stops_its_trial_and_others_are_stopped_as_ever(
     tmp_path: Path, broken: float
 ) -> None:
     halving = Halving(tmp_path / "halving.jsonl", 1, 2, told)
-    for trial, score in enumerate([broken, 1.0, 2.0, 3.0]):
+    assert halving.stops(0, 1, {"score": broken})  # though it is the first
+    for trial, score in enumerate([1.0, 2.0, 3.0], start=1):
         assert not halving.stops(trial, 1, {"score": score})
     assert halving.stops(4, 1, {"score": 1.0})  # the middle of the four is 1.5
     assert halving.stops(5, 1, {"score": broken})
-    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped == {4: 1, 5: 1}
+    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped == {0: 1, 4: 1, 5: 1}
