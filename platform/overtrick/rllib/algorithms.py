@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ class Running:
         self.plan = plan
         _seed_all([plan.seed])  # of the first weights
         self.algorithm = config_of(plan).build_algo()
+        self._still: Any = nullcontext()  # while in it, nothing is learnt
+        if plan.algorithm == "APPO":
+            self._still = _between_steps(self.algorithm.learner_group._learner)
         # in the user's home, and nothing is ever written to it
         shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
         # games and turns: when this process took over, and now
@@ -114,15 +118,17 @@ class Running:
         self.algorithm.stop()
 
     def _learner(self) -> dict[str, Any]:
-        return self.algorithm.learner_group.get_state()["learner"]
+        with self._still:
+            return self.algorithm.learner_group.get_state()["learner"]
 
     def _set(self, learner: dict[str, Any]) -> None:
         """Change what learns and all copies of it."""
         group = self.algorithm.learner_group
-        group.set_state({"learner": learner})
-        self.algorithm.env_runner_group.sync_weights(
-            from_worker_or_learner_group=group, inference_only=True
-        )
+        with self._still:
+            group.set_state({"learner": learner})
+            self.algorithm.env_runner_group.sync_weights(
+                from_worker_or_learner_group=group, inference_only=True
+            )
 
     def _temperatures(self, put: Mapping[str, Array] | None) -> dict[str, Array]:
         """The logarithm of SAC's temperature by module, which RLlib's own state leaves out."""
@@ -137,6 +143,19 @@ class Running:
 
         (found,) = (each.get() for each in self.algorithm.learner_group.foreach_learner(of))
         return found
+
+
+def _between_steps(learner: Any) -> Any:
+    """The lock that APPO's thread holds while it learns: RLlib locks its own reading only."""
+    lock, thread = learner._model_io_lock, learner._learner_thread
+    update = thread._update_method
+
+    def alone(**told: Any) -> Any:
+        with lock:
+            return update(**told)
+
+    thread._update_method = alone
+    return lock
 
 
 def _seed_all(key: list[int]) -> None:
