@@ -84,9 +84,11 @@ def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
 @pytest.mark.parametrize("game", ["brps", "sumo"])
 def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
     options = {"integrator": "euler"} if game == "sumo" else {}
-    env = Seats({"game": game, "options": options, "seed": 1, "facts": True})
+    told = {"guests": ["a"], "facts": True, "share": 1.0}
+    env = Seats({"game": game, "options": options, "seed": 1, **told})
     seen, _ = env.reset()
-    assert set(seen) == {"0", "1"}
+    assert {agent[0] for agent in seen} == {"0", "1"}
+    assert [FACTS in each for each in seen.values()] == [" a" in agent for agent in seen]
     gained: dict[str, float] = dict.fromkeys(seen, 0.0)
     over = False
     for _ in range(3):
@@ -125,7 +127,7 @@ class First(Memoryless):
 
 def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
     told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "renamed": True}
-    env, clubs = Seats({**told, "facts": True}), First()
+    env, clubs = Seats(told), First()
     about = {"observation_space": seen_of(env.game, True), "action_space": moves_of(env.game)}
     guest = Seated(**about, model_config={**told, "make": lambda: clubs})
     for seed in range(3):
@@ -133,8 +135,8 @@ def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
         gained, over = dict.fromkeys("01", 0.0), False
         while not over:
             ((agent, observation),) = seen.items()
-            row = {name: torch.from_numpy(value[None]) for name, value in observation.items()}
-            card = guest._forward({"obs": row})["actions"].numpy()[0]
+            facts = torch.from_numpy(env._turn.seen)
+            card = guest._forward({"obs": {FACTS: facts}})["actions"].numpy()[0]
             assert observation[LEGAL][card]
             seen, points, ends, _, _ = env.step({agent: card})
             gained, over = {k: gained[k] + points.get(k, 0.0) for k in gained}, ends["__all__"]
@@ -273,21 +275,41 @@ def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
     assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
 
 
-def test_dqn_learns_and_goes_on_from_a_state(local_ray):
-    small = {"rllib": {"turns": 30, "hidden": [4]}, "dqn": {**MEMORY, "first": 4}, "ppo": {}}
-    job = job_of(algorithm="rllib/DQN", game="kuhn", evaluate={**FEW, "every": 9}, **small)
+def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(local_ray):
+    job = job_of(
+        algorithm="rllib/DQN",
+        game="kuhn_three",
+        rllib={"turns": 30, "hidden": [4]},
+        dqn={**MEMORY, "first": 4, "refresh": 40, "room": 50},  # some are forgotten
+        ppo={},
+        population={"strangers": ["random"]},
+        evaluate={**FEW, "every": 9},
+    )
     page = TRAINERS["rllib"]
     trainer = page.trainer(job, LocalCrew())
     before = trainer.state()
     metrics = trainer.step()
-    state = trainer.state()
+    begun = trainer.state()
     assert not Path(trainer._running.algorithm.logdir).exists()  # in the user's home
     assert np.isfinite(metrics["loss"])
     weights = "rllib.module.learner.af.0.weight"
-    assert not np.array_equal(state[weights], before[weights])
+    assert not np.array_equal(begun[weights], before[weights])
+    assert 30 <= begun["rllib.memory.turns"].sum() <= 50
+    later = [(trainer.step(), trainer.state()) for _ in range(2)]
+    assert later[0][1]["rllib.memory.turns"].sum() <= 50
+
+    again = page.trainer(job, LocalCrew())
+    again.load(begun)
+    for told, state in later:
+        assert again.step()["turns"] == told["turns"]
+        now = again.state()
+        assert set(now) == set(state)
+        assert [n for n, value in now.items() if not np.array_equal(value, state[n])] == []
+    again.close()
+
     trainer.load(before)
     assert np.array_equal(trainer.state()[weights], before[weights])
-    assert trainer.step()["turns"] > 0
+    assert trainer.step()["turns"] == metrics["turns"]
     assert trainer.iteration == 1
     trainer.close()
 

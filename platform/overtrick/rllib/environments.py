@@ -57,7 +57,7 @@ class Seats(MultiAgentEnv):
     number and the name of the guest, by which `module_of` finds who plays it.
 
     config: game, options, the seed of the first deals, guests (their names), share (of games with a
-    guest, each as likely as another), facts (are they observed?), renamed (are cards shown and
+    guest, each as likely as another), facts (do guests observe them?), renamed (are cards shown and
     played as the game's `renamed` calls them?). RLlib's number of the worker is part of the seed.
     """
 
@@ -72,9 +72,10 @@ class Seats(MultiAgentEnv):
             called(seat, guest) for seat in range(self.game.seats) for guest in ("", *self.guests)
         ]
         self.agents = list(self.possible_agents)
-        spaces = seen_of(self.game, self.facts), moves_of(self.game)
-        self.observation_spaces = dict.fromkeys(self.agents, spaces[0])
-        self.action_spaces = dict.fromkeys(self.agents, spaces[1])
+        self.observation_spaces = {
+            agent: seen_of(self.game, self._factual(agent)) for agent in self.agents
+        }
+        self.action_spaces = dict.fromkeys(self.agents, moves_of(self.game))
         self._table, self._match = next(_tables), 0
         self.reseed([config["seed"], getattr(config, "worker_index", 0)])
 
@@ -118,13 +119,18 @@ class Seats(MultiAgentEnv):
         columns: dict[str, Array] = {SEEN: self.game.features(shown)}
         if shown.legal is not None:
             columns[LEGAL] = shown.legal.astype(np.float32)
-        if self.facts:
-            columns[FACTS] = self._turn.seen
-            columns[MATCH] = np.tile([self._table, self._match], (len(shown), 1))
-        return {
-            self.agents[seat]: {name: column[row] for name, column in columns.items()}
-            for row, seat in enumerate(shown.seat)
-        }
+        told = {}
+        for row, seat in enumerate(shown.seat):
+            agent = self.agents[seat]
+            told[agent] = {name: column[row] for name, column in columns.items()}
+            if self._factual(agent):
+                place = np.array([self._table, self._match])
+                told[agent] |= {FACTS: self._turn.seen[row], MATCH: place}
+        return told
+
+    def _factual(self, agent: str) -> bool:
+        """Does this agent observe facts?"""
+        return self.facts and bool(guest_of(agent))
 
 
 def called(seat: int, guest: str) -> str:

@@ -59,6 +59,11 @@ class Plan:
     share: float  # of games in which a past self or a stranger sits in all seats but one
     own: Mapping[str, Any]  # the section of the algorithm
 
+    @property
+    def remembers(self) -> bool:
+        """Does it learn from games that it remembers, again and again?"""
+        return self.algorithm in ("DQN", "SAC")
+
     def learners(self) -> list[str]:
         """The modules that learn, by seat; one name if there is one."""
         return [SEAT.format(k) for k in range(self.seats)] if self.by_seat else [LEARNER]
