@@ -57,8 +57,9 @@ class Seats(MultiAgentEnv):
     number and the name of the guest, by which `module_of` finds who plays it.
 
     config: game, options, the seed of the first deals, guests (their names), share (of games with a
-    guest, each as likely as another), facts (do guests observe them?), renamed (are cards shown and
-    played as the game's `renamed` calls them?). RLlib's number of the worker is part of the seed.
+    guest, each as likely as another), facts (are they observed? by guests alone, if there are
+    some), renamed (are cards shown and played as the game's `renamed` calls them?). RLlib's number
+    of the worker is part of the seed.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -130,7 +131,7 @@ class Seats(MultiAgentEnv):
 
     def _factual(self, agent: str) -> bool:
         """Does this agent observe facts?"""
-        return self.facts and bool(guest_of(agent))
+        return self.facts and (bool(guest_of(agent)) or not self.guests)
 
 
 def called(seat: int, guest: str) -> str:

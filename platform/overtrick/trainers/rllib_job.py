@@ -53,7 +53,7 @@ class Replay(Section):
         "the length of games of random play",
     )
     rows: Count = Field(default=256, description="decisions a gradient step")
-    room: Count = Field(default=100_000, description="newest decisions that are remembered")
+    room: Count = Field(default=100_000, description="newest turns of games that are remembered")
     first: int = Field(default=1000, ge=0, description="turns before anything is learnt")
 
 
