@@ -11,7 +11,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 
-from overtrick.core import Array
+from overtrick.core import Array, Failed
 from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.rllib.environments import called
 from overtrick.rllib.plan import Plan
@@ -37,6 +37,8 @@ class Memory(MultiAgentEpisodeReplayBuffer):
 
     def sample(self, *args: Any, **told: Any) -> Any:
         learn = [name for name in self._plan.learners() if self._module_to_indices.get(name)]
+        if not learn:
+            raise Failed("nobody who learns has decided anything yet: set first to more turns")
         return super().sample(*args, **told, modules_to_sample=learn)
 
     def state(self) -> dict[str, Array]:
