@@ -22,6 +22,9 @@ from overtrick.rllib.plan import PAST, STRANGER, Plan, config_of, past_of
 
 TOLD = {"loss": "total_loss", "entropy_nats": "entropy"}
 """Our metrics of learning by RLlib's names; not every algorithm has all."""
+GUEST, MEMORY = 1, 2
+"""Who draws, the last part of a seed: after the iteration's, the worker and the table or the guest.
+Deals have 0, as numpy takes no part for 0."""
 
 
 def networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
@@ -62,7 +65,7 @@ class Running:
         anew = not self.plan.remembers
         runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon, anew))
         if self.plan.remembers:
-            self.algorithm.local_replay_buffer.reseed([seed, runners.num_remote_env_runners(), 1])
+            self.algorithm.local_replay_buffer.reseed([seed, 0, 0, MEMORY])
         found = self.algorithm.train()
         sampled, learnt = found["env_runners"], found.get("learners", {})
         names = "num_episodes_lifetime", "num_env_steps_sampled_lifetime"
@@ -212,7 +215,7 @@ def _begin(runner: Any, seed: int, epsilon: float, anew: bool) -> None:
 
     def told(name: str, module: Any) -> None:
         if isinstance(module, Seated):
-            module.reseed([*key, int(name.rpartition("_")[2])])
+            module.reseed([*key, int(name.rpartition("_")[2]), GUEST])
         if isinstance(module, MaskedDqn):
             module.epsilon_schedule = Scheduler(epsilon, framework="torch")
 

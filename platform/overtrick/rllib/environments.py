@@ -73,9 +73,8 @@ class Seats(MultiAgentEnv):
             called(seat, guest) for seat in range(self.game.seats) for guest in ("", *self.guests)
         ]
         self.agents = list(self.possible_agents)
-        self.observation_spaces = {
-            agent: seen_of(self.game, self._factual(agent)) for agent in self.agents
-        }
+        spaces = [seen_of(self.game, facts) for facts in (False, True)]
+        self.observation_spaces = {agent: spaces[self._factual(agent)] for agent in self.agents}
         self.action_spaces = dict.fromkeys(self.agents, moves_of(self.game))
         self._table, self._match = next(_tables), 0
         self.reseed([config["seed"], getattr(config, "worker_index", 0)])
