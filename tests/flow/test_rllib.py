@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -390,7 +391,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             **(moves if algorithm == "SAC" else {}),
             "algorithm": f"rllib/{algorithm}",
             "workers": workers,
-            "population": {"past": 1, "strangers": [strangers]},
+            "population": {"past": 1, "every": 2, "strangers": [strangers]},
             "evaluate": {"strangers": [strangers], "every": 4, "judged": 2},
             **({} if own else {"ppo": JOB["ppo"]}),
         },
@@ -400,14 +401,16 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     page = TRAINERS["rllib"]
     page.check(job)
     trainer = page.trainer(job, LocalCrew())
-    before = trainer.state()
+    states = [trainer.state()]
     for _ in range(3):
         metrics = trainer.step()
-    state = trainer.state()
+        states.append(trainer.state())
+    state = states[-1]
     weights = [name for name in state if name.split(".")[3:4] == [PLAYERS[algorithm]]]
-    changed = {n.split(".")[2] for n in weights if not np.array_equal(state[n], before[n])}
-    assert "learner" in changed
-    assert "past_0_learner" not in changed
+    for k, (old, new) in enumerate(itertools.pairwise(states)):
+        changed = {n.split(".")[2] for n in weights if not np.array_equal(new[n], old[n])}
+        assert "learner" in changed
+        assert ("past_0_learner" in changed) == (k == 1)
     assert np.isfinite(metrics["loss"])
     if algorithm != "APPO":  # which learns on meanwhile
         trainer.load(state)
