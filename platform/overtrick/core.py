@@ -289,7 +289,7 @@ def take(state: StateT, rows: Array) -> StateT:
     return type(state)(**{name: getattr(state, name)[rows] for name in names})
 
 
-def take_turn(turn: Turn, rows: Array) -> Turn:
+def take_turn(turn: Turn, rows: Array | slice) -> Turn:
     """Some of the rows of a turn."""
     return Turn(
         turn.game[rows],

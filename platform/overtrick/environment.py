@@ -6,6 +6,9 @@ import os
 import secrets
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+KEPT = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20}
+"""Bytes. Shards ask for the same arrays again and again: glibc's malloc, which would hand each
+back to the kernel and have its pages filled with zeros anew, keeps so much of what is freed."""
 MADE_UP: set[str] = set()  # variables of a local Ray that nobody had set
 
 
@@ -17,6 +20,8 @@ def prepare() -> None:
     """
     for name in THREADS:
         os.environ.setdefault(name, "1")
+    for name, size in KEPT.items():  # read when a process begins: it is the workers who gain
+        os.environ.setdefault(name, str(size))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if "RAY_ADDRESS" not in os.environ:

@@ -1,6 +1,6 @@
 """What PettingZoo's interface costs a step: our environment beside our own game, one at a time.
 
-Leduc, which the door walks on the tree; `doors_holdem` has a game that the engine plays."""
+Leduc, which the door walks on the tree; `doors_holdem` has a game too large for one."""
 
 from __future__ import annotations
 
@@ -24,27 +24,38 @@ def beside_ourselves(bench: str, name: str) -> Result:
     """The door beside the game behind it."""
     game, rng = make(name), np.random.default_rng(0)
     peer = "our own turn, features and step of a batch of one"
-    return beside(bench, lambda: alone(game, rng), peer, 0.5, name)
+    return beside(bench, name, lambda: alone(game, rng), peer, 0.5)
 
 
-def beside(
-    bench: str, peer: Callable[[], int], peer_name: str, goal: float, name: str = "leduc"
-) -> Result:
-    """Games through the door, in turns with those of a peer, who says how many steps it took."""
+def beside(bench: str, name: str, peer: Callable[[], int], peer_name: str, goal: float) -> Result:
+    """Games of ours through the AEC door in turns with those of a peer."""
     env, rng = Turns(make(name)), np.random.default_rng(0)
+    door = f"{name} through PettingZoo's AEC interface"
+    return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
+
+
+def compared(
+    bench: str,
+    door: str,
+    ours: Callable[[], int],
+    peer: Callable[[], int],
+    peer_name: str,
+    goal: float,
+) -> Result:
+    """Two who play games in turns, and say how many steps it took."""
     steps = {}
 
-    def ours() -> None:
-        steps["ours"] = through_the_door(env, rng)
+    def our_turn() -> None:
+        steps["ours"] = ours()
 
-    def theirs() -> None:
+    def their_turn() -> None:
         steps["peer"] = peer()
 
-    seconds = in_turns(ours, theirs, ROUNDS)
+    seconds = in_turns(our_turn, their_turn, ROUNDS)
     our_rate, peer_rate = steps["ours"] / seconds[0], steps["peer"] / seconds[1]
     return Result(
         name=bench,
-        work=f"{name} through PettingZoo's AEC interface, {GAMES} games, random legal actions",
+        work=f"{door}, {GAMES} games, random legal actions",
         ours=our_rate,
         peer=peer_rate,
         peer_name=peer_name,

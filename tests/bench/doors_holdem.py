@@ -1,4 +1,4 @@
-"""What PettingZoo's interface costs a step of limit hold'em, which the engine plays."""
+"""What PettingZoo's interface costs a step of limit hold'em, beside our own game."""
 
 from __future__ import annotations
 

@@ -9,7 +9,12 @@ from tests.bench.measure import Result
 
 
 def run() -> Result:
-    env, rng = rlcard.make("leduc-holdem", config={"seed": 0}), np.random.default_rng(0)
+    return beside_rlcard("doors_rlcard", "leduc", "leduc-holdem")
+
+
+def beside_rlcard(bench: str, name: str, theirs: str) -> Result:
+    """A game of ours beside the same one of RLCard, who is not asked for payoffs."""
+    env, rng = rlcard.make(theirs, config={"seed": 0}), np.random.default_rng(0)
 
     def peer() -> int:
         steps = 0
@@ -20,4 +25,4 @@ def run() -> Result:
                 steps += 1
         return steps
 
-    return beside("doors_rlcard", peer, "rlcard env.step()", 1)
+    return beside(bench, name, peer, "rlcard env.step()", 1)

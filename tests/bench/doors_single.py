@@ -3,9 +3,11 @@ our own game and the same player, one game at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from tests.bench.doors import GAMES, ROUNDS
-from tests.bench.measure import Result, in_turns
+from tests.bench.doors import GAMES, compared
+from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Game
@@ -14,27 +16,18 @@ from overtrick.policies import Uniform
 
 
 def run() -> Result:
-    game, steps = make("leduc"), {}
-    env, rng = Single(game, [Uniform()], seat=0), np.random.default_rng(0)
+    game, rng = make("leduc"), np.random.default_rng(0)
+    peer = "our own turn, features and step of a batch of one, with the same opponent"
+    return beside("doors_single", "leduc", 0, lambda: alone(game, rng), peer, 0.5)
 
-    def ours() -> None:
-        steps["ours"] = through_the_door(env, rng)
 
-    def theirs() -> None:
-        steps["peer"] = alone(game, rng)
-
-    seconds = in_turns(ours, theirs, ROUNDS)
-    our_rate, peer_rate = steps["ours"] / seconds[0], steps["peer"] / seconds[1]
-    return Result(
-        name="doors_single",
-        work=f"leduc through Gymnasium's interface, {GAMES} games, random legal actions",
-        ours=our_rate,
-        peer=peer_rate,
-        peer_name="our own turn, features and step of a batch of one, with the same opponent",
-        unit="steps/s",
-        ratio=our_rate / peer_rate,
-        goal=0.5,
-    )
+def beside(
+    bench: str, name: str, seat: int | None, peer: Callable[[], int], peer_name: str, goal: float
+) -> Result:
+    """One seat of ours through the Gymnasium door in turns with that of a peer."""
+    env, rng = Single(make(name), [Uniform()], seat), np.random.default_rng(0)
+    door = f"{name} through Gymnasium's interface"
+    return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
 
 
 def through_the_door(env: Single, rng: np.random.Generator) -> int:

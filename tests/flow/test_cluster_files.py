@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from data import DATA, needed
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from overtrick.bundles import grown
+from overtrick.environment import KEPT, THREADS
 
 ROOT = Path(__file__).parents[2]
 CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"
@@ -165,6 +167,26 @@ def test_what_the_image_copies_is_let_through() -> None:
     named = {s.get("build", {}).get("target") for s in read(COMPOSE)["services"].values()} - {None}
     for target in named:
         assert f" AS {target}\n" in (DOCKER / "Dockerfile").read_text()
+
+
+def test_processes_in_the_image_begin_as_on_a_laptop() -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    for name, value in dict.fromkeys(THREADS, 1).items() | KEPT.items():
+        assert re.search(rf"\b{name}={value}\b", text)
+
+
+def test_what_a_shard_frees_is_there_for_the_next() -> None:
+    shards = "import resource, numpy as np\n"
+    shards += "for _ in range(20): [np.ones(1 << 17) for _ in range(8)]\n"
+    shards += "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
+
+    def faults(more: dict[str, str]) -> int:
+        asked = [sys.executable, "-c", shards]
+        bare = {k: v for k, v in os.environ.items() if k not in KEPT}
+        return int(subprocess.check_output(asked, env=bare | more))
+
+    with_kept = faults({name: str(size) for name, size in KEPT.items()})
+    assert with_kept < faults({}) - 1_000
 
 
 @pytest.mark.parametrize("path", sorted(CLUSTER.rglob("*.y*ml")), ids=lambda path: path.stem)

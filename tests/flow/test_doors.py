@@ -10,12 +10,21 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 import overtrick
-from overtrick.core import END, Refused, take_turn
+from overtrick.core import END, Refused
 from overtrick.doors.parallel import Parallel, parallel_env
 from overtrick.doors.single import Single, single_env
 from overtrick.doors.sitting import Dealt, Walked, sitting
 from overtrick.doors.turns import Turns, aec_env
 from overtrick.games.openspiel import totals
+from overtrick.games.poker.alone import MOST, Alone
+from overtrick.games.poker.game import Poker
+from overtrick.games.poker.rules import (
+    KUHN_THREE,
+    LEDUC,
+    LEDUC_TEXTBOOK,
+    LIMIT_HOLDEM,
+    LIMIT_HOLDEM_TEXTBOOK,
+)
 from overtrick.play import play
 from overtrick.policies import Tabular, Uniform, UniformMoves
 from overtrick.solvers import value
@@ -138,6 +147,47 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     assert list(total.values()) == pytest.approx(played.payoff[0])
 
 
+@pytest.mark.parametrize(
+    "game",
+    [
+        Poker(LIMIT_HOLDEM),
+        Poker(LIMIT_HOLDEM, view="strength"),
+        Poker(LIMIT_HOLDEM_TEXTBOOK),
+        Poker(LEDUC, fold=False),
+        Poker(LEDUC_TEXTBOOK, ranks=9),
+        Poker(KUHN_THREE),
+    ],
+    ids=lambda game: f"{game.name}-{game.view}",
+)
+def test_a_step_that_is_looked_up_is_the_engines(game, rng):
+    """The same generator: the same deals in the same order, and at every step the same."""
+    quick, engine = sitting(game), Dealt(game)
+    assert isinstance(quick, Alone)
+    for seed in (1, 2):
+        ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+        for _ in range(2 * MOST):
+            quick.begin(ours)
+            engine.begin(theirs)
+            while engine.seat >= 0:
+                assert quick.seat == engine.seat
+                assert np.array_equal(quick.legal, engine.legal)
+                assert np.array_equal(quick.seen, engine.seen)
+                for name in ("game", "seat", "seen", "legal"):
+                    mine, its = getattr(quick.turn, name), getattr(engine.turn, name)
+                    assert mine.dtype == its.dtype
+                    assert np.array_equal(mine, its)
+                action = int(rng.choice(np.flatnonzero(engine.legal)))
+                assert quick.act(action) == engine.act(action)
+            assert quick.seat == engine.seat
+        with pytest.raises(KeyError):
+            quick.act(0)
+
+
+def test_holdem_is_looked_up_at_both_doors():
+    assert isinstance(aec_env("holdem").sitting, Alone)
+    assert isinstance(single_env("holdem").sitting, Alone)
+
+
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
 def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, rng, likelihood):
     game, tree = whole(name)
@@ -201,8 +251,7 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
         env.reset()
         total, over = 0.0, False
         while not over:
-            turn = take_turn(env._turn, np.array([env._row]))
-            _, points, over, _, _ = env.step(player.act(turn).action[0])
+            _, points, over, _, _ = env.step(player.act(env.sitting.turn).action[0])
             total += points
         won.append(total)
     seat = (tree.turn.seat == 1)[:, None]

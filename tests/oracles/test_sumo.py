@@ -11,7 +11,8 @@ from tests.data import DATA
 import overtrick
 from overtrick.core import Refused, Turn
 from overtrick.games.sumo import scene, zoo
-from overtrick.games.sumo.game import BELLY, FACTS, LIMIT, observations
+from overtrick.games.sumo.facts import FACTS
+from overtrick.games.sumo.game import BELLY, LIMIT, observations
 from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.play import play
 from overtrick.policies import UniformMoves

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from gymnasium import Env
 from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
 
 from overtrick import games
-from overtrick.core import Array, Game, Policy, Refused, take_turn
+from overtrick.core import Array, Game, Policy, Refused
+from overtrick.doors.sitting import sitting
 from overtrick.policies import Uniform, UniformMoves
 
 Told = dict[str, Any]
@@ -36,81 +38,70 @@ class Single(Env):
         self.game = game
         self.others = others
         self.seat = seat
-        self._row: int  # of the seat in it
-        self._seen: Array
-        first = game.turn(game.start(game.deal(1, np.random.default_rng(0))))
-        self._turn = take_turn(first, np.zeros(0, np.int64))  # empty while no game is on
-        wide = game.features(first).shape[1]
-        self.observation_space = Box(-np.inf, np.inf, (wide,), np.float32)
+        self.sitting = sitting(game)
+        self._on = False  # is it the seat's turn?
+        self._closed = np.zeros(game.actions or 0, np.int8)
+        self._seen = self.sitting.seen
+        self.observation_space = Box(-np.inf, np.inf, self._seen.shape, np.float32)
         width = len(game.action_names)
         self.action_space = (
             Box(-1, 1, (width,), np.float32) if game.actions is None else Discrete(game.actions)
         )
+        self._rngs: list[Generator] = []
 
     def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Array, Told]:
-        """The first decision of a new game; the same seed brings the same games."""
+        """The first decision of a new game; the same seed and actions bring the same games."""
         super().reset(seed=seed)
-        while True:
-            luck, *rngs = self.np_random.spawn(1 + self.game.seats)
+        if seed is not None or not self._rngs:
+            self._rngs = self.np_random.spawn(2 + self.game.seats)
+        chance, luck, *rngs = self._rngs
+        self._on = False
+        while not self._on:
             self._own = int(luck.integers(self.game.seats)) if self.seat is None else self.seat
             policy = self.others[int(luck.integers(len(self.others)))]
             self._players = [policy.sit(1, rng) for rng in rngs]
-            self._state = self.game.start(self.game.deal(1, luck))
+            self.sitting.begin(chance)
             self._advance()
-            if len(self._turn):
-                return self._seen, self._told()
+        return self._seen, self._told()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Told]:
         """Raises ValueError before the first game and once a game is over."""
-        if not len(self._turn):
+        if not self._on:
             raise ValueError("no game is on: reset it")
-        legal = self._turn.legal
-        if legal is not None and not (0 <= action < legal.shape[1] and legal[self._row, action]):
-            self._turn = take_turn(self._turn, np.zeros(0, np.int64))
+        width = self.game.actions
+        if width is not None and not (0 <= action < width and self.sitting.legal[action]):
+            self._on = False
             return self._seen, float(self.game.worst), True, False, self._told()  # type: ignore[attr-defined]
-        points = self._play(action) + self._advance()
-        return self._seen, points, not len(self._turn), False, self._told()
+        move = np.asarray(action, np.float64) if width is None else int(action)
+        points = self.sitting.act(move)[self._own] + self._advance()
+        return self._seen, points, not self._on, False, self._told()
 
     def action_masks(self) -> Array:
         """(A,) bool which actions are legal, as learners with masks ask for them."""
         assert self.game.actions is not None
-        if not len(self._turn):
-            return np.zeros(self.game.actions, bool)
-        assert self._turn.legal is not None
-        found: Array = self._turn.legal[self._row]
-        return found
+        return self._mask() == 1
+
+    def _mask(self) -> Array:
+        """(A,) int8 which actions are legal."""
+        return self.sitting.legal if self._on else self._closed
 
     def _told(self) -> Told:
         """What goes along with an observation."""
         told: Told = {"seat": self._own}
         if self.game.actions is not None:
-            told["action_mask"] = self.action_masks().astype(np.int8)
+            told["action_mask"] = self._mask().copy()
         return told
 
     def _advance(self) -> float:
         """Let the others act until the seat has to; the points that it gains meanwhile."""
         points = 0.0
-        while True:
-            self._turn = self.game.turn(self._state)
-            own = np.flatnonzero(self._turn.seat == self._own)
-            if len(own):
-                self._row = int(own[0])
-                self._seen = self.game.features(self._turn)[self._row]
-                return points
-            if not len(self._turn):
-                return points
-            points += self._play(None)
-
-    def _play(self, action: Any) -> float:
-        """One step of all who must act, of the seat by an action; the points that it gains."""
-        parts = []
-        for row, seat in enumerate(self._turn.seat.tolist()):
-            if seat == self._own:
-                kind = np.float64 if self.game.actions is None else np.int64
-                parts.append(np.asarray([action], kind))
-            else:
-                parts.append(self._players[seat].act(take_turn(self._turn, np.array([row]))).action)
-        return float(self.game.step(self._state, self._turn, np.concatenate(parts))[0, self._own])
+        while (seat := self.sitting.seat) not in (self._own, -1):
+            (move,) = self._players[seat].act(self.sitting.turn).action
+            points += self.sitting.act(move)[self._own]
+        self._on = seat >= 0
+        if self._on:
+            self._seen = self.sitting.seen
+        return points
 
 
 def single_env(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import accumulate
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Game, Turn
+from overtrick import games
+from overtrick.core import CHANCE, END, Array, Enumerable, Game, Turn, take_turn
 from overtrick.solvers.tree import build
 
 MOST = 10_000  # information sets, or deals, of a tree that is built within a moment
@@ -20,21 +22,31 @@ class Sitting(Protocol):
     what was chosen."""
 
     seat: int  # who acts; -1 once the game is over
-    legal: Array  # (A,) int8 what that seat may do
-    seen: Array  # (F,) float32 what it sees
+
+    @property
+    def legal(self) -> Array:
+        """(A,) int8 what that seat may do, if actions are single ones; not to be changed."""
+
+    @property
+    def seen(self) -> Array:
+        """(F,) float32 what it sees; nobody else's array."""
+
+    @property
+    def turn(self) -> Turn:
+        """The same for a policy of ours: one row."""
 
     def begin(self, rng: Generator) -> None:
         """A new game in place of this one."""
 
-    def act(self, action: int) -> list[float]:
+    def act(self, action: Any) -> list[float]:
         """Let the seat act, by a legal action: (S,) points that this brings."""
 
 
 def sitting(game: Game) -> Sitting:
-    """The quicker way to play a game of single actions."""
+    """The quicker way to play a game."""
     if isinstance(game, Enumerable) and max(game.infosets or MOST + 1, game.least) <= MOST:
         return Walked(game)
-    return Dealt(game)
+    return games.alone(game) or Dealt(game)
 
 
 class Dealt:
@@ -49,31 +61,38 @@ class Dealt:
         self.state = self._game.start(self._game.deal(1, rng))
         self.look()
 
-    def act(self, action: int) -> list[float]:
+    def act(self, action: Any) -> list[float]:
         self._chosen.append(action)
-        if len(self._chosen) < len(self._turn):
-            self._show()
+        if len(self._chosen) < len(self._all):
+            self.seat = int(self._all.seat[len(self._chosen)])
             return self._nothing
-        (points,) = self._game.step(self.state, self._turn, np.array(self._chosen))
+        (points,) = self._game.step(self.state, self._all, np.array(self._chosen))
         self.look()
         gained: list[float] = points.tolist()
         return gained
 
     def look(self) -> None:
-        """Whose turn it is in the state, if anybody's, and what they see."""
-        self._turn: Turn = self._game.turn(self.state)
-        self._chosen: list[int] = []
-        self.seat = -1
-        if len(self._turn):
-            assert self._turn.legal is not None
-            self._legal = self._turn.legal.astype(np.int8)
-            self._seen = self._game.features(self._turn)
-            self._show()
+        """Whose turn it is in the state, if anybody's."""
+        self._all = self._game.turn(self.state)
+        self._chosen: list[Any] = []
+        self.seat = int(self._all.seat[0]) if len(self._all) else -1
+        self._legal = None if self._all.legal is None else self._all.legal.astype(np.int8)
 
-    def _show(self) -> None:
+    @property
+    def legal(self) -> Array:
+        assert self._legal is not None
+        found: Array = self._legal[len(self._chosen)]
+        return found
+
+    @property
+    def seen(self) -> Array:
+        found: Array = self._game.features(self.turn)[0]
+        return found
+
+    @property
+    def turn(self) -> Turn:
         row = len(self._chosen)
-        self.seat = int(self._turn.seat[row])
-        self.legal, self.seen = self._legal[row], self._seen[row]
+        return take_turn(self._all, slice(row, row + 1))
 
 
 class Walked:
@@ -86,6 +105,7 @@ class Walked:
         self._gain = tree.gain.tolist()
         self._legal = tree.legal.astype(np.int8)
         self._seen = game.features(tree.turn)
+        self._sets = replace(tree.turn, game=np.zeros_like(tree.turn.game))
         self._below: list[dict[int, int]] = [{} for _ in self._seat]  # by action or outcome
         for node, (above, edge) in enumerate(
             zip(tree.parent[1:].tolist(), tree.edge[1:].tolist(), strict=True), start=1
@@ -105,6 +125,21 @@ class Walked:
     def act(self, action: int) -> list[float]:
         return self._to(self._below[self._node][action])
 
+    @property
+    def legal(self) -> Array:
+        found: Array = self._legal[self._infoset[self._node]]
+        return found
+
+    @property
+    def seen(self) -> Array:
+        found: Array = self._seen[self._infoset[self._node]].copy()
+        return found
+
+    @property
+    def turn(self) -> Turn:
+        row = self._infoset[self._node]
+        return take_turn(self._sets, slice(row, row + 1))
+
     def _to(self, node: int) -> list[float]:
         """Come to a node, and on from it as chance will have it; the points gained since."""
         points = self._gain[node]
@@ -114,8 +149,5 @@ class Walked:
             if any(gain := self._gain[node]):
                 points = [a + b for a, b in zip(points, gain, strict=True)]
         self._node, self.seat = node, self._seat[node]
-        if self.seat >= 0:
-            row = self._infoset[node]
-            self.legal, self.seen = self._legal[row], self._seen[row]
         found: list[float] = points
         return found

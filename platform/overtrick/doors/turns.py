@@ -88,9 +88,8 @@ class Turns(AECEnv):
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        self._clear_rewards()
         if action is None or not (0 <= action < len(self._closed) and self.sitting.legal[action]):
-            self.rewards[agent] = self._worst
+            self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._worst}
             self._end()
         else:
             points = self.sitting.act(int(action))

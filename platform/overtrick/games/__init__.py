@@ -16,6 +16,7 @@ from overtrick.games.bridge.minibridge import MiniBridge
 from overtrick.games.matrix import BIASED_RPS, Matrix
 from overtrick.games.openspiel import OpenSpiel
 from overtrick.games.poker import rules, scripted
+from overtrick.games.poker.alone import Alone
 from overtrick.games.poker.bucketed import AbstractHoldem
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.small import SmallPoker
@@ -116,6 +117,11 @@ def scripted_players(game: Any) -> dict[str, Callable[[Any], Any]]:
 
         return players.PLAYERS
     return {}
+
+
+def alone(game: Any) -> Any:
+    """A quick way to play one game at a time, as doors do; None where the engine has to."""
+    return Alone(game) if isinstance(game, Poker) and game.infosets is None else None
 
 
 def scored(game: Any) -> Any:

@@ -47,9 +47,17 @@ from overtrick.games.poker.ranking import RANKS, SUITS
 from overtrick.games.poker.rules import Rules
 
 CHIPS = 15
+TENTHS = 10  # columns of a thermometer
 CARDS = np.arange(RANKS * SUITS)
 PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
 """(52,) the index of each card: suits are c d h s and ranks 2 to A in its number."""
+
+
+def of_cards(rules: Rules, view: str) -> int:
+    """How many of the features hang on cards and nothing else: the first ones."""
+    if rules.best_five:
+        return len(PLACE) if view == "cards" else TENTHS
+    return rules.ranks * (2 if sum(rules.board) else 1)
 
 
 def by_rank(rules: Rules, nodes: int, ranked: Array) -> Array:
@@ -86,7 +94,7 @@ def by_strength(rules: Rules, betting: Betting, seen: Array) -> Array:
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]
     told = [
-        (10 * strength[:, None] - np.arange(10)).clip(0, 1),
+        (TENTHS * strength[:, None] - np.arange(TENTHS)).clip(0, 1),
         np.stack([own / most_chips(rules), other / most_chips(rules), other > own], axis=1),
         np.eye(len(rules.board))[seen[:, -2]],
         by_card(rules, betting, seen)[:, len(PLACE) :],

@@ -136,7 +136,7 @@ class Poker:
 
     def asked(self, seen: Array) -> Turn:
         """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
-        hole, cards = self.rules.hole, len(self.facts) - 4
+        hole, cards = self.rules.hole, self.card_facts
         last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
         limits = {name: (0 if k < hole else -1, last) for k, name in enumerate(self.facts[:cards])}
         within(self.facts, seen, limits | {"betting": (0, len(self.betting.seat) - 1)})
@@ -159,10 +159,14 @@ class Poker:
             row = int(np.argmax(node < 0))
             raise ValueError(f"illegal action {int(action[row])} in game {int(turn.game[row])}")
         state.node[turn.game] = node
-        gain = np.zeros((len(state.node), self.seats))
         over = self.betting.seat[node] < 0
-        live, chips = self.betting.live, self.betting.chips
-        settle(turn.game[over], node[over], live, chips, state.strength, gain)
+        return self.won(state.strength, turn.game[over], node[over])
+
+    def won(self, strength: Array, game: Array, end: Array) -> Array:
+        """(G, S) points won in the games (R,) that come to these ends (R,) of the betting, by their
+        strength (G, S) at a showdown; 0 in others."""
+        gain = np.zeros(strength.shape)
+        settle(game, end, self.betting.live, self.betting.chips, strength, gain)
         gain /= self.rules.chips_a_unit
         return gain
 
@@ -172,6 +176,16 @@ class Poker:
             return by(self.rules, self.betting, turn.seen)
         ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
         return features.by_rank(self.rules, len(self.betting.seat), ranked)
+
+    @property
+    def card_facts(self) -> int:
+        """How many facts are cards: the first ones; behind them are those of the betting."""
+        return len(self.facts) - 4
+
+    @property
+    def card_features(self) -> int:
+        """The same of features."""
+        return features.of_cards(self.rules, self.view)
 
     def hindsight(self, turn: Turn, deals: Deals) -> Array:
         """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""

@@ -18,6 +18,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn, nearest
 from overtrick.games.sumo import scene
+from overtrick.games.sumo.facts import FACTS, FORCE, MOTORS, SIZES, quarters, turned
 from overtrick.games.sumo.physics import SECONDS, Bodies, Physics
 from overtrick.games.sumo.scene import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
 
@@ -25,8 +26,7 @@ log = logging.getLogger(__name__)
 
 BELLY = 0.29  # m above the mat; a torso that is lower has fallen
 LIMIT = 500  # steps; the next one ends in a draw
-FORCE = 100.0  # N and N m at which observed forces are cut
-MOTORS = tuple(f"{part}_{leg.name}" for leg in scene.LEGS for part in ("hip", "ankle"))
+TURNED = "quarter_turns"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ class Sumo:
 
     Facts are the 120 numbers that an ant sees, real numbers in world coordinates. reward: a name
     of REWARDS, or terms that differ from shaped. zoo: the folder of AgentZoo's parameter files, by
-    default what OVERTRICK_ZOO says. The other options are those of `Physics`. A match that the
-    simulator cannot follow is a draw, with a line in the log.
+    default what OVERTRICK_ZOO says. view: world; or ahead, where each ant sees the match, and moves
+    in it, turned by the quarters that bring the other one before it: what it learns in one of four
+    ways holds in all. The other options are those of `Physics`. A match that the simulator cannot
+    follow is a draw, with a line in the log.
     """
 
     name = "sumo"
@@ -90,12 +92,14 @@ class Sumo:
         integrator: str = "rk4",
         forces: str = "last",
         threads: int = 1,
+        view: str = "world",
     ) -> None:
         self.zoo = _folder(zoo or os.environ.get("OVERTRICK_ZOO"))
         self.reward = _reward(reward)
         self.unit = "win" if reward in ("result", "wins") else "point"
         self.physics = _physics(integrator, forces, threads)
-        self.facts = FACTS
+        self.view = _one_of("view", view, ("world", "ahead"))
+        self.facts = FACTS + ((TURNED,) if view == "ahead" else ())
 
     @property
     def zero_sum(self) -> bool:
@@ -107,11 +111,11 @@ class Sumo:
     def settled(self) -> dict[str, Any]:
         """The options that make the same game from any folder, and on any worker."""
         reward = next((n for n, r in REWARDS.items() if r == self.reward), asdict(self.reward))
-        return {"reward": reward, "zoo": self.zoo, **asdict(self.physics)}
+        return {"reward": reward, "zoo": self.zoo, "view": self.view, **asdict(self.physics)}
 
     def scored(self) -> Sumo:
         """The same match, in which only a win counts."""
-        return Sumo("wins", self.zoo, **asdict(self.physics))
+        return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
         """(G, 59): an angle in rad, what is added to 30 positions and what to 28 velocities."""
@@ -140,12 +144,17 @@ class Sumo:
         """Both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
         seen = observations(state.bodies(games)).reshape(-1, len(FACTS))
+        if self.view == "ahead":
+            away = quarters(seen)
+            seen = np.column_stack([turned(seen, -away), away])
         seat = np.tile(np.arange(ANTS), len(games))
         return Turn(np.repeat(games, ANTS), seat, seen, None, None)
 
     def step(self, state: State, turn: Turn, action: Array) -> Array:
         """(G, 2) points; action (R, 8) in the order of MOTORS."""
         games = turn.game[::ANTS]
+        if self.view == "ahead":
+            action = turned(action, turn.seen[:, -1].astype(np.int64))
         control = action.reshape(len(games), ANTS, HINGES)
         bodies = state.bodies(games)
         before = torsos(bodies.position)
@@ -192,7 +201,7 @@ class Sumo:
 
     def features(self, turn: Turn) -> Array:
         """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
-        return (turn.seen / SIZES).astype(np.float32)
+        return (turn.seen[:, : len(FACTS)] / SIZES).astype(np.float32)
 
     def hand(self, turn: Turn) -> Array:
         """An ant has nothing to hide."""
@@ -200,7 +209,7 @@ class Sumo:
 
     def describe(self, seen: Array) -> str:
         """Where both ants are."""
-        at = dict(zip(FACTS, seen, strict=True))
+        at = dict(zip(self.facts, seen, strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
             for who in ("own", "other")
@@ -261,36 +270,17 @@ def _reward(given: str | Mapping[str, float]) -> Reward:
     return replace(Reward(), **given)
 
 
+def _one_of(name: str, value: str, known: tuple[str, str]) -> str:
+    """Raises Refused."""
+    if value not in known:
+        raise Refused(f"{name} must be {' or '.join(known)}, not '{value}'")
+    return value
+
+
 def _physics(integrator: str, forces: str, threads: int) -> Physics:
     """Raises Refused."""
-    for name, value, known in (
-        ("integrator", integrator, ("rk4", "euler")),
-        ("forces", forces, ("last", "first")),
-    ):
-        if value not in known:
-            raise Refused(f"{name} must be {' or '.join(known)}, not '{value}'")
+    _one_of("integrator", integrator, ("rk4", "euler"))
+    _one_of("forces", forces, ("last", "first"))
     if not isinstance(threads, int) or threads < 1:
         raise Refused(f"threads must be a whole number from 1, not {threads!r}")
     return Physics(integrator, forces, threads)  # type: ignore[arg-type]
-
-
-def _facts() -> dict[str, float]:
-    """What an ant sees, by name, and by what it is divided for a network."""
-    place = {"x": 2.0, "y": 2.0, "height": 1.0}
-    turned = dict.fromkeys(("w", "i", "j", "k"), 1.0)
-    parts = ["torso"] + [f"{leg.name}_{part}" for leg in scene.LEGS for part, _ in scene.PARTS]
-    push = [f"{kind}_{axis}" for kind in ("torque", "force") for axis in "xyz"]
-    return {
-        **{f"own_{name}": size for name, size in (place | turned).items()},
-        **{f"angle_{motor}": 1.0 for motor in MOTORS},
-        **{f"velocity_{axis}": 3.0 for axis in "xyz"},
-        **{f"spin_{axis}": 5.0 for axis in "xyz"},
-        **{f"angle_velocity_{motor}": 5.0 for motor in MOTORS},
-        **{f"{part}_{name}": FORCE / 5 for part in parts for name in push},
-        **{f"other_{name}": size for name, size in (place | turned).items()},
-        **{f"other_torso_{name}": FORCE / 5 for name in push},
-    }
-
-
-FACTS = tuple(_facts())
-SIZES = np.array(list(_facts().values()))

@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from overtrick.core import Choice, Policy, Turn
 from overtrick.games.sumo import zoo
-from overtrick.games.sumo.game import MOTORS, Sumo
+from overtrick.games.sumo.facts import MOTORS
+from overtrick.games.sumo.game import Sumo
 
 
 class Motionless:

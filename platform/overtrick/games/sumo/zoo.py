@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Choice, Refused, Turn
-from overtrick.games.sumo.game import FACTS, MOTORS
+from overtrick.games.sumo.facts import FACTS, MOTORS, turned
 from overtrick.policies import draw_moves
 
 Kind = Literal["mlp", "lstm"]
@@ -96,7 +97,9 @@ class _Seated:
 
     def act(self, turn: Turn) -> Choice:
         zoo = self.zoo
-        seen = ((turn.seen - zoo.mean) / zoo.std).clip(-5, 5)
+        turns = turn.seen[:, SEEN:].astype(np.int64).sum(axis=1)  # 0 in world coordinates
+        seen = turned(turn.seen[:, :SEEN], turns)
+        seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
         first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
         if zoo.kind == "mlp":
             last = np.tanh(np.tanh(first) @ zoo.net["second_w"] + zoo.net["second_b"])
@@ -104,8 +107,9 @@ class _Seated:
             last = self._remember(np.maximum(first, 0), turn)
         mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
         if not zoo.sample:
-            return Choice(mean, np.zeros(len(mean)))
-        return draw_moves(mean, zoo.log_std, self.rng)
+            return Choice(turned(mean, -turns), np.zeros(len(mean)))
+        drawn = draw_moves(mean, zoo.log_std, self.rng)
+        return replace(drawn, action=turned(drawn.action, -turns))
 
     def _remember(self, x: Array, turn: Turn) -> Array:
         """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""

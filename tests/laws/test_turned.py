@@ -1,0 +1,97 @@
+"""Sumo seen from another side of the mat: a match that is turned by quarters is the same match."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from data import DATA, needed
+
+import overtrick
+from overtrick.games.sumo import zoo
+from overtrick.games.sumo.facts import FACTS, quarters, turned
+
+STEPS = 12
+
+
+def stepped(game, deals, controls, view="world"):
+    """What both ants see before each step, and the points of it, with actions in world terms."""
+    state = game.start(deals)
+    seen, points = [], []
+    for control in controls:
+        turn = game.turn(state)
+        seen.append(turn.seen)
+        action = control
+        if view == "ahead":
+            action = turned(control, -turn.seen[:, -1].astype(int))
+        points.append(game.step(state, turn, action))
+    return np.array(seen), np.array(points)
+
+
+def turned_state(game, deals):
+    """The start of these matches, turned by one quarter."""
+    state = game.start(deals)
+    rows = game.turn(state).seen
+    now = turned(rows, np.ones(len(rows), int)).reshape(-1, 2, 120)
+    state.position[:] = now[:, :, :15].reshape(len(deals), -1)
+    state.position[:, [2, 17]] += 0.5  # heights are seen above the mat
+    state.velocity[:] = now[:, :, 15:29].reshape(len(deals), -1)
+    return state
+
+
+@pytest.fixture
+def controls(rng):
+    return rng.uniform(-1, 1, (STEPS, 6, 8))
+
+
+def test_the_simulator_moves_a_turned_match_as_it_moves_the_match(rng, controls):
+    game = overtrick.make("sumo", integrator="euler")
+    deals = game.deal(3, rng)
+    plain, around = game.start(deals), turned_state(game, deals)
+    plain.warm[:] = around.warm[:] = 0  # where the solver begins does not turn
+    once = np.ones(6, int)
+    for step, control in enumerate(controls):
+        game.step(plain, game.turn(plain), control)
+        game.step(around, game.turn(around), turned(control, once))
+        expected, seen = turned(game.turn(plain).seen, once), game.turn(around).seen
+        if step < 4:  # in the air
+            assert np.allclose(seen, expected, atol=1e-9)
+    # once they have landed, only nearly
+    moved = [k for k, name in enumerate(FACTS) if name.startswith(("own", "angle_hip"))]
+    assert np.allclose(seen[:, moved], expected[:, moved], atol=0.01)
+
+
+def test_four_quarters_are_none(rng):
+    for wide in (8, 120):
+        values = rng.normal(size=(4, wide))
+        turns = np.arange(4)
+        assert np.array_equal(turned(turned(values, turns), -turns), values)
+        assert np.array_equal(turned(values, turns + 4), turned(values, turns))
+
+
+def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
+    world = overtrick.make("sumo", integrator="euler")
+    ahead = overtrick.make("sumo", integrator="euler", view="ahead")
+    deals = world.deal(3, rng)
+    seen, points = stepped(world, deals, controls)
+    from_ahead, same_points = stepped(ahead, deals, controls, "ahead")
+    assert np.array_equal(points, same_points)
+    turns = from_ahead[:, :, -1].astype(int)
+    assert len(np.unique(turns)) > 1
+    for now, before, turn in zip(from_ahead, seen, turns, strict=True):
+        assert np.array_equal(turned(now[:, :-1], turn), before)
+        assert not quarters(now[:, :-1]).any()
+    assert ahead.features(ahead.turn(ahead.start(deals))).shape[1] == 120
+
+
+def test_agentzoo_plays_in_world_coordinates_whatever_its_game_shows(rng):
+    policy = zoo.load("zoo:mlp1", str(needed(DATA / "agentzoo")))
+    policy.sample = False
+    deals = overtrick.make("sumo").deal(3, rng)
+    turns = {}
+    for view in ("world", "ahead"):
+        game = overtrick.make("sumo", view=view)
+        turns[view] = game.turn(game.start(deals))
+    acted = {v: policy.sit(3, rng).act(turn).action for v, turn in turns.items()}
+    away = turns["ahead"].seen[:, -1].astype(int)
+    assert away.any()
+    assert np.allclose(turned(acted["ahead"], away), acted["world"])
