@@ -318,12 +318,10 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
 def trained_once(name, **more):
     """A tiny iteration on a game: the game, the state, the model, and the metrics."""
     game = make(name, **more.get("options", {}))
-    moves = {"algorithm": "rllib/SAC", "sac": MEMORY} if game.actions is None else {}
     job = config.parse(
         {
             **{k: v for k, v in JOB.items() if k != "ppo"},
-            **({} if moves or "dqn" in more else {"ppo": {"rows": 20, "epochs": 1}}),
-            **moves,
+            **({} if "dqn" in more else {"ppo": {"rows": 20, "epochs": 1}}),
             **{k: v for k, v in more.items() if k != "options"},
             "game": {"name": name, **more.get("options", {})},
             "stop": {"iterations": 1},
@@ -356,12 +354,16 @@ def trained_once(name, **more):
 )
 def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     options = {"seats": 4} if name == "minibridge" else {}
-    game, _, kept = trained_once(name, options=options, population={"strangers": ["random"]})
+    game, state, kept = trained_once(name, options=options, population={"strangers": ["random"]})
     model.save(kept, tmp_path / "model")
     policy = model.policy(tmp_path / "model", game)
-    payoff = play(game, (policy,) * game.seats, 2, rng).payoff
-    assert payoff.shape == (2, game.seats)
-    assert np.isfinite(payoff).all()
+    played = play(game, (policy,) * game.seats, 2, rng)
+    assert played.payoff.shape == (2, game.seats)
+    assert np.isfinite(played.payoff).all()
+    if game.actions is not None:
+        turn = played.batch.turn()
+        theirs = said_by(ActorCritic, game, turn, state, "learner")
+        assert np.abs(policy.probs(turn) - theirs).max() < 1e-6
 
 
 def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
@@ -436,9 +438,12 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ({"population": {"share": 0.1}}, "population.share is of no use without population.past"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
-            "leduc has single actions: set algorithm to rllib/P",
+            "leduc has single actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
         ),
-        ({"game": "sumo"}, "sumo moves by real vectors: set algorithm to rllib/SAC"),
+        (
+            {"game": "sumo", "algorithm": "rllib/DQN", "ppo": {}},
+            "sumo moves by real vectors: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
+        ),
         ({"algorithm": "rllib/TD3"}, "algorithm"),
         ({"population": {"strangers": ["nobody"]}}, "unknown opponent 'nobody'"),
         ({"rllib": {"turns": 20}}, "ppo.rows is more than rllib.turns"),

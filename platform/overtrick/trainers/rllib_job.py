@@ -102,7 +102,7 @@ class RllibJob(Job):
     trainer: Literal["rllib"]
     algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = Field(
         default="rllib/PPO",
-        description="PPO, APPO and DQN choose among actions, SAC moves by real vectors",
+        description="DQN chooses among actions, SAC moves by real vectors, PPO and APPO do either",
     )
     rllib: Rllib = Rllib()
     ppo: Ppo = Ppo()
@@ -144,11 +144,12 @@ def check(job: RllibJob) -> None:
     """Raise Refused for a game that is not played or that the algorithm cannot play, or opponents
     that do not exist."""
     game, tree = played(job.game)
-    if (game.actions is None) != (job.name == "SAC"):
-        moves = "moves by real vectors" if game.actions is None else "has single actions"
-        other = "rllib/SAC" if game.actions is None else "rllib/PPO, APPO or DQN"
-        raise Refused(f"{game.name} {moves}: set algorithm to {other}")
-    if game.actions is None and job.rllib.networks == "seat":
+    moves = game.actions is None
+    if job.name == ("DQN" if moves else "SAC"):
+        what = "moves by real vectors" if moves else "has single actions"
+        others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if moves else 'DQN'}"
+        raise Refused(f"{game.name} {what}: set algorithm to {others}")
+    if moves and job.rllib.networks == "seat":
         raise Refused(f"{game.name} looks alike from every seat: set rllib.networks to one")
     for name in job.population.strangers:
         strangers.check(name, game, tree)
