@@ -19,7 +19,16 @@ from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import unprefixed
 from overtrick.learners.tabular import GreedyTable
-from overtrick.policies import LOG_STD, BySeat, Tabular, Uniform, inputs, of_network, outputs
+from overtrick.policies import (
+    LOG_STD,
+    BySeat,
+    Tabular,
+    Uniform,
+    Weights,
+    inputs,
+    of_network,
+    outputs,
+)
 
 FORMAT = 1
 GREEDY = "greedy"  # the network of one who takes the action of the highest value
@@ -126,9 +135,15 @@ def _alone(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     """The policy of one network."""
     if greedy := unprefixed(GREEDY, weights):
         _network(greedy, folder, game)  # refuses another shape
-        policy: Mixed = Greedy(game.features, greedy)
-        return game.renaming(policy) if hasattr(game, "renaming") else policy
+        return best_of(greedy, game)
     return _network(unprefixed("policy", weights), folder, game)
+
+
+def best_of(weights: Weights, game: Game) -> Mixed:
+    """Who takes the action of the highest value; networks of values see suits renamed, if a game
+    has such."""
+    policy: Mixed = Greedy(game.features, weights)
+    return game.renaming(policy) if hasattr(game, "renaming") else policy
 
 
 def _tables(

@@ -72,19 +72,18 @@ def play(
 def duplicate(
     game: Game, policy: Policy, opponent: Policy, deals: int, rng: Generator
 ) -> tuple[Array, Array]:
-    """Each deal of a two-seat game played twice, with the seats exchanged.
+    """Each deal played S times: `policy` has each seat once, `opponent` all others.
 
-    Returns (deals, 2): what `policy` won in seat 0 and in seat 1; and (deals,) their mean.
+    Returns (deals, S): what `policy` won in seat 0, 1, ...; and (deals,) their mean.
     """
-    if game.seats != 2:
-        raise ValueError(f"{game.name} has {game.seats} seats: duplicate play needs 2")
     deal_rng, play_rng = rng.spawn(2)
     dealt = game.deal(deals, deal_rng)
-    # deal d is game 2d and game 2d + 1, so that a crowd's members keep their own deals
-    seating = np.tile([[0, 1], [1, 0]], (deals, 1))
-    both = np.repeat(dealt, 2, axis=0)
-    payoff = play(game, (policy, opponent), both, play_rng, seating, watch=()).payoff
-    won = np.stack([payoff[0::2, 0], payoff[1::2, 1]], axis=1)
+    # deal d is game S d and the next, so that a crowd's members keep their own deals
+    own = np.tile(np.eye(game.seats, dtype=bool), (deals, 1))
+    each = np.repeat(dealt, game.seats, axis=0)
+    seating = np.where(own, 0, 1)
+    payoff = play(game, (policy, opponent), each, play_rng, seating, watch=()).payoff
+    won = payoff[own].reshape(deals, game.seats)
     return won, won.mean(axis=1)
 
 

@@ -1,5 +1,5 @@
 """Deep Q-learning of a declarer after 1,000 games: RLlib's, on one seat and on all four, beside
-ours with the same network on the same observation, and ours with its suits renamed."""
+ours with the same network on the same observation, and both with suits renamed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from overtrick.doors.single import single_env
 from overtrick.games.bridge.suits import Renaming, renamed_batch
 from overtrick.learners.dqn import Dqn, Greedy, Plan
 from overtrick.learners.networks import initial
+from overtrick.model import best_of
 from overtrick.play import play
 from overtrick.policies import inputs
 from overtrick.rllib.environments import LEGAL, SEEN, Seats, seen_of
@@ -45,15 +46,16 @@ def run() -> Result:
     }  # fmt: skip
     found = {}
     for name, how in (
-        ("RLlib, one seat", {"whole": False}),
-        ("RLlib, four seats", {"whole": True}),
+        ("RLlib, one seat", {"renamed": False, "whole": False}),
+        ("RLlib, four seats", {"renamed": False, "whole": True}),
+        ("RLlib, four seats with suits renamed", {"renamed": True, "whole": True}),
         ("ours, the next decision's value", {"renamed": False, "whole": False}),
         ("ours, what whole games brought", {"renamed": False, "whole": True}),
         ("ours, the same with suits renamed", {"renamed": True, "whole": True}),
     ):
         began = time.perf_counter()
         if name.startswith("RLlib"):
-            policy, games = _theirs(how["whole"], theirs)
+            policy, games = _theirs(**how, training=theirs)
         else:
             policy, games = _ours(**how), GAMES
         found[name] = _made(policy)
@@ -101,10 +103,10 @@ class Masked(Wrapper):
         return {SEEN: seen, LEGAL: told["action_mask"].astype(np.float32)}, {}
 
 
-def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
+def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
     two of the rules; else one seat, and the rest inside."""
-    about = {"game": "minibridge", "options": OPTIONS, "seed": 0}
+    about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "renamed": renamed}
     rules = partial(stranger, "rules", make("minibridge", **OPTIONS), None)
     network = RLModuleSpec(
         module_class=MaskedDqn, catalog_class=NoCatalog, model_config={"hidden": (256, 256)}
@@ -119,7 +121,7 @@ def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     )
     if whole:
         view = {**about, "options": {**OPTIONS, "seats": 4}, "facts": True}
-        told = {"make": rules, **{name: view[name] for name in ("game", "options", "seed")}}
+        told = {"make": rules, **{name: view[name] for name in about}}
         both = {
             "learner": network,
             "others": RLModuleSpec(module_class=Seated, model_config=told),
@@ -150,7 +152,9 @@ def _theirs(whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     module = algorithm.get_module("learner") if whole else algorithm.get_module()
     weights = weights_of(module.get_state(), "af")
     algorithm.stop()
-    return Greedy(make("minibridge").features, weights), int(found["num_episodes_lifetime"])
+    game = make("minibridge")
+    policy = best_of(weights, game) if renamed else Greedy(game.features, weights)
+    return policy, int(found["num_episodes_lifetime"])
 
 
 def _ours(renamed: bool, whole: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 import torch
 
 from overtrick import config, games, make, model
-from overtrick.core import Refused
+from overtrick.core import Refused, take_turn
+from overtrick.games.sumo import zoo
 from overtrick.play import play
-from overtrick.rllib.environments import FACTS, LEGAL, SEEN, Seats, moves_of, seen_of
-from overtrick.rllib.modules import PLAYERS, ActorCritic, Seated
+from overtrick.policies import Memoryless
+from overtrick.rllib.environments import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of
+from overtrick.rllib.modules import PLAYERS, ActorCritic, MaskedDqn, Seated
 from overtrick.rllib.plan import Plan, config_of, past_of
 from overtrick.solvers import value
 from overtrick.solvers.tree import build
@@ -82,9 +85,11 @@ def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
 @pytest.mark.parametrize("game", ["brps", "sumo"])
 def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
     options = {"integrator": "euler"} if game == "sumo" else {}
-    env = Seats({"game": game, "options": options, "seed": 1, "facts": True})
+    told = {"guests": ["a"], "facts": True, "share": 1.0}
+    env = Seats({"game": game, "options": options, "seed": 1, **told})
     seen, _ = env.reset()
-    assert set(seen) == {"0", "1"}
+    assert {agent[0] for agent in seen} == {"0", "1"}
+    assert [FACTS in each for each in seen.values()] == [" a" in agent for agent in seen]
     gained: dict[str, float] = dict.fromkeys(seen, 0.0)
     over = False
     for _ in range(3):
@@ -112,6 +117,103 @@ def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
     sigma = opponent_of(choice, "cfr").probs(tree.turn)
     assert np.abs(shares - sigma).max() < 0.12  # 4.8 standard errors
     assert not shares[sigma == 0].any()
+
+
+class First(Memoryless):
+    """The first card that may be played: which it is depends on what suits are called."""
+
+    def probs(self, turn):
+        return np.eye(turn.legal.shape[1])[turn.legal.argmax(axis=1)]
+
+
+def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
+    told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "renamed": True}
+    env, clubs = Seats(told), First()
+    about = {"observation_space": seen_of(env.game, True), "action_space": moves_of(env.game)}
+    guest = Seated(**about, model_config={**told, "make": lambda: clubs})
+    for seed in range(3):
+        seen, _ = env.reset(seed=seed)
+        gained, over = dict.fromkeys("01", 0.0), False
+        while not over:
+            ((agent, observation),) = seen.items()
+            facts = torch.from_numpy(env._turn.seen)
+            card = guest._forward({"obs": {FACTS: facts}})["actions"].numpy()[0]
+            assert observation[LEGAL][card]
+            seen, points, ends, _, _ = env.step({agent: card})
+            gained, over = {k: gained[k] + points.get(k, 0.0) for k in gained}, ends["__all__"]
+        deals = env.game.deal(1, np.random.default_rng(seed))
+        whole = play(env.game, (clubs, clubs), deals, np.random.default_rng(0)).payoff[0]
+        assert list(gained.values()) == whole.tolist()
+
+
+def test_a_guest_remembers_its_match_and_no_other(rng):
+    game = make("sumo", integrator="euler")
+    numbers = {b.name: rng.normal(size=b.shape) for b in zoo.BLOCKS["lstm"]}
+    numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
+    ant = zoo.Zoo("lstm", numbers, sample=False)
+    told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
+    about = {"observation_space": seen_of(game, True), "action_space": moves_of(game)}
+    module = Seated(**about, model_config=told)
+    facts = rng.normal(size=(3, 2, len(game.facts)))
+
+    def moves(step, matches):
+        told = {FACTS: facts[step], MATCH: np.stack([np.arange(2), matches], axis=1)}
+        return module._forward({"obs": {n: torch.from_numpy(v) for n, v in told.items()}})[
+            "actions"
+        ].numpy()
+
+    both, other = ant.sit(2, rng), ant.sit(1, rng)
+    rows = [games.asked(game, each) for each in facts]
+    for step in range(2):
+        assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
+    later = moves(2, [2, 1])  # at table 0 the next match begins
+    assert np.allclose(later[0], other.act(take_turn(rows[2], np.array([0]))).action)
+    went_on = both.act(rows[2]).action
+    assert np.allclose(later[1], went_on[1])
+    assert not np.allclose(later[0], went_on[0])
+
+
+def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
+    job = job_of(
+        game="kuhn_three",
+        stop={"iterations": 1},
+        population={"past": 1, "strangers": ["random"]},
+        evaluate={"strangers": ["random"]},
+    )
+    page = TRAINERS["rllib"]
+    page.check(job)
+    trainer = page.trainer(job, LocalCrew())
+    before = trainer.state()
+    metrics = trainer.step()
+    state, kept = trainer.state(), trainer.model()
+    trainer.close()
+    weights = "rllib.module.learner.policy.0.weight"
+    assert not np.array_equal(state[weights], before[weights])
+    game, tree = make("kuhn_three"), build(make("kuhn_three"))
+    theirs = said_by(ActorCritic, game, tree.turn, state, "learner").astype(float)
+    theirs /= theirs.sum(axis=1, keepdims=True)
+    gap = value.exploitability(tree, theirs)
+    assert gap == pytest.approx(metrics["exploitability_chip/policy"], abs=1e-6)
+    won = 0.0
+    for seat in range(3):  # strangers in both other seats
+        sigma = np.where((tree.turn.seat == seat)[:, None], theirs, tree.uniform())
+        won += value.expected(tree, sigma)[seat] / 3
+    assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
+    (row,) = page.judge(job, kept, LocalCrew(), np.random.default_rng(0))
+    assert row["best_response"] > row["steps"][0]
+
+
+def said_by(kind, game, turn, state, name):
+    """(R, A) what a module of RLlib says of a turn's rows, by a trainer's state: probabilities."""
+    about = {"observation_space": seen_of(game, False), "action_space": moves_of(game)}
+    module = kind(**about, model_config={"hidden": (8,), "double_q": True, "epsilon": 0.0})
+    start = f"rllib.module.{name}."
+    module.set_state({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
+    seen = {SEEN: game.features(turn), LEGAL: turn.legal.astype(np.float32)}
+    batch = {"obs": {n: torch.from_numpy(v) for n, v in seen.items()}}
+    if kind is MaskedDqn:
+        return module.compute_q_values(batch)["qf_preds"].detach().numpy()
+    return module._forward(batch)["action_dist_inputs"].softmax(dim=1).detach().numpy()
 
 
 def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, tmp_path):
@@ -148,20 +250,11 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     model.save(model.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model")
     game, tree = make("leduc"), build(make("leduc"))
     played = model.policy(tmp_path / "model", game)
-    about = {"observation_space": seen_of(game, False), "action_space": moves_of(game)}
     for seat in range(2):
-        module = ActorCritic(**about, model_config={"hidden": (8,)})
-        start = f"rllib.module.seat_{seat}."
-        module.set_state(
-            {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}
-        )
-        turn = tree.turn
-        seen = {SEEN: game.features(turn), LEGAL: turn.legal.astype(np.float32)}
-        said = module._forward({"obs": {n: torch.from_numpy(v) for n, v in seen.items()}})
-        theirs = said["action_dist_inputs"].softmax(dim=1).detach().numpy()
-        mine = turn.seat == seat
-        assert theirs[~turn.legal].max() == 0
-        assert np.abs(played.probs(turn) - theirs)[mine].max() < 1e-6
+        theirs = said_by(ActorCritic, game, tree.turn, state, f"seat_{seat}")
+        mine = tree.turn.seat == seat
+        assert theirs[~tree.turn.legal].max() == 0
+        assert np.abs(played.probs(tree.turn) - theirs)[mine].max() < 1e-6
     gap = value.exploitability(tree, value.sigma_of(tree, [played] * 2))
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
@@ -169,8 +262,8 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
 def plan_of(algorithm, **own):
     """A small plan for Leduc."""
     return Plan(
-        algorithm=algorithm, game="leduc", options={}, seats=2, seed=0, workers=0, cpus=1,
-        turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
+        algorithm=algorithm, game="leduc", options={}, seats=2, renamed=False, seed=0, workers=0,
+        cpus=1, turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
         strangers=(), share=0, own=own,
     )  # fmt: skip
 
@@ -183,23 +276,107 @@ def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
     assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
 
 
-def test_dqn_learns_and_goes_on_from_a_state(local_ray):
-    small = {"rllib": {"turns": 30, "hidden": [4]}, "dqn": {**MEMORY, "first": 4}, "ppo": {}}
-    job = job_of(algorithm="rllib/DQN", game="kuhn", evaluate={**FEW, "every": 9}, **small)
+def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(local_ray):
+    job = job_of(
+        algorithm="rllib/DQN",
+        game="kuhn_three",
+        rllib={"turns": 30, "hidden": [4]},
+        dqn={**MEMORY, "first": 4, "refresh": 40, "room": 50},  # some are forgotten
+        ppo={},
+        population={"strangers": ["random"]},
+        evaluate={**FEW, "every": 9},
+    )
     page = TRAINERS["rllib"]
     trainer = page.trainer(job, LocalCrew())
     before = trainer.state()
     metrics = trainer.step()
-    state = trainer.state()
+    begun = trainer.state()
     assert not Path(trainer._running.algorithm.logdir).exists()  # in the user's home
     assert np.isfinite(metrics["loss"])
     weights = "rllib.module.learner.af.0.weight"
-    assert not np.array_equal(state[weights], before[weights])
+    assert not np.array_equal(begun[weights], before[weights])
+    assert 30 <= begun["rllib.memory.turns"].sum() <= 50
+    later = [(trainer.step(), trainer.state()) for _ in range(2)]
+    assert later[0][1]["rllib.memory.turns"].sum() <= 50
+
+    again = page.trainer(job, LocalCrew())
+    again.load(begun)
+    for told, state in later:
+        assert again.step()["turns"] == told["turns"]
+        now = again.state()
+        assert set(now) == set(state)
+        assert [n for n, value in now.items() if not np.array_equal(value, state[n])] == []
+    again.close()
+
     trainer.load(before)
     assert np.array_equal(trainer.state()[weights], before[weights])
-    assert trainer.step()["turns"] > 0
+    assert trainer.step()["turns"] == metrics["turns"]
     assert trainer.iteration == 1
     trainer.close()
+
+
+def trained_once(name, **more):
+    """A tiny iteration on a game: the game, the state, the model, and the metrics."""
+    game = make(name, **more.get("options", {}))
+    job = config.parse(
+        {
+            **{k: v for k, v in JOB.items() if k != "ppo"},
+            **({} if "dqn" in more else {"ppo": {"rows": 20, "epochs": 1}}),
+            **{k: v for k, v in more.items() if k != "options"},
+            "game": {"name": name, **more.get("options", {})},
+            "stop": {"iterations": 1},
+            "rllib": {"turns": 40, "hidden": [8]},
+            "evaluate": {"strangers": ["random"], "judged": 2},
+        },
+        JOBS,
+        "job.yaml",
+    )
+    page = TRAINERS["rllib"]
+    page.check(job)
+    trainer = page.trainer(job, LocalCrew())
+    before = trainer.state()
+    metrics = trainer.step()
+    state, kept = trainer.state(), trainer.model()
+    trainer.close()
+    start = f"rllib.module.learner.{PLAYERS[job.name]}"
+    learnt = [name for name in state if name.startswith(start)]
+    assert any(not np.array_equal(state[name], before[name]) for name in learnt)
+    assert any(name.startswith("random/after_0") for name in metrics)
+    return game, state, model.Model(kept, name, job.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "minibridge" else pytest.mark.slow)
+        for name in games.names()
+    ],
+)
+def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
+    options = {"seats": 4} if name == "minibridge" else {}
+    game, state, kept = trained_once(name, options=options, population={"strangers": ["random"]})
+    model.save(kept, tmp_path / "model")
+    policy = model.policy(tmp_path / "model", game)
+    played = play(game, (policy,) * game.seats, 2, rng)
+    assert played.payoff.shape == (2, game.seats)
+    assert np.isfinite(played.payoff).all()
+    if game.actions is not None:
+        turn = played.batch.turn()
+        theirs = said_by(ActorCritic, game, turn, state, "learner")
+        assert np.abs(policy.probs(turn) - theirs).max() < 1e-6
+
+
+def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
+    game, state, kept = trained_once(
+        "minibridge", options={"seats": 4}, algorithm="rllib/DQN", dqn={**MEMORY, "first": 4}
+    )
+    model.save(kept, tmp_path / "model")
+    policy = model.policy(tmp_path / "model", game)
+    turn = play(game, (policy,) * 4, 2, rng).batch.turn()
+    shown, own = game.renamed(turn)
+    best = said_by(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
+    assert (own != np.arange(52)).any()
+    assert (policy.probs(turn)[np.arange(len(turn)), own[np.arange(len(turn)), best]] == 1).all()
 
 
 @pytest.mark.slow
@@ -216,7 +393,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             **(moves if algorithm == "SAC" else {}),
             "algorithm": f"rllib/{algorithm}",
             "workers": workers,
-            "population": {"past": int(algorithm != "APPO"), "strangers": [strangers]},
+            "population": {"past": 1, "every": 2, "strangers": [strangers]},
             "evaluate": {"strangers": [strangers], "every": 4, "judged": 2},
             **({} if own else {"ppo": JOB["ppo"]}),
         },
@@ -226,14 +403,16 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     page = TRAINERS["rllib"]
     page.check(job)
     trainer = page.trainer(job, LocalCrew())
-    before = trainer.state()
+    states = [trainer.state()]
     for _ in range(3):
         metrics = trainer.step()
-    state = trainer.state()
+        states.append(trainer.state())
+    state = states[-1]
     weights = [name for name in state if name.split(".")[3:4] == [PLAYERS[algorithm]]]
-    changed = {n.split(".")[2] for n in weights if not np.array_equal(state[n], before[n])}
-    assert "learner" in changed
-    assert "past_0_learner" not in changed
+    for k, (old, new) in enumerate(itertools.pairwise(states)):
+        changed = {n.split(".")[2] for n in weights if not np.array_equal(new[n], old[n])}
+        assert "learner" in changed
+        assert ("past_0_learner" in changed) == (k == 1)
     assert np.isfinite(metrics["loss"])
     if algorithm != "APPO":  # which learns on meanwhile
         trainer.load(state)
@@ -259,15 +438,17 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ({"population": {"share": 0.1}}, "population.share is of no use without population.past"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
-            "leduc has single actions: set algorithm to rllib/P",
+            "leduc has single actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
         ),
-        ({"game": "sumo"}, "sumo moves by real vectors: set algorithm to rllib/SAC"),
+        (
+            {"game": "sumo", "algorithm": "rllib/DQN", "ppo": {}},
+            "sumo moves by real vectors: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
+        ),
         ({"algorithm": "rllib/TD3"}, "algorithm"),
-        ({"game": "minibridge", "algorithm": "rllib/DQN", "ppo": {}}, "set trainer to dqn"),
         ({"population": {"strangers": ["nobody"]}}, "unknown opponent 'nobody'"),
         ({"rllib": {"turns": 20}}, "ppo.rows is more than rllib.turns"),
-        ({"game": "kuhn_three"}, "no game that 2 seats play"),
-        ({"algorithm": "rllib/APPO", "population": {"past": 1}}, "set population.past to 0"),
+        ({"game": "openspiel/kuhn_poker"}, "can be solved, but not played"),
+        ({"game": "kuhn_three", "evaluate": {**FEW, "safe": 0.1}}, "needs 2 seats"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):

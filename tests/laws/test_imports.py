@@ -109,7 +109,9 @@ DOORS = {
     "ray.train": {"spread.py"},
     "ray.data": {"spread.py"},
     "ray.util.queue": {"spread.py"},
-    "ray.rllib": {f"rllib/{name}.py" for name in ("environments", "modules", "plan", "algorithms")},
+    "ray.rllib": {
+        f"rllib/{name}.py" for name in ("environments", "modules", "plan", "memory", "algorithms")
+    },
     "ray.job_submission": {"submit.py"},
     "mlflow": {"track.py", "served.py"},
     "pyarrow": {"store.py"},

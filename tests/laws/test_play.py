@@ -13,6 +13,7 @@ from overtrick.core import Choice, Enumerable, Turn
 from overtrick.play import decisions_of, duplicate, play, random_seating
 from overtrick.policies import Tabular, Uniform, draw
 from overtrick.solvers import value
+from overtrick.trainers.evaluate import exact_payoff
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
 SMALL = [name for name in GAMES if isinstance(overtrick.make(name), Enumerable)]
@@ -314,10 +315,16 @@ def test_duplicate_play_takes_the_luck_of_the_deal_out(whole, rng):
     assert alone.std() > 0.9  # the higher card wins an ante
 
 
-def test_duplicate_play_needs_two_seats(rng):
-    table = SimpleNamespace(name="three-handed", seats=3)
-    with pytest.raises(ValueError, match="three-handed has 3 seats: duplicate play needs 2"):
-        duplicate(table, Uniform(), Uniform(), 10, rng)
+def test_duplicate_play_of_three_has_each_seat_once(whole, rng):
+    game, tree = whole("kuhn_three")
+    a, b = pure(tree, rng), pure(tree, rng)
+    won, mean = duplicate(game, a, a, 100, rng)  # a deal is one game, seen from each seat
+    assert won.shape == (100, 3)
+    assert won.any()
+    assert not won.sum(axis=1).any()
+    _, mean = duplicate(game, a, b, 4000, rng)
+    exact = exact_payoff(tree, a.sigma, b.sigma)
+    assert abs(mean.mean() - exact) < 5 * mean.std(ddof=1) / np.sqrt(len(mean))
 
 
 def test_random_seating_seats_both_policies_and_each_first_half_the_time(rng, likelihood):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,10 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
 from overtrick import games
-from overtrick.core import Array, Choice
+from overtrick.core import Array, Player, Turn, take_turn
 from overtrick.learners.networks import MOVE_STD
 from overtrick.policies import LOG_STD, Weights, masked_log_softmax
-from overtrick.rllib.environments import FACTS, LEGAL, SEEN, Told
+from overtrick.rllib.environments import FACTS, LEGAL, MATCH, SEEN, Told
 
 CRITIC = "critic"
 PLAYERS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
@@ -169,11 +170,12 @@ class _SeenAndDone(nn.Module):
 
 class Seated(RLModule):
     """A policy of ours in an agent's place, which learns nothing; model_config: game, options, make
-    (makes the policy) and seed. It sits down anew for each decision, so it may have no memory."""
+    (makes the policy), seed and, as `Seats` has it, renamed."""
 
     def setup(self) -> None:
         self._game = games.make(self.model_config["game"], **self.model_config["options"])
         self._policy = self.model_config["make"]()
+        self._matches: dict[int, tuple[int, Player]] = {}  # by table, the game that is under way
         self.reseed(self.model_config["seed"])
 
     def reseed(self, seed: Any) -> None:
@@ -184,8 +186,27 @@ class Seated(RLModule):
         seen = np.asarray(batch[Columns.OBS][FACTS])
         whole = self._game.actions is not None
         turn = games.asked(self._game, seen.astype(np.int64) if whole else seen)
-        choice: Choice = self._policy.sit(len(turn), self._rng).act(turn)
-        return {Columns.ACTIONS: torch.from_numpy(choice.action)}
+        if getattr(self._policy, "remembers", False):
+            places = np.asarray(batch[Columns.OBS][MATCH]).astype(np.int64)
+            action = self._recalled(turn, places)
+        else:
+            action = self._policy.sit(len(turn), self._rng).act(turn).action
+        if self.model_config.get("renamed", False):
+            action = (self._game.renamed(turn)[1] == action[:, None]).argmax(axis=1)
+        return {Columns.ACTIONS: torch.from_numpy(action)}
+
+    def _recalled(self, turn: Turn, places: Array) -> Array:
+        """(R, A) what is done by one who remembers the match; places (R, 2): table, which match."""
+        action = np.empty((len(turn), len(self._game.action_names)))
+        for table in np.unique(places[:, 0]):
+            rows = np.flatnonzero(places[:, 0] == table)
+            match = int(places[rows[0], 1])
+            if self._matches.get(table, (None,))[0] != match:
+                self._matches[table] = match, self._policy.sit(1, self._rng)
+            part = take_turn(turn, rows)
+            alone = replace(part, game=np.zeros_like(part.game))
+            action[rows] = self._matches[table][1].act(alone).action
+        return action
 
 
 MODULES = {"PPO": ActorCritic, "APPO": ActorCritic, "DQN": MaskedDqn, "SAC": MovesCritic}

@@ -44,6 +44,7 @@ class Plan:
     game: str
     options: Mapping[str, Any]
     seats: int
+    renamed: bool  # are cards shown and played as the game's `renamed` calls them?
     seed: int
     workers: int  # RLlib's env runners; 0: in this process
     cpus: float  # of each of those
@@ -57,6 +58,11 @@ class Plan:
     strangers: tuple[Callable[[], Any], ...]  # what makes the policy of each
     share: float  # of games in which a past self or a stranger sits in all seats but one
     own: Mapping[str, Any]  # the section of the algorithm
+
+    @property
+    def remembers(self) -> bool:
+        """Does it learn from games that it remembers, again and again?"""
+        return self.algorithm in ("DQN", "SAC")
 
     def learners(self) -> list[str]:
         """The modules that learn, by seat; one name if there is one."""
@@ -81,7 +87,12 @@ def past_of(guest: str, learner: str) -> str:
 
 def config_of(plan: Plan) -> AlgorithmConfig:
     """A plan in RLlib's words."""
-    about = {"game": plan.game, "options": dict(plan.options), "seed": plan.seed}
+    about = {
+        "game": plan.game,
+        "options": dict(plan.options),
+        "seed": plan.seed,
+        "renamed": plan.renamed,
+    }
     network = RLModuleSpec(
         module_class=MODULES[plan.algorithm],
         catalog_class=NoCatalog,
@@ -107,7 +118,7 @@ def config_of(plan: Plan) -> AlgorithmConfig:
             num_env_runners=plan.workers,
             num_cpus_per_env_runner=plan.cpus,
             episodes_to_numpy=False,  # else every step converts all episodes
-            **SAMPLING[plan.algorithm],
+            **_sampling(plan),
         )
         .learners(num_learners=0)
         .multi_agent(
@@ -120,6 +131,17 @@ def config_of(plan: Plan) -> AlgorithmConfig:
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=plan.turns)
         .training(gamma=plan.discount, grad_clip=None, **TRAINING[plan.algorithm](plan, **plan.own))
     )
+
+
+def _sampling(plan: Plan) -> dict[str, Any]:
+    """How games are played: as SAMPLING has it, but by PPO at so few tables at once that each plays
+    two games an iteration, for what a seat did last is lost where its game is cut."""
+    how = SAMPLING[plan.algorithm]
+    tables = how["num_envs_per_env_runner"]
+    if plan.algorithm == "PPO":
+        room = plan.turns / (2 * plan.length * max(plan.workers, 1))
+        tables = min(tables, max(1, int(room)))
+    return {**how, "num_envs_per_env_runner": tables}
 
 
 def _ppo(

@@ -15,7 +15,7 @@ from overtrick.core import Array, Batch, Mixed, join
 from overtrick.games.bridge.suits import renamed_batch
 from overtrick.learners import dqn
 from overtrick.learners.networks import initial, prefixed, unprefixed
-from overtrick.model import GREEDY
+from overtrick.model import GREEDY, best_of
 from overtrick.play import play
 from overtrick.policies import inputs
 from overtrick.trainers import cardplay
@@ -121,7 +121,7 @@ def _judged(
     job: DqnJob, weights: Mapping[str, Array], crew: Crew, deals: int
 ) -> list[dict[str, Any]]:
     game, how = cardplay.card_game(job.game), job.evaluate
-    declarer = game.renaming(dqn.Greedy(game.features, unprefixed(GREEDY, weights)))
+    declarer = best_of(unprefixed(GREEDY, weights), game)
     defence: dict[str, Mixed] = {name: opponent_of(job.game, name) for name in how.defenders}
     return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, crew)
 

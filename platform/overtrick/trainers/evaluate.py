@@ -18,7 +18,7 @@ from overtrick.policies import Tabular
 from overtrick.solvers import safety, sequence_form, value
 from overtrick.solvers.tree import Tree
 from overtrick.trainers import strangers
-from overtrick.trainers.kept import equilibrium_of, opponent_of, two_seats
+from overtrick.trainers.kept import equilibrium_of, opponent_of, played
 from overtrick.workers import Crew
 
 
@@ -30,7 +30,7 @@ class Budget(Section):
     draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
     judged: int = Field(
         default=2000, ge=2,
-        description="deals, played from both seats, that give each policy's payoff where no tree "
+        description="deals, played from every seat, that give each policy's payoff where no tree "
         "gives it exactly",
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ or as many as there are independent adaptations. At the top of a module, for it 
 
 def check(choice: GameChoice, how: Judged) -> None:
     """Raise Refused for a stranger that does not exist, or a bound that cannot be kept."""
-    game, tree = two_seats(choice)
+    game, tree = played(choice)
     for name in how.strangers:
         strangers.check(name, game, tree)
     if how.safe is None:
@@ -116,26 +116,26 @@ def evaluate(
 
 def _row(rng: Generator, common: Any, name: str) -> Row:
     choice, adapt, knows, how = common
-    game, tree = two_seats(choice)
+    game, tree = played(choice)
     opponent, scored = opponent_of(choice, name), games.scored(game)
     steps = adapt(rng, knows, how, choice, opponent)
     means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
-        played = policies if how.safe is None else held_back(choice, policies, how)
+        safe = policies if how.safe is None else held_back(choice, policies, how)
         won = [
             payoff_against(scored, tree, policy, opponent, how.judged, luck)
-            for policy, luck in zip(played, step_rng.spawn(len(played)), strict=True)
+            for policy, luck in zip(safe, step_rng.spawn(len(safe)), strict=True)
         ]
         mean, error = np.array(won).T
         means.append(float(mean.mean()))
         alone = len(won) == 1  # else the spread holds the luck of the judging too
         errors.append(float(error[0] if alone else mean.std(ddof=1) / np.sqrt(len(won))))
         if tree is not None:
-            sigmas = [value.sigma_of(tree, [policy] * 2) for policy in played]
+            sigmas = [value.sigma_of(tree, [policy] * tree.seats) for policy in safe]
             gaps.append(float(np.mean([value.exploitability(tree, each) for each in sigmas])))
     best = None
     if tree is not None:
-        best = best_response_payoff(tree, value.sigma_of(tree, [opponent] * 2))
+        best = best_response_payoff(tree, value.sigma_of(tree, [opponent] * tree.seats))
     return {
         "stranger": name,
         "steps": means,
@@ -148,7 +148,7 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
 
 def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Judged) -> list[Mixed]:
     """Policies that keep the bound of how, each made of the one in its place."""
-    _, tree = two_seats(choice)
+    _, tree = played(choice)
     assert tree is not None
     assert how.safe is not None
     safe = equilibrium_of(choice)
@@ -176,27 +176,29 @@ def unchanged(
 def payoff_against(
     game: Game, tree: Tree | None, policy: Mixed, opponent: Mixed, deals: int, rng: Generator
 ) -> tuple[float, float]:
-    """Points a game, the mean over both seats, and their standard error: exactly if there is a
-    tree, else so many deals are played from both seats."""
+    """Points a game against an opponent in all other seats, the mean over the seats, and their
+    standard error: exactly if there is a tree, else so many deals are played from every seat."""
     if tree is not None:
-        mine, theirs = (value.sigma_of(tree, [each] * 2) for each in (policy, opponent))
+        mine, theirs = (value.sigma_of(tree, [each] * tree.seats) for each in (policy, opponent))
         return exact_payoff(tree, mine, theirs), 0.0
     _, won = duplicate(game, policy, opponent, deals, rng)
     return float(won.mean()), float(won.std(ddof=1) / np.sqrt(deals))
 
 
 def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
-    """Points a game of a strategy (N, A) against another, the mean over both seats, exactly."""
+    """Points a game of a strategy (N, A) against another in all other seats, the mean over the
+    seats, exactly."""
     total = 0.0
-    for seat in range(2):
+    for seat in range(tree.seats):
         mine = (tree.turn.seat == seat)[:, None]
         total += float(value.expected(tree, np.where(mine, sigma, opponent))[seat])
-    return total / 2
+    return total / tree.seats
 
 
 def best_response_payoff(tree: Tree, opponent: Array) -> float:
-    """The most that anyone can win a game against an opponent, the mean over both seats."""
-    return sum(value.best_response(tree, opponent, seat)[0] for seat in range(2)) / 2
+    """The most that anyone can win a game against an opponent, the mean over the seats."""
+    won = [value.best_response(tree, opponent, seat)[0] for seat in range(tree.seats)]
+    return sum(won) / tree.seats
 
 
 def metrics_of(rows: list[Row], unit: str) -> dict[str, float]:

@@ -11,14 +11,13 @@ from numpy.random import Generator
 
 from overtrick import figures, games
 from overtrick.core import Array
-from overtrick.learners.dqn import Greedy
 from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.model import GREEDY, SEAT
+from overtrick.model import GREEDY, SEAT, best_of
 from overtrick.play import play
 from overtrick.policies import BySeat, of_network
 from overtrick.solvers import value
 from overtrick.trainers.evaluate import Row, evaluate, metrics_of, unchanged
-from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers.kept import opponent_of, played
 from overtrick.trainers.report import History, Report
 from overtrick.trainers.rllib_job import ALGORITHMS, RllibJob
 from overtrick.trainers.strangers import stranger
@@ -42,7 +41,7 @@ class RllibTrainer:
         crew.close()
         self.crew = LocalCrew()
         self.iteration = 0
-        self.game, self.tree = two_seats(job.game)
+        self.game, self.tree = played(job.game)
         self._running: Running | None = None
         self._left: dict[str, Array] = {}  # the state to go on from, until it runs
 
@@ -75,6 +74,7 @@ class RllibTrainer:
                     game=job.game.name,
                     options=job.game.options,
                     seats=self.game.seats,
+                    renamed=job.name == "DQN" and hasattr(self.game, "renamed"),
                     seed=job.seed,
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
@@ -100,7 +100,7 @@ class RllibTrainer:
         """How much a best response wins from the policy, where a tree tells."""
         if self.tree is None:
             return {}
-        sigma = value.sigma_of(self.tree, [_player(self.game, self.model())] * 2)
+        sigma = value.sigma_of(self.tree, [_player(self.game, self.model())] * self.game.seats)
         name = figures.gap_name(PLAYED, self.game.unit)
         return {name: value.exploitability(self.tree, sigma)}
 
@@ -147,7 +147,7 @@ class RllibTrainer:
 
 def judge(job: RllibJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
     """What a stored policy wins from the job's strangers; it never adapts."""
-    game, _ = two_seats(job.game)
+    game, _ = played(job.game)
     return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, crew, rng)
 
 
@@ -164,5 +164,5 @@ def _player(game: Any, weights: Mapping[str, Array]) -> Any:
     if all(seats):
         return BySeat([_player(game, each) for each in seats])
     if greedy := unprefixed(GREEDY, weights):
-        return Greedy(game.features, greedy)
+        return best_of(greedy, game)
     return of_network(game.features, unprefixed("policy", weights))

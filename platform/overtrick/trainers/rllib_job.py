@@ -10,7 +10,7 @@ from overtrick.config import Count, Job, Opponent, Positive, Section, Share
 from overtrick.core import Refused
 from overtrick.trainers import evaluate, strangers
 from overtrick.trainers.evaluate import Judged
-from overtrick.trainers.kept import opponent_of, two_seats
+from overtrick.trainers.kept import played
 
 
 class Rllib(Section):
@@ -53,7 +53,7 @@ class Replay(Section):
         "the length of games of random play",
     )
     rows: Count = Field(default=256, description="decisions a gradient step")
-    room: Count = Field(default=100_000, description="newest decisions that are remembered")
+    room: Count = Field(default=100_000, description="newest turns of games that are remembered")
     first: int = Field(default=1000, ge=0, description="turns before anything is learnt")
 
 
@@ -102,7 +102,7 @@ class RllibJob(Job):
     trainer: Literal["rllib"]
     algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = Field(
         default="rllib/PPO",
-        description="PPO, APPO and DQN choose among actions, SAC moves by real vectors",
+        description="DQN chooses among actions, SAC moves by real vectors, PPO and APPO do either",
     )
     rllib: Rllib = Rllib()
     ppo: Ppo = Ppo()
@@ -141,24 +141,16 @@ class RllibJob(Job):
 
 
 def check(job: RllibJob) -> None:
-    """Raise Refused for a game that two do not play or that the algorithm cannot, or opponents that
-    do not exist or cannot sit in RLlib."""
-    game, tree = two_seats(job.game)
-    if (game.actions is None) != (job.name == "SAC"):
-        moves = "moves by real vectors" if game.actions is None else "has single actions"
-        other = "rllib/SAC" if game.actions is None else "rllib/PPO, APPO or DQN"
-        raise Refused(f"{game.name} {moves}: set algorithm to {other}")
-    if game.actions is None and job.rllib.networks == "seat":
+    """Raise Refused for a game that is not played or that the algorithm cannot play, or opponents
+    that do not exist."""
+    game, tree = played(job.game)
+    moves = game.actions is None
+    if job.name == ("DQN" if moves else "SAC"):
+        what = "moves by real vectors" if moves else "has single actions"
+        others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if moves else 'DQN'}"
+        raise Refused(f"{game.name} {what}: set algorithm to {others}")
+    if moves and job.rllib.networks == "seat":
         raise Refused(f"{game.name} looks alike from every seat: set rllib.networks to one")
-    if job.name == "DQN" and hasattr(game, "renaming"):
-        raise Refused(
-            f"networks of values see {game.name} with its suits renamed, which RLlib's cannot: "
-            "set trainer to dqn"
-        )
-    if job.name == "APPO" and job.population.past:
-        raise Refused("APPO learns on while a past self is copied: set population.past to 0")
     for name in job.population.strangers:
         strangers.check(name, game, tree)
-        if getattr(opponent_of(job.game, name), "remembers", False):
-            raise Refused(f"{name} remembers its match, for which RLlib has no place: name another")
     evaluate.check(job.game, job.evaluate)

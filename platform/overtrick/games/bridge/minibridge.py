@@ -29,7 +29,7 @@ from overtrick.games.bridge.cards import (
 )
 from overtrick.games.bridge.defenders import Partners
 from overtrick.games.bridge.states import REPRESENTATIONS
-from overtrick.games.bridge.suits import Renaming
+from overtrick.games.bridge.suits import Renaming, renamed
 
 SET = (1 << CARDS) - 1  # of all cards
 POSITIONS = ("declarer", "left", "dummy", "right")
@@ -196,6 +196,10 @@ class MiniBridge:
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return Partners(dict(enumerate(by)))
+
+    def renamed(self, turn: Turn) -> tuple[Turn, Array]:
+        """The same rows with other names for the suits, and (R, 52) each card's own (suits.py)."""
+        return renamed(turn)
 
     def renaming(self, policy: Mixed) -> Mixed:
         """One who plays as a policy that has learnt with renamed suits (suits.py)."""
