@@ -30,13 +30,10 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-def _absolute(name: str) -> str:
-    return str(Path(name).absolute()) if "/" in name or Path(name).is_file() else name
-
-
 Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
-Opponent = Annotated[str, AfterValidator(_absolute)]
-"""A name, or a file or the folder of a model: the job keeps the latter as an absolute path."""
+Model = Annotated[str, AfterValidator(registry.place_of)]  # the folder of one, or its run
+Opponent = Annotated[str, AfterValidator(registry.meant)]
+"""A name, or a file, a run or the folder of a model: of these the job keeps the absolute path."""
 
 
 warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs

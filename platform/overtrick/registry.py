@@ -1,4 +1,5 @@
-"""Models by name: of a run, of a folder, or registered in MLflow and fetched to this machine.
+"""Models by name: of a run, of a folder, or registered in MLflow and fetched to this machine; and
+where runs are kept.
 
 Of a registered model only the data is fetched, its weights and its card. The code that MLflow keeps
 beside them, and runs to load it, is neither fetched nor run here.
@@ -22,15 +23,58 @@ from overtrick.model import CARD, FORMAT, WEIGHTS
 from overtrick.versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
+TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
+
+
+def home() -> Path:
+    """Where runs are kept: ./runs, or the folder that OVERTRICK_RUNS names."""
+    return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
+
+
+def runs() -> list[str]:
+    """The names of those that are kept here."""
+    return sorted(folder.parent.name for folder in home().glob("*/job.json"))
+
+
+def run_of(place: str) -> Path | None:
+    """The folder of a run by its path or its name; None if there is no such run."""
+    for folder in (Path(place), home() / place):
+        if (folder / "job.json").exists():
+            return folder.absolute()
+    return None
+
+
+def place_of(place: str) -> str:
+    """The absolute path of a run by its name, or of any other place."""
+    return str(run_of(place) or Path(place).absolute())
+
+
+def meant(name: str) -> str:
+    """The same of a run, a file or a path; any other name as it is."""
+    place = "/" in name or Path(name).is_file() or run_of(name) is not None
+    return place_of(name) if place else name
 
 
 def located(place: str) -> Path:
-    """The folder of a model, by itself, by that of its run, or by what it is registered as. Raises
-    Refused for one that is registered nowhere."""
+    """The folder of a model: by itself, by the folder or the name of its run, or by what it is
+    registered as; any other place as it is. Raises Refused for one that is registered nowhere, and
+    for a run that has no model."""
     if registered(place):
         return fetched(place, address.usual())
-    run = Path(place) / track.MODEL
-    return run if (run / CARD).exists() else Path(place)
+    run = run_of(place)
+    folder = (run or Path(place)) / track.MODEL
+    if (folder / CARD).exists():
+        return folder
+    if run is None:
+        return Path(place)
+    if (run / TRIALS).exists():
+        raise Refused(f"{place} has parts: name one of its runs in {run / TRIALS}")
+    above = run.parent.parent
+    whole = above if (above / TRIALS).exists() else run
+    goes_on = whole.name if whole.parent == home() else whole
+    raise Refused(
+        f"{run.name} is not done and has no model yet: `overtrick resume {goes_on}` goes on"
+    )
 
 
 def registered(place: str) -> bool:

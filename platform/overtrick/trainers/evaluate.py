@@ -41,7 +41,7 @@ class Judged(Budget):
     strangers: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
         min_length=1,
-        description="opponents by name, or folders of models or runs; training never meets them",
+        description="opponents or runs by name, or folders of models; training never meets them",
     )
 
     @field_validator("strangers")

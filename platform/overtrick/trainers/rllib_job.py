@@ -83,7 +83,7 @@ class Population(Section):
         default=10, description="iterations after which the oldest past self gives way to today's"
     )
     strangers: tuple[Opponent, ...] = Field(
-        default=(), description="opponents by name, or folders of models or runs"
+        default=(), description="opponents or runs by name, or folders of models"
     )
     share: Share = Field(
         default=0.5,
