@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -45,6 +45,10 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
     )
+
+    def given(self, keys: Iterable[str]) -> str:
+        """Those of some keys that have other values than their defaults."""
+        return ", ".join(k for k in keys if getattr(self, k) != type(self).model_fields[k].default)
 
 
 class GameChoice(Section):

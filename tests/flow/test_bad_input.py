@@ -107,6 +107,43 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
     assert said in refused("train", job_file(tmp_path), override)
 
 
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"trainer": "nfsp", "evaluate": {"steps": 2, "draws": 4}}, "'evaluate' in job.yaml: this "
+         "trainer's model never adapts and has no use for steps, draws: leave that out"),
+        ({"trainer": "rllib", "evaluate": {"games": 50}}, "has no use for games: leave that out"),
+        ({"trainer": "eom", "model": {"games": 50, "step": 0.1}}, "'model' in job.yaml: reply "
+         "exact has no use for games, step: leave that out, or set reply: ppo"),
+        ({"trainer": "meta", "meta": {"credit": "aivat", "discount": 0.9}}, "meta.credit aivat has "
+         "no use for meta.discount: leave that out, or set critic"),
+        ({"trainer": "meta", "meta": {"credit": "model", "gae": 0.9}}, "meta.credit model has no "
+         "use for meta.gae: leave that out, or set critic"),
+        ({"trainer": "meta", "meta": {"values": "exact", "gae": 0.9}}, "meta.values exact has no "
+         "use for meta.gae: leave that out, or set sampled"),
+        ({"trainer": "evolve", "evolve": {"credit": "model", "discount": 0.9}}, "evolve.credit: "
+         "model has no use for evolve.discount: leave that out"),
+    ],
+)  # fmt: skip
+def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
+    assert said in refused("train", job_file(tmp_path, json.dumps({"game": "leduc", **job})))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"trainer": "nfsp", "evaluate": {"judged": 50, "safe": 0.1}},
+        {"trainer": "eom", "model": {"reply": "ppo", "games": 50, "step": 0.1}},
+        {"trainer": "meta", "meta": {"credit": "aivat", "test_credit": "critic", "discount": 0.9}},
+        {"trainer": "meta", "meta": {"discount": 0.9, "gae": 0.9, "test_credit": "model"}},
+        {"trainer": "meta", "meta": {"values": "exact", "discount": 0.9}},
+        {"trainer": "evolve", "evolve": {"credit": "critic", "discount": 0.9}},
+    ],
+)
+def test_the_same_key_is_taken_where_it_has_one(job) -> None:
+    TRAINERS[job["trainer"]].check(config.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
+
+
 def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
     job = job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
     assert refused("train", job, "algorithm=rllib/DQN") == (

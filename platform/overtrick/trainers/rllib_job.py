@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from overtrick.config import Count, Job, Opponent, Positive, Section, Share
 from overtrick.core import Refused
 from overtrick.trainers import evaluate, strangers
-from overtrick.trainers.evaluate import Judged
+from overtrick.trainers.evaluate import Unadapted
 from overtrick.trainers.kept import opponent_of, two_seats
 
 
@@ -109,7 +109,7 @@ class RllibJob(Job):
     dqn: Dqn = Dqn()
     sac: Sac = Sac()
     population: Population = Population()
-    evaluate: Judged = Judged()
+    evaluate: Unadapted = Unadapted()
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> RllibJob:
