@@ -8,21 +8,23 @@ beside them, and runs to load it, is neither fetched nor run here.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from overtrick import address, track, versions
-from overtrick.atomic import cache_folder
+from overtrick.atomic import cache_folder, write_text
 from overtrick.core import Refused
 from overtrick.model import CARD, FORMAT, WEIGHTS
 from overtrick.versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
+ORIGIN = "origin.json"  # beside them, once fetched: what they are registered as
 TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
 
 
@@ -124,12 +126,30 @@ def fetched(words: str, uri: str) -> Path:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as beside:
             _fetch(uri, where, words, Path(beside))
             new = Path(beside) / track.MODEL
+            known = {"model": f"{SCHEME}{asked.name}/{version.version}", "sha256": digests(new)}
+            write_text(new / ORIGIN, json.dumps(known) + "\n")
             try:
                 new.rename(folder)
             except OSError:  # somebody else has just fetched it
                 if not (folder / CARD).exists():
                     raise
     return folder
+
+
+def tags(content: Mapping[str, Any]) -> dict[str, str]:
+    """As MLflow tags: what the models that a job has fetched are registered as, and their digests;
+    of the job's plain data, which keeps their folders only."""
+
+    def words(value: Any) -> Iterator[str]:
+        if isinstance(value, Mapping | list):
+            for each in value.values() if isinstance(value, Mapping) else value:
+                yield from words(each)
+        elif isinstance(value, str) and value.startswith("/"):
+            yield value
+
+    notes = [Path(folder) / ORIGIN for folder in sorted(set(words(content)))]
+    told = [note.read_text().strip() for note in notes if note.is_file()]
+    return {f"overtrick.model.{k}": text for k, text in enumerate(told, 1)}
 
 
 def digests(folder: Path) -> dict[str, str]:

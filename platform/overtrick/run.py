@@ -156,10 +156,11 @@ def go(folder: Path, progress: Progress) -> Finished:
 
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
-    tags = provenance.tags(job.trainer, job.game.name)
+    plain = job.model_dump(mode="json")
+    tags = provenance.tags(job.trainer, job.game.name) | registry.tags(plain)
     tracker = track.Tracker(job.track.uri, job.track.experiment, folder.name, folder, tags, parent)
     if not tracker.reported:
-        tracker.params(provenance.flat(job.model_dump(mode="json")))
+        tracker.params(provenance.flat(plain))
         tracker.artifact(folder / "job.json")
     view.tell(folder, tracker)
     return tracker
