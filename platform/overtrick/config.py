@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -30,13 +30,10 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-def _absolute(name: str) -> str:
-    return str(Path(name).absolute()) if "/" in name or Path(name).is_file() else name
-
-
 Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
-Opponent = Annotated[str, AfterValidator(_absolute)]
-"""A name, or a file or the folder of a model: the job keeps the latter as an absolute path."""
+Model = Annotated[str, AfterValidator(registry.place_of)]  # the folder of one, or its run
+Opponent = Annotated[str, AfterValidator(registry.meant)]
+"""A name, or a file, a run or the folder of a model: of these the job keeps the absolute path."""
 
 
 warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs
@@ -48,6 +45,10 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
     )
+
+    def given(self, keys: Iterable[str]) -> str:
+        """Those of some keys that have other values than their defaults."""
+        return ", ".join(k for k in keys if getattr(self, k) != type(self).model_fields[k].default)
 
 
 class GameChoice(Section):

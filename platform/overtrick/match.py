@@ -101,18 +101,12 @@ def bidder(what: str) -> Path | None:
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:
     """Raise Refused for a player that is no stranger of any game, no run and no folder, and name
     the nearest of the players that there are and of others."""
-    known = {*(each for strangers in _strangers().values() for each in strangers), *run.names()}
+    known = {*(each for strangers in _strangers().values() for each in strangers), *registry.runs()}
     for player in players:
-        there = Path(player).exists() or (run.home() / player).exists()
+        there = Path(player).exists() or registry.run_of(player) is not None
         if not (player in known or there or registry.registered(player)):
             near = nearest(player, sorted({*known, *others}))
             raise Refused(f"unknown player '{player}': did you mean '{near}'?")
-
-
-def check_done(folder: Path) -> None:
-    """Raise Refused unless a run has left its model."""
-    if not (run.model_of(str(folder)) / model.CARD).exists():
-        raise Refused(f"{folder.name} is not done: `overtrick resume {folder.name}` goes on")
 
 
 def _strangers() -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from overtrick import films, run, track, trial, view
+from overtrick import films, registry, run, track, trial, view
 from overtrick.config import Job, Work
 from overtrick.core import Failed
 from overtrick.halving import Halving
@@ -133,4 +133,4 @@ def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[Whole]:
 
 def place_of(folder: Path, number: int) -> Path:
     """The folder of a part."""
-    return folder / run.TRIALS / f"{folder.name}-{number:03d}"
+    return folder / registry.TRIALS / f"{folder.name}-{number:03d}"

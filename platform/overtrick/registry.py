@@ -1,4 +1,5 @@
-"""Models by name: of a run, of a folder, or registered in MLflow and fetched to this machine.
+"""Models by name: of a run, of a folder, or registered in MLflow and fetched to this machine; and
+where runs are kept.
 
 Of a registered model only the data is fetched, its weights and its card. The code that MLflow keeps
 beside them, and runs to load it, is neither fetched nor run here.
@@ -7,30 +8,75 @@ beside them, and runs to load it, is neither fetched nor run here.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from overtrick import address, track, versions
-from overtrick.atomic import cache_folder
+from overtrick.atomic import cache_folder, write_text
 from overtrick.core import Refused
 from overtrick.model import CARD, FORMAT, WEIGHTS
 from overtrick.versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
+ORIGIN = "origin.json"  # beside them, once fetched: what they are registered as
+TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
+
+
+def home() -> Path:
+    """Where runs are kept: ./runs, or the folder that OVERTRICK_RUNS names."""
+    return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
+
+
+def runs() -> list[str]:
+    """The names of those that are kept here."""
+    return sorted(folder.parent.name for folder in home().glob("*/job.json"))
+
+
+def run_of(place: str) -> Path | None:
+    """The folder of a run by its path or its name; None if there is no such run."""
+    for folder in (Path(place), home() / place):
+        if (folder / "job.json").exists():
+            return folder.absolute()
+    return None
+
+
+def place_of(place: str) -> str:
+    """The absolute path of a run by its name, or of any other place."""
+    return str(run_of(place) or Path(place).absolute())
+
+
+def meant(name: str) -> str:
+    """The same of a run, a file or a path; any other name as it is."""
+    place = "/" in name or Path(name).is_file() or run_of(name) is not None
+    return place_of(name) if place else name
 
 
 def located(place: str) -> Path:
-    """The folder of a model, by itself, by that of its run, or by what it is registered as. Raises
-    Refused for one that is registered nowhere."""
+    """The folder of a model: by itself, by the folder or the name of its run, or by what it is
+    registered as; any other place as it is. Raises Refused for one that is registered nowhere, and
+    for a run that has no model."""
     if registered(place):
         return fetched(place, address.usual())
-    run = Path(place) / track.MODEL
-    return run if (run / CARD).exists() else Path(place)
+    run = run_of(place)
+    folder = (run or Path(place)) / track.MODEL
+    if (folder / CARD).exists():
+        return folder
+    if run is None:
+        return Path(place)
+    if (run / TRIALS).exists():
+        raise Refused(f"{place} has parts: name one of its runs in {run / TRIALS}")
+    above = run.parent.parent
+    whole = above if (above / TRIALS).exists() else run
+    goes_on = whole.name if whole.parent == home() else whole
+    raise Refused(
+        f"{run.name} is not done and has no model yet: `overtrick resume {goes_on}` goes on"
+    )
 
 
 def registered(place: str) -> bool:
@@ -80,12 +126,30 @@ def fetched(words: str, uri: str) -> Path:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as beside:
             _fetch(uri, where, words, Path(beside))
             new = Path(beside) / track.MODEL
+            known = {"model": f"{SCHEME}{asked.name}/{version.version}", "sha256": digests(new)}
+            write_text(new / ORIGIN, json.dumps(known) + "\n")
             try:
                 new.rename(folder)
             except OSError:  # somebody else has just fetched it
                 if not (folder / CARD).exists():
                     raise
     return folder
+
+
+def tags(content: Mapping[str, Any]) -> dict[str, str]:
+    """As MLflow tags: what the models that a job has fetched are registered as, and their digests;
+    of the job's plain data, which keeps their folders only."""
+
+    def words(value: Any) -> Iterator[str]:
+        if isinstance(value, Mapping | list):
+            for each in value.values() if isinstance(value, Mapping) else value:
+                yield from words(each)
+        elif isinstance(value, str) and value.startswith("/"):
+            yield value
+
+    notes = [Path(folder) / ORIGIN for folder in sorted(set(words(content)))]
+    told = [note.read_text().strip() for note in notes if note.is_file()]
+    return {f"overtrick.model.{k}": text for k, text in enumerate(told, 1)}
 
 
 def digests(folder: Path) -> dict[str, str]:

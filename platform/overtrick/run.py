@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,12 +30,12 @@ from overtrick import (
 from overtrick.atomic import write_text
 from overtrick.config import Job, Work
 from overtrick.core import Array, Refused, Trainer, nearest
+from overtrick.registry import TRIALS
 from overtrick.trainers import JOBS, TRAINERS, safety
 from overtrick.workers import Crew, LocalCrew, Part, generator, hire, start_ray
 
 Progress = Callable[[int, Mapping[str, float]], None]
 TABLE = view.TABLE  # what a run came to
-TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
 GOES_ON = {"run": "train", "sweep": "sweep", "table": "evaluate"}
 """What a folder of runs may hold, and the command that goes on with it."""
 
@@ -54,34 +53,25 @@ class Finished:
     rejected: int  # events that MLflow will never take
 
 
-def home() -> Path:
-    """Where runs are kept: ./runs, or the folder that OVERTRICK_RUNS names."""
-    return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
-
-
 def new_folder(name: str) -> Path:
     """A fresh folder for a run of this name."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
-        folder = home() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
+        folder = registry.home() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-    raise Refused(f"{home()} already holds 100 runs named {name}-{stamp}")
-
-
-def names() -> list[str]:
-    """The runs that are kept here."""
-    return sorted(folder.parent.name for folder in home().glob("*/job.json"))
+    raise Refused(f"{registry.home()} already holds 100 runs named {name}-{stamp}")
 
 
 def find(run: str) -> Path:
     """The folder of a run by its name or path. Raises Refused with the nearest name."""
-    for folder in (Path(run), home() / run):
-        if (folder / "job.json").exists():
-            return folder.absolute()
-    hint = f": did you mean '{nearest(run, names())}'?" if names() else ""
-    raise Refused(f"no run '{run}' in {home()}{hint}")
+    folder = registry.run_of(run)
+    if folder is None:
+        known = registry.runs()
+        hint = f": did you mean '{nearest(run, known)}'?" if known else ""
+        raise Refused(f"no run '{run}' in {registry.home()}{hint}")
+    return folder
 
 
 def check(job: Job) -> None:
@@ -166,10 +156,11 @@ def go(folder: Path, progress: Progress) -> Finished:
 
 def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> track.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
-    tags = provenance.tags(job.trainer, job.game.name)
+    plain = job.model_dump(mode="json")
+    tags = provenance.tags(job.trainer, job.game.name) | registry.tags(plain)
     tracker = track.Tracker(job.track.uri, job.track.experiment, folder.name, folder, tags, parent)
     if not tracker.reported:
-        tracker.params(provenance.flat(job.model_dump(mode="json")))
+        tracker.params(provenance.flat(plain))
         tracker.artifact(folder / "job.json")
     view.tell(folder, tracker)
     return tracker
@@ -231,9 +222,7 @@ def model_of(what: str) -> Path:
     """The folder of a model, of the model of a run, or of a registered one. Raises Refused."""
     folder = registry.located(what)
     if not (folder / model.CARD).exists():
-        folder = find(what) / "model"
-    if (folder.parent / TRIALS).exists():
-        raise Refused(f"{what} has parts: name one of its runs in {folder.parent / TRIALS}")
+        find(what)  # a run would have been located: this names the nearest one
     return folder
 
 

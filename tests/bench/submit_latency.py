@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench.measure import Result
-from tests.flow import head
+from tests.flow import head, outside
 
 JOB = "jobs/coevolve_kuhn.yaml"
 ROUNDS = 3  # after a first one, in which the cluster's processes come up
@@ -24,7 +23,8 @@ def run() -> Result:
     """The same job again and again on a cluster that has nothing else to do; each is stopped when
     its first iteration has been written to the run's folder."""
     token = secrets.token_hex(16)
-    with head.started(cpus=2, token=token) as address, tempfile.TemporaryDirectory() as runs:
+    started = head.started(cpus=2, token=token, outside=outside.environment())
+    with started as address, tempfile.TemporaryDirectory() as runs:
         seconds = [_first_metric(address, token, Path(runs)) for _ in range(ROUNDS + 1)][1:]
     return Result(
         name="submit_latency",
@@ -41,8 +41,7 @@ def run() -> Result:
 
 def _first_metric(address: str, token: str, runs: Path) -> float:
     """Seconds from the command to the time that the job's first iteration bears."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    environment = {**kept, "RAY_AUTH_MODE": "token", head.TOKEN: token}
+    environment = {**outside.environment(), "RAY_AUTH_MODE": "token", head.TOKEN: token}
     known = set(runs.glob("*/track.jsonl"))
 
     def overtrick(command: str, *arguments: str) -> str:

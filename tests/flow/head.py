@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -12,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,15 +31,15 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def started(cpus: int, token: str) -> Iterator[str]:
-    """Start a head; the address of its dashboard. It is gone when this ends."""
+def started(cpus: int, token: str, outside: Mapping[str, str]) -> Iterator[str]:
+    """Start a head in an environment that nobody's Ray has set; the address of its dashboard. It is
+    gone when this ends."""
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets need a short path
     port, dashboard, agent, client = free_ports(4)
     python = Path(sys.executable)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     environment = {
-        **kept,
-        "PATH": f"{python.parent}:{os.environ['PATH']}",  # where the head finds python
+        **outside,
+        "PATH": f"{python.parent}:{outside['PATH']}",  # where the head finds python
         "RAY_AUTH_MODE": "token",
         TOKEN: token,
         "RAY_USAGE_STATS_ENABLED": "0",

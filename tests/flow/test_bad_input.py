@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import yaml
 
-from overtrick import address, cli, config, model
+from overtrick import address, cli, config, match, model
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.exact import best_response_to
@@ -105,6 +105,43 @@ def job_file(folder: Path, text: str = JOB) -> str:
 )  # fmt: skip
 def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
     assert said in refused("train", job_file(tmp_path), override)
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"trainer": "nfsp", "evaluate": {"steps": 2, "draws": 4}}, "'evaluate' in job.yaml: this "
+         "trainer's model never adapts and has no use for steps, draws: leave that out"),
+        ({"trainer": "rllib", "evaluate": {"games": 50}}, "has no use for games: leave that out"),
+        ({"trainer": "eom", "model": {"games": 50, "step": 0.1}}, "'model' in job.yaml: reply "
+         "exact has no use for games, step: leave that out, or set reply: ppo"),
+        ({"trainer": "meta", "meta": {"credit": "aivat", "discount": 0.9}}, "meta.credit aivat has "
+         "no use for meta.discount: leave that out, or set critic"),
+        ({"trainer": "meta", "meta": {"credit": "model", "gae": 0.9}}, "meta.credit model has no "
+         "use for meta.gae: leave that out, or set critic"),
+        ({"trainer": "meta", "meta": {"values": "exact", "gae": 0.9}}, "meta.values exact has no "
+         "use for meta.gae: leave that out, or set sampled"),
+        ({"trainer": "evolve", "evolve": {"credit": "model", "discount": 0.9}}, "evolve.credit: "
+         "model has no use for evolve.discount: leave that out"),
+    ],
+)  # fmt: skip
+def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
+    assert said in refused("train", job_file(tmp_path, json.dumps({"game": "leduc", **job})))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"trainer": "nfsp", "evaluate": {"judged": 50, "safe": 0.1}},
+        {"trainer": "eom", "model": {"reply": "ppo", "games": 50, "step": 0.1}},
+        {"trainer": "meta", "meta": {"credit": "aivat", "test_credit": "critic", "discount": 0.9}},
+        {"trainer": "meta", "meta": {"discount": 0.9, "gae": 0.9, "test_credit": "model"}},
+        {"trainer": "meta", "meta": {"values": "exact", "discount": 0.9}},
+        {"trainer": "evolve", "evolve": {"credit": "critic", "discount": 0.9}},
+    ],
+)
+def test_the_same_key_is_taken_where_it_has_one(job) -> None:
+    TRAINERS[job["trainer"]].check(config.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
 
 
 def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
@@ -277,7 +314,8 @@ def test_a_wrong_command_is_refused(refused, arguments, said) -> None:
 def stored(tmp_path: Path) -> Path:
     weights = {"policy.w0": np.zeros((12, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
     folder = tmp_path / "model"
-    model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), folder)
+    job = {"trainer": "meta", "game": {"name": "kuhn"}}
+    model.save(model.Model(weights, "kuhn", job), folder)
     return folder
 
 
@@ -287,14 +325,76 @@ def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: 
     assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
 
 
-def test_a_run_is_a_stranger_by_its_folder(stored: Path, monkeypatch) -> None:
-    (stored.parent / "job.json").write_text("{}")
-    monkeypatch.chdir(stored.parent.parent)
+@pytest.fixture
+def a_run(stored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that left a model, kept where runs are, and one stands elsewhere."""
+    folder = stored.parent / "kept" / "kuhn-7"
+    folder.mkdir(parents=True)
+    stored.rename(folder / "model")
+    (folder / "job.json").write_text('{"trainer": "meta"}')
+    monkeypatch.setenv("OVERTRICK_RUNS", str(folder.parent))
+    monkeypatch.chdir(stored.parent)
+    return folder
+
+
+def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None:
     uniform = best_response_to("kuhn", "random")["values"]  # as are weights of 0
-    for place in (stored, stored.parent, stored.parent.name):
-        assert best_response_to("kuhn", str(place))["values"] == pytest.approx(uniform, abs=1e-6)
-    job = {"trainer": "rllib", "game": "kuhn", "population": {"strangers": [str(stored.parent)]}}
-    TRAINERS["rllib"].check(config.parse(job, JOBS, "job.yaml"))
+    for place in (a_run.name, str(a_run), f"kept/{a_run.name}", str(a_run / "model")):
+        assert best_response_to("kuhn", place)["values"] == pytest.approx(uniform, abs=1e-6)
+        assert match.match(place, "random", None, {}, 2, 0).game == "kuhn"
+
+
+@pytest.mark.parametrize(
+    ("job", "check"),
+    [
+        ({"trainer": "meta", "evaluate": {"strangers": ["kuhn-7"]}}, True),
+        ({"trainer": "exploit", "exploit": {"opponent": "kuhn-7"}}, True),
+        ({"trainer": "tournament", "tournament": {"players": ["random", "kuhn-7"]}}, True),
+        ({"trainer": "rllib", "population": {"strangers": ["kuhn-7"]}}, True),
+        ({"trainer": "meta", "films": {"every": 1, "against": "kuhn-7"}}, False),
+        ({"trainer": "bidder", "game": "auction", "calls": "kuhn-7", "imps": "x", "deals": "d"},
+         False),
+    ],
+)  # fmt: skip
+def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) -> None:
+    read = config.parse({"game": "kuhn", **job}, JOBS, "job.yaml")
+    assert f'"{a_run}"' in read.model_dump_json()
+    if check:
+        TRAINERS[read.trainer].check(read)
+
+
+def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path) -> None:
+    (a_run / "model").rename(a_run / "gone")
+    line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
+    named = JOB.replace("leduc", "kuhn") + "evaluate: {strangers: [kuhn-7]}\n"
+    job = job_file(a_run.parents[1], named)
+    for words in (
+        ("match", "kuhn-7", "call"), ("match", "kuhn-7", "natural"), ("evaluate", "kuhn-7"),
+        ("best-response", "kuhn", "--against", "kuhn-7"), ("train", job), ("suggest", "kuhn-7",
+        "AQ42.K5.QT93.K76"), ("play", "kuhn", "--against", "kuhn-7"),
+    ):  # fmt: skip
+        assert refused(*words) == line
+    a_run.rename(a_run.parents[1] / "kuhn-7")  # where resume would not know it by its name
+    assert f"`overtrick resume {a_run.parents[1] / 'kuhn-7'}` goes on" in refused(
+        "evaluate", "./kuhn-7"
+    )
+
+
+def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
+    part = a_run / "trials" / "kuhn-7-001"
+    part.mkdir(parents=True)
+    (part / "job.json").write_text("{}")
+    (a_run / "model").rename(a_run / "gone")
+    assert refused("evaluate", "kuhn-7").startswith("kuhn-7 has parts: name one of its runs in")
+    said = refused("match", "kuhn-7/trials/kuhn-7-001", "call")
+    assert said == "kuhn-7-001 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
+
+
+def test_a_name_almost_of_a_run_is_told_it(refused, a_run: Path) -> None:
+    job = job_file(a_run.parents[1], JOB + "evaluate: {strangers: [khun-7]}\n")
+    said = "unknown opponent 'khun-7' in leduc: did you mean 'kuhn-7'?"
+    assert refused("train", job) == said
+    assert refused("best-response", "leduc", "--against", "khun-7") == said
 
 
 def test_a_truncated_model_is_refused(refused, stored: Path) -> None:

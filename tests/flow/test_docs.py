@@ -49,7 +49,8 @@ QUICK = (
 """How examples begin that take a second at most, and need nothing made before."""
 
 KUHN: dict[str, Any] = {"game": "kuhn", "stop": {"iterations": 1}}
-FEW: dict[str, Any] = {"strangers": ["random"], "steps": 1, "games": 4, "draws": 2, "every": 1}
+ONE: dict[str, Any] = {"strangers": ["random"], "every": 1}
+FEW: dict[str, Any] = {**ONE, "steps": 1, "games": 4, "draws": 2}
 CARDS: dict[str, Any] = {"deals": 20, "final": 20, "double_dummy": False}
 VALUES: dict[str, Any] = {"steps": 1, "rows": 4}
 SMALL: dict[str, dict[str, Any]] = {
@@ -65,7 +66,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "evolve": {"evolve": {"size": 3, "games": 4}, "evaluate": FEW},
     "exploit": {"exploit": {"games": 20, "solver": "trpo"}},
     "meta": {**TINY, **KUHN},
-    "nfsp": {"nfsp": {"games": 8, "anticipatory": 1, **VALUES}, "values": VALUES, "evaluate": FEW},
+    "nfsp": {"nfsp": {"games": 8, "anticipatory": 1, **VALUES}, "values": VALUES, "evaluate": ONE},
     "sampling": {"game": "minibridge", "sampling": {"worlds": 1}},
     "solve": {},
     "tabular": {"game": "minibridge", "tabular": {"games": 50}, "evaluate": CARDS},

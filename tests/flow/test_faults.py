@@ -19,7 +19,19 @@ import pytest
 from mlflow import MlflowClient
 from tiny import TINY
 
-from overtrick import atomic, config, model, parts, run, store, track, trainers, trial, view
+from overtrick import (
+    atomic,
+    config,
+    model,
+    parts,
+    registry,
+    run,
+    store,
+    track,
+    trainers,
+    trial,
+    view,
+)
 from overtrick.core import Failed
 from overtrick.trainers import meta
 from overtrick.workers import LocalCrew
@@ -157,7 +169,7 @@ def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
 ) -> None:
     job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
     folder = tmp_path / "whole"
-    (folder / run.TRIALS).mkdir(parents=True)
+    (folder / registry.TRIALS).mkdir(parents=True)
     run.write_job(job, folder)
     with (
         pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),

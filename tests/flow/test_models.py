@@ -305,6 +305,26 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
         config.parse(plan, JOBS, "a test")
 
 
+def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, tmp_path):
+    plan = {
+        "trainer": "meta",
+        "game": "leduc",
+        "evaluate": {"strangers": ["call", "models:/leduc-meta/1"]},
+        "track": {"uri": store},
+    }
+    folder = tmp_path / "meets"
+    folder.mkdir()
+    job = config.parse(plan, JOBS, "a test")
+    run.write_job(job, folder)
+    run.tracker_of(run.read_job(folder), folder).close("FINISHED")
+    told = MlflowClient(store, store).get_run(track.run_id(folder)).data.tags
+    assert json.loads(told["overtrick.model.1"]) == {
+        "model": "models:/leduc-meta/1",
+        "sha256": registry.digests(Path(job.evaluate.strangers[1])),
+    }
+    assert "overtrick.model.2" not in told
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -351,7 +371,7 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
     (kept(store, run_id) / track.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
     folder = run.model_of("models:/theirs/1")
     assert model.policy(folder, overtrick.make("leduc")) is not None
-    assert sorted(p.name for p in folder.iterdir()) == sorted(registry.FILES)
+    assert {p.name for p in folder.iterdir()} == {*registry.FILES, registry.ORIGIN}
     assert not trap.exists()
     mlflow.pyfunc.load_model("models:/theirs/1")
     assert trap.exists()

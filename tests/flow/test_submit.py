@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with head.started(cpus=4, token=os.environ[head.TOKEN]) as found:
+    with head.started(4, os.environ[head.TOKEN], outside.environment()) as found:
         yield found
 
 

@@ -72,6 +72,22 @@ def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield done
 
 
+def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
+    nfsp = {"trainer": "nfsp", "game": "kuhn", "nfsp": {"hidden": [8]}}
+    methods = {"ours": METHODS["ours"], "NFSP": {"job": nfsp}}
+    changes = {"methods": methods, "strangers": {"call": "call"}, "seeds": [0]}
+    for every in ("2", "null"):
+        table = job.load(
+            write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.judged=50"]
+        )
+        plan.check(table)
+        ours, never = plan.planned(table, tmp_path).jobs
+        assert (ours.evaluate.games, ours.evaluate.judged) == (10, 50)
+        assert (never.evaluate.games, never.evaluate.judged) == (200, 50)
+        kept = plan.in_training(table, never)
+        assert config.parse(kept.model_dump(mode="json"), JOBS, "as a run keeps it") == kept
+
+
 @pytest.mark.slow
 def test_a_table_killed_while_it_trains_comes_to_the_same(
     compared: work.Compared, tmp_path: Path

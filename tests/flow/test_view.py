@@ -12,7 +12,7 @@ import pytest
 from browser import needs_browser, shown
 from tiny import TINY
 
-from overtrick import cli, config, parts, record, run, track, trainers, view
+from overtrick import cli, config, parts, record, registry, run, track, trainers, view
 from overtrick.core import Failed, Refused
 from overtrick.games.bridge import records
 from overtrick.games.bridge.records import Board
@@ -215,7 +215,7 @@ def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path)
 def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
     job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
     folder = tmp_path / "sweep"
-    (folder / run.TRIALS).mkdir(parents=True)
+    (folder / registry.TRIALS).mkdir(parents=True)
     run.write_job(job, folder)
     with suppress(KeyboardInterrupt), parts.at_work(folder, job, [job] * 4) as whole:
         whole.parts[0].tracker.metrics(1, {"payoff": 0.5})
@@ -250,7 +250,7 @@ def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, cap
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (stop.value.code, told["bytes"]) == (0, out.stat().st_size)
     assert Page(out.read_text()).check().tags.count("article") == 4
-    assert run.names() == ["r"]
+    assert registry.runs() == ["r"]
 
 
 def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, capsys):
@@ -265,7 +265,7 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
         ("r --boards 2", "--boards is of games that a run's model plays: name whom it meets by"),
         ("games.parquet --seed 0", "--seed is of a run, and games.parquet is a file"),
         ("games.parquet --system natural", "--system is of boards, and games.parquet holds games"),
-        ("r --against call", "r is not done: `overtrick resume r` goes on"),
+        ("r --against call", "r is not done and has no model yet: `overtrick resume r` goes on"),
         ("r --against randim", "unknown player 'randim': did you mean 'random'?"),
         ("models:/x/1", "models:/x/1 is a model without a run: name a run, or a file"),
     ):

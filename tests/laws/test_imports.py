@@ -76,7 +76,9 @@ ALLOWED = {
         "core", "policies", "games", "play", "solvers", "workers", "config", "trainers", "run",
         "match", "record",
     ),
-    "parts": ("core", "halving", "config", "track", "trial", "films", "run", "view"),
+    "parts": (
+        "core", "halving", "config", "registry", "track", "trial", "films", "run", "view",
+    ),
     "rounds": ("core", "atomic", "search", "halving", "config", "workers", "trial", "parts"),
     "sweep": (
         "core", "games", "figures", "curves", "search", "halving", "config", "trainers", "workers",
@@ -91,7 +93,7 @@ ALLOWED = {
     "cli": (
         "core", "environment", "provenance", "progress", "games", "config", "trainers", "run",
         "match", "parts", "sweep", "comparison", "tables", "parcel", "submit", "figures", "counts",
-        "atomic", "record", "seat", "view", "address", "track", "versions",
+        "atomic", "record", "seat", "view", "address", "track", "versions", "registry",
     ),
     "__main__": ("cli",),
     "__init__": ("games",),

@@ -62,14 +62,14 @@ def dashboard(
 
 def _store(run: str | None, uri: str | None) -> str:
     """The store that is meant. Raises Refused for one that cannot be."""
-    from overtrick import address
+    from overtrick import address, registry
     from overtrick import run as room
 
     if uri is not None:
         return address.given(uri, "--uri")
     if run is not None:
         return _tracked_at(room.find(run))
-    newest = sorted(map(room.find, room.names()), key=lambda f: (f / "job.json").stat().st_mtime)
+    newest = sorted(map(room.find, registry.runs()), key=lambda f: (f / "job.json").stat().st_mtime)
     if os.environ.get("MLFLOW_TRACKING_URI") or not newest:
         return address.usual()
     return _tracked_at(newest[-1])

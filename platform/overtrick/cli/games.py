@@ -52,7 +52,7 @@ def solve(
 @app.command("best-response")
 def best_response(
     game: GameName,
-    against: Annotated[str, typer.Option(help="A stranger, a model, or a run, as runs/NAME.")],
+    against: Annotated[str, typer.Option(help="A stranger, a run, or the folder of a model.")],
     games: Annotated[int | None, typer.Option(min=4, help="Of a lower bound: 2000.")] = None,
     particles: Annotated[int | None, typer.Option(min=1, help="Of a lower bound: 100.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of a lower bound: 0.")] = None,
@@ -226,7 +226,7 @@ def match(
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""
-    from overtrick import games, run
+    from overtrick import games, registry
     from overtrick.trainers import TRAINERS
     from overtrick.trainers.solve import PLANS
     from overtrick.trainers.strangers import names
@@ -247,8 +247,9 @@ def list_(as_json: Json = False) -> None:
     people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
     people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
     people.print(f"trainers: {' '.join(TRAINERS)}")
-    people.print(f"runs in {run.home()}: {' '.join(run.names()) or 'none'}")
-    result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=run.names())
+    runs = registry.runs()
+    people.print(f"runs in {registry.home()}: {' '.join(runs) or 'none'}")
+    result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
 
 
 @app.command("keys")

@@ -41,7 +41,7 @@ def view_(
     curves; games step by step; bridge boards with what each call shows."""
     from overtrick import run, view
     from overtrick.atomic import write_text
-    from overtrick.match import check_done, check_known, match
+    from overtrick.match import check_known, match
     from overtrick.versions import SCHEME
 
     view.check(out)
@@ -59,8 +59,7 @@ def view_(
             _refuse(of_run, "is of games that a run's model plays: name whom it meets by --against")
         else:
             check_known([against], [])
-            check_done(folder)
-            model = str(folder / "model")
+            model = str(run.model_of(str(folder)))
             met = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
         page = view.of_run(folder, met)
     write_text(out, page)

@@ -36,7 +36,8 @@ class Method(Section):
         default={}, description="dotted keys of the job, and other values for them"
     )
     policy: Opponent | None = Field(
-        default=None, description="a stranger, or the folder of a model, that plays unchanged"
+        default=None,
+        description="a stranger, a run, or the folder of a model, that plays unchanged",
     )
     oracle: str | dict[str, Any] | None = Field(
         default=None,

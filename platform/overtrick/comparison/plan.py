@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,15 @@ def _job(
     if opponent is not None:
         config.put(content, method.key, opponent, name)
     if "evaluate" in content:
-        budget = table.evaluate.model_dump(exclude={"every"})
+        how = JOBS[content["trainer"]].model_fields["evaluate"].annotation
+        budget = _read_by(how, table.evaluate.model_dump(exclude={"every"}))
         content["evaluate"] = {**content["evaluate"], **budget, "strangers": met}
     return config.parse(content, JOBS, f"methods.{name}")
+
+
+def _read_by(how: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a way to judge reads: who never adapts has no use for a number of steps."""
+    return {key: value for key, value in values.items() if key not in getattr(how, "idle", ())}
 
 
 def in_training(table: Table, job: Job) -> Job:
@@ -113,7 +120,7 @@ def in_training(table: Table, job: Job) -> Job:
     if not hasattr(job, "evaluate"):
         return job
     there = tuple(who for who in table.strangers.values() if isinstance(who, str))
-    changes: dict[str, Any] = UNWATCHED
+    changes = _read_by(job.evaluate, UNWATCHED)
     if table.evaluate.every is not None and there:
         changes = {"strangers": there, "every": table.evaluate.every}
     return job.model_copy(update={"evaluate": job.evaluate.model_copy(update=changes)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -38,10 +38,12 @@ class Budget(Section):
 class Judged(Budget):
     """How a model is judged, whatever its way to adapt."""
 
+    idle: ClassVar[tuple[str, ...]] = ()  # the keys that nobody reads
+
     strangers: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
         min_length=1,
-        description="opponents by name, or folders of models or runs; training never meets them",
+        description="opponents or runs by name, or folders of models; training never meets them",
     )
 
     @field_validator("strangers")
@@ -77,6 +79,20 @@ class Evaluate(Judged):
     """How a model that adapts by gradient steps is judged."""
 
     step: Positive = Field(default=0.1, description="size of a gradient step at test")
+
+
+class Unadapted(Judged):
+    """How a model that never adapts is judged."""
+
+    idle = ("steps", "games", "draws")
+
+    @model_validator(mode="after")
+    def _nothing_is_idle(self) -> Self:
+        if given := self.given(self.idle):
+            raise ValueError(
+                f"this trainer's model never adapts and has no use for {given}: leave that out"
+            )
+        return self
 
 
 Row = dict[str, Any]

@@ -21,7 +21,7 @@ from overtrick.trainers import evaluate as evaluate_page
 from overtrick.trainers.adaptation import Start, adapted, check_credit
 from overtrick.trainers.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.trainers.kept import two_seats
-from overtrick.trainers.meeting import Credit, fitness
+from overtrick.trainers.meeting import ON_TREE, Credit, fitness
 from overtrick.trainers.opponents import check_spread, newcomers
 from overtrick.trainers.report import History, Report
 from overtrick.workers import Crew, Part, generator
@@ -159,6 +159,10 @@ def check(job: EvolveJob) -> None:
             "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"
         )
     check_credit("evolve.credit", job.evolve.credit, game, tree)
+    if tree is not None and job.evolve.credit in ON_TREE and job.evolve.given(["discount"]):
+        raise Refused(
+            f"evolve.credit: {job.evolve.credit} has no use for evolve.discount: leave that out"
+        )
     evaluate_page.check(job.game, job.evaluate)
 
 

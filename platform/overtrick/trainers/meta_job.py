@@ -122,6 +122,24 @@ class MetaJob(Job):
         return self
 
     @model_validator(mode="after")
+    def _returns_are_sampled(self) -> MetaJob:
+        """Refuse a discount and a lambda where the tree tells what a decision deserves."""
+        plan = self.meta
+        on_tree, test = plan.credit in ON_TREE, (plan.test_credit or plan.credit) in ON_TREE
+        if on_tree and test and plan.given(["discount"]):
+            raise ValueError(
+                f"meta.credit {plan.credit} has no use for meta.discount: leave that out, or set "
+                "critic"
+            )
+        if (on_tree or plan.values == "exact") and plan.given(["gae"]):
+            why = f"credit {plan.credit}" if on_tree else "values exact"
+            raise ValueError(
+                f"meta.{why} has no use for meta.gae: leave that out, or set "
+                + ("critic" if on_tree else "sampled")
+            )
+        return self
+
+    @model_validator(mode="after")
     def _only_a_model_can_be_asked_again(self) -> MetaJob:
         credit = self.meta.test_credit or self.meta.credit
         if self.meta.test_updates > 1 and credit != "model":

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from overtrick.config import Count, GameChoice, Positive, Section, Share
 from overtrick.core import Array, Batch, Game, Mixed, Policy, join
@@ -46,6 +46,16 @@ class Modelling(Section):
     games: Count = Field(default=500, description="simulated games of each iteration")
     step: Positive = Field(default=0.001, description="Adam's rate of PPO")
     entropy: float = Field(default=0.0, ge=0, description="its bonus in points a nat")
+
+    @model_validator(mode="after")
+    def _nothing_is_idle(self) -> Modelling:
+        """Refuse values of PPO where it learns no reply."""
+        given = self.given(("iterations", "games", "step", "entropy"))
+        if self.reply == "exact" and given:
+            raise ValueError(
+                f"reply exact has no use for {given}: leave that out, or set reply: ppo"
+            )
+        return self
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from overtrick.play import play
 from overtrick.policies import Network, inputs
 from overtrick.solvers import value
 from overtrick.trainers import evaluate as evaluate_page
-from overtrick.trainers.evaluate import Judged, Row, evaluate, metrics_of, unchanged
+from overtrick.trainers.evaluate import Row, Unadapted, evaluate, metrics_of, unchanged
 from overtrick.trainers.kept import check_actions, two_seats
 from overtrick.trainers.report import History, Report
 from overtrick.trainers.values import Values
@@ -50,7 +50,7 @@ class NfspJob(Job):
     trainer: Literal["nfsp"]
     nfsp: Nfsp = Nfsp()
     values: Values = Values()
-    evaluate: Judged = Judged()
+    evaluate: Unadapted = Unadapted()
 
 
 class NfspTrainer:

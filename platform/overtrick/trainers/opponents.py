@@ -68,12 +68,9 @@ class Opponents(Section):
             "random": (*EVOLVES, "immigrants"),
             "selfplay": EVOLVES if self.immigrants else (*EVOLVES, "style", "lean", "spread"),
         }
-        fields = type(self).model_fields
-        given = [key for key in idle[self.kind] if getattr(self, key) != fields[key].default]
-        if given:
+        if given := self.given(idle[self.kind]):
             raise ValueError(
-                f"kind {self.kind} has no use for {', '.join(given)}: leave that out, or set "
-                "kind: evolving"
+                f"kind {self.kind} has no use for {given}: leave that out, or set kind: evolving"
             )
         return self
 

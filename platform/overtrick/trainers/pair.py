@@ -10,7 +10,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick import counts, model, registry
-from overtrick.config import Count, Folder, Opponent, Section
+from overtrick.config import Count, Folder, Model, Opponent, Section
 from overtrick.core import Array, Deals, Refused
 from overtrick.games.bridge import system
 from overtrick.games.bridge.auction_game import Auction
@@ -55,8 +55,8 @@ class Judging(Section):
 class PairJob(SystemJob):
     """What learning from play starts with, and how it is judged."""
 
-    calls: Folder = Field(description="the model that proposes calls")
-    imps: Folder = Field(description="the model that values them, as it is before")
+    calls: Model = Field(description="the model that proposes calls")
+    imps: Model = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
     network: Learning = Learning()
     evaluate: Judging = Judging()

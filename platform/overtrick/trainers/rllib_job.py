@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from overtrick.config import Count, Job, Opponent, Positive, Section, Share
 from overtrick.core import Refused
 from overtrick.trainers import evaluate, strangers
-from overtrick.trainers.evaluate import Judged
+from overtrick.trainers.evaluate import Unadapted
 from overtrick.trainers.kept import played
 
 
@@ -83,7 +83,7 @@ class Population(Section):
         default=10, description="iterations after which the oldest past self gives way to today's"
     )
     strangers: tuple[Opponent, ...] = Field(
-        default=(), description="opponents by name, or folders of models or runs"
+        default=(), description="opponents or runs by name, or folders of models"
     )
     share: Share = Field(
         default=0.5,
@@ -109,7 +109,7 @@ class RllibJob(Job):
     dqn: Dqn = Dqn()
     sac: Sac = Sac()
     population: Population = Population()
-    evaluate: Judged = Judged()
+    evaluate: Unadapted = Unadapted()
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> RllibJob:

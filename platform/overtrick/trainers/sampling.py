@@ -28,7 +28,7 @@ class Sampled(Section):
     worlds: Count = Field(default=50, description="deals imagined at each decision")
     guide: Opponent = Field(
         default="random",
-        description="how it goes on in an imagined deal: random, or the folder of a model",
+        description="how it goes on in an imagined deal: random, a run, or the folder of a model",
     )
     defenders: Scripted = Field(default="rules", description="who defends")
     expects: Scripted = Field(default="rules", description="who it believes to defend")

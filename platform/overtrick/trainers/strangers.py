@@ -28,9 +28,8 @@ def check(name: str, game: Game, tree: Tree | None) -> None:
             value.check_policy(tree, policy, f"the model in {name}")
     elif name not in names(game):
         here = located(name, game)
-        near = here if _is_model(here) else nearest(name, names(game))
-        said = f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?"
-        raise Refused(said if _is_model(here) else f"{said} A run is named as runs/NAME")
+        near = here if _is_model(here) else nearest(name, [*names(game), *registry.runs()])
+        raise Refused(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
     elif game.actions is None and name in (known := games.scripted_players(game)):
         known[name](game)  # it may need files
 
@@ -54,8 +53,8 @@ def stranger(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def located(name: str, game: Game) -> str:
-    """The name; if it is no stranger but a model, by its folder, that of its run or as it is
-    registered, the model's folder. Raises Refused for one that is registered nowhere."""
+    """The name; if it is no stranger but a model, the model's folder, as `registry.located` finds
+    it. Raises Refused as that."""
     if name in names(game):
         return name
     folder = registry.located(name)

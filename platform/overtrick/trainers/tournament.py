@@ -46,7 +46,7 @@ class Tournament(Section):
     """Who takes part."""
 
     players: tuple[Opponent, ...] = Field(
-        description="strangers by name, or folders of models or runs"
+        description="strangers or runs by name, or folders of models"
     )
     boards: Count = Field(
         default=10, description="boards of each pair an iteration, each played from both seats"
