@@ -211,7 +211,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
     content = registry.pinned(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
-        near = nearest(str(trainer), jobs)
+        near = nearest(str(trainer or content.get("algorithm")), jobs)
         raise Refused(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
     job = jobs[trainer]
     _refuse_unknown_keys(content, job, source, "")

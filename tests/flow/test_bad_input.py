@@ -273,6 +273,7 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
         ("trainer: [meta", "job.yaml is not YAML"),
         ("just words", "job.yaml is not a job: it must map keys to values"),
         ("game: leduc", "unknown trainer 'None' in job.yaml"),
+        ("algorithm: rllib/PPO", "unknown trainer 'None' in job.yaml: did you mean 'rllib'?"),
         ("trainer: meta", "'game' in job.yaml: field required"),
         (JOB + "seed: 1\nseed: 2\n", "key 'seed' stands twice"),
         ("\udcff\udcfe", "job.yaml is not YAML"),

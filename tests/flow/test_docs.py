@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import io
 import re
 import shlex
+import sys
 import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspiel
 import pytest
 import typer
@@ -21,7 +25,7 @@ from open_spiel.python.algorithms import exploitability
 from tiny import TINY
 
 import overtrick.trainers.exact
-from overtrick import cli, config, games, sweep
+from overtrick import cli, config, games, registry, sweep
 from overtrick.comparison.job import TABLES
 from overtrick.learners.anchored import Anchored
 from overtrick.learners.ppo import Ppo
@@ -47,6 +51,67 @@ QUICK = (
     "solve openspiel/kuhn_poker",
 )  # fmt: skip
 """How examples begin that take a second at most, and need nothing made before."""
+
+META = (
+    "stop.iterations=1 meta.tasks=2 meta.games=10 population.size=4 evaluate.strangers=[random] "
+    "evaluate.steps=1 evaluate.games=10 evaluate.draws=2 evaluate.every=1"
+)
+TAUGHT = "stop.iterations=1 network.hidden=[8]"
+BID = "stop.iterations=1 workers=0 network.batch=8 evaluate.boards=2 evaluate.final=2"
+DEFENDED = (
+    "stop.iterations=1 tabular.games=20 evaluate.deals=4 evaluate.final=4 "
+    "evaluate.double_dummy=false"
+)
+SHORT = {
+    "generate minibridge": "--games 20 --workers 0",
+    "train jobs/minibridge_selfplay.yaml": DEFENDED,
+    "train jobs/minibridge_q.yaml": DEFENDED,
+    "hands RUN": "--boards 1",
+    "train jobs/leduc_solve.yaml": "stop.iterations=1",
+    "train jobs/leduc_selfplay.yaml": META,
+    "train jobs/leduc_meta.yaml seed": META,
+    "train jobs/leduc_meta.yaml track.register": META,
+    "train --resume RUN": "",
+    "evaluate RUN": "",
+    "evaluate models:/leduc-meta": "",
+    "safety RUN": "",
+    "play leduc --against RUN": "",
+    "view RUN": "",
+    "play auction": "",
+    "match natural": "--boards 2",
+    "match la ta": "--boards 2",
+    "best-response holdem": "--games 4 --particles 10",
+    "solve openspiel/liars_dice": "--iterations 1",
+    "generate abstraction": "ranks=5 preflop=300 flop=20 turn=10 river=5 deals=20000 --workers 0",
+    "sweep jobs/coevolve_kuhn_grid.yaml": (
+        "stop.iterations=1 coevolve.generations=1 'search={coevolve.step: {grid: [0.1, 0.5]}}'"
+    ),
+    "generate deals": "--boards 25 --workers 0",
+    "agreement": "",
+    "boards": "",
+    "generate examples --file BOARDS": "",
+    "train jobs/bm_natural.yaml": TAUGHT,
+    "generate examples --file DEALS": "",
+    "train jobs/em_natural.yaml": TAUGHT,
+    "train jobs/bidder_selfplay.yaml": f"{BID} play.boards=8 play.wait=0",
+    "train jobs/bidder_natural.yaml": f"{BID} bidder.games=8 bidder.steps=1",
+    "match RUN natural": "--boards 2",
+    "suggest RUN": "",
+    "register RUN": "",
+    "match models:/bidder": "--boards 2",
+    "suggest models:/bidder": "",
+}
+"""How other examples begin, in the order in which one needs what another makes, and what comes
+behind them so that they take seconds."""
+
+ELSEWHERE = {
+    "dashboard": "test_dashboard",
+    "evaluate jobs/": "test_table",  # hours of training in one job
+    "match zoo:": "test_match",  # files that this project has not; the same with ants that it has
+    "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
+    **dict.fromkeys(("submit", "jobs", "logs", "stop"), "test_submit"),
+}
+"""How those begin that need a server, a cluster, or what nobody has here, and who runs such."""
 
 KUHN: dict[str, Any] = {"game": "kuhn", "stop": {"iterations": 1}}
 ONE: dict[str, Any] = {"strangers": ["random"], "every": 1}
@@ -256,7 +321,10 @@ def test_every_command_exists_with_its_options_and_its_job_file(pages: dict[str,
                 else:
                     parsed(command, whole)
                     loaded(command)
+                    ran = " ".join(command).startswith((*QUICK, *SHORT, *ELSEWHERE))
+                    assert ran or not whole, f"no test runs {command}"
     assert found > 60
+    assert all(list((ROOT / "tests").glob(f"*/{test}.py")) for test in ELSEWHERE.values())
 
 
 def test_every_file_that_is_named_is_there(pages: dict[str, str]):
@@ -280,6 +348,44 @@ def test_quick_commands_run_and_what_they_keep_goes_to_openspiel(
             kept = eval(span, {"overtrick": overtrick, "Path": Path})
             assert exploitability.exploitability(pyspiel.load_game("kuhn_poker"), kept) < 1e-9
     assert ran > 10
+
+
+def prepared(made: Path) -> None:
+    """What the pages call boards and deals, from some that were bid and solved."""
+    table = pq.read_table(made).drop_columns(["system_ns", "system_ew"])
+    kind, pair = pa.array(["human"] * len(table)), pa.array(["natural_5cM_strongNT"] * len(table))
+    for name, column in (("kind", kind), ("sys_inferred_ns", pair), ("sys_inferred_ew", pair)):
+        table = table.append_column(name, column)
+    for name in ("BOARDS", "DEALS", "FILE"):
+        pq.write_table(table, f"{name}.parquet")
+    cli.app(["boards", "FILE.parquet", "--to", "FILE.lin"], standalone_mode=False)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("local_ray")
+def test_every_command_of_a_page_runs(
+    pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Smaller, and those that need a server in the tests of that server."""
+    shown = {" ".join(c): c for page in pages.values() for p, *c in lines(page) if p != "make"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "jobs").symlink_to(ROOT / "jobs")
+    known = {"FOLDER": "boards/minibridge-rules-notrump-0"}
+    for begin, small in SHORT.items():
+        for text, command in shown.items():
+            if not text.startswith(begin):
+                continue
+            there = set(registry.runs())
+            meant = command
+            for name, place in known.items():
+                meant = [re.sub(rf"\b{name}\b", place, word) for word in meant]
+            monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+            assert not cli.app([*meant, *shlex.split(small)], standalone_mode=False), text
+            for made in set(registry.runs()) - there:
+                known |= {"RUN": made, made[:2].upper(): f"runs/{made}"}  # BM, EM
+        if begin == "generate deals":
+            prepared(next(tmp_path.glob("boards/deals-natural-natural-*.parquet")))
 
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -80,6 +80,12 @@ def test_what_is_no_move_is_an_error():
     for move in (np.full(8, np.nan), np.zeros(3)):
         with pytest.raises(ValueError, match="the move of seat_1 must be 8 finite numbers"):
             env.step({"seat_0": np.zeros(8), "seat_1": move})
+    alone = single_env("sumo", seat=0)
+    alone.reset(seed=1)
+    for move in (np.full(8, np.nan), np.zeros(3)):
+        with pytest.raises(ValueError, match="the move of seat_0 must be 8 finite numbers"):
+            alone.step(move)
+    assert np.isfinite(alone.step(np.zeros(8))[1])
 
 
 @pytest.mark.parametrize("action", [-1, 9])

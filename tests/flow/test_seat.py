@@ -112,6 +112,36 @@ def test_the_end_of_the_input_ends_with_the_sheet(monkeypatch, capsys):
     assert "does not count" in read
 
 
+def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, capsys, tmp_path):
+    typed = iter(["bet", "bet"])
+
+    def broken(prompt):
+        for word in typed:
+            return word
+        raise OSError("the terminal is gone")
+
+    monkeypatch.setattr(cli.people, "input", broken)
+    path = tmp_path / "games.parquet"
+    code, answer, _ = told(
+        monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--keep", str(path)
+    )
+    assert (code, answer["error"]) == (1, "the terminal is gone")
+    assert len(record.load(path).moves) == 2
+
+
+def test_who_chooses_at_once_with_others_is_told_so():
+    table = table_of("brps", None, {}, False)
+    turn = table.game.turn(table.game.start(table.game.deal(1, np.random.default_rng(0))))
+    assert {table.sees(seen, []) for seen in turn.seen} == {"all choose at once"}
+
+
+def test_who_names_nobody_meets_the_strongest_that_the_game_knows():
+    met = {
+        name: table_of(name, None, {}, False).against for name in ("leduc", "minibridge", "holdem")
+    }
+    assert met == {"leduc": "cfr", "minibridge": "rules", "holdem": "ta"}
+
+
 def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
     def interrupted(prompt):
         raise KeyboardInterrupt

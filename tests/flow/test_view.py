@@ -112,6 +112,12 @@ def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
     )
 
 
+def test_a_film_of_a_match_is_a_page(tmp_path):
+    (tmp_path / "match.mp4").write_bytes(b"film")
+    page = Page(view.of_file(tmp_path / "match.mp4", 50)).check()
+    assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
+
+
 def test_what_others_wrote_is_escaped():
     evil = '<script>alert("x")</script>'
     page = html.page(evil, evil, [html.Section(evil, [html.table([evil], [[evil]])])])
@@ -259,7 +265,9 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
     run_folder(tmp_path / "r")
     met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
     record.save(tmp_path / "games.parquet", met.games)
+    (tmp_path / "match.mp4").write_bytes(b"film")
     for words, said in (
+        ("match.mp4 --first 2", "--first is of games and boards, not of match.mp4"),
         ("r --first 2", "--first is of a file, and r is a run"),
         ("r --system natural", "--system is of a file, and r is a run"),
         ("r --boards 2", "--boards is of games that a run's model plays: name whom it meets by"),

@@ -75,6 +75,8 @@ def play_(
             _say(f"\nGame {1 + number} of {games}: you are {_named(table, mine)}")
             done = session.game(table, mine, seed, number, _Asking(table))
             sheet.games.append(done)
+            if keep is not None:  # at once, for a connection may break
+                record.save(keep, sheet.record())
             _say(_end(table, done))
     except session.Left:
         _say("\nYou leave; a game that is not over does not count.")
@@ -83,7 +85,6 @@ def play_(
     told = sheet.summary()
     _print(told)
     if keep is not None and sheet.games:
-        record.save(keep, sheet.record())
         _say(f"kept in {keep}: `overtrick view {keep}`")
     result(as_json, **told)
 

@@ -18,7 +18,8 @@ def view_(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="A run, games.parquet of --keep, or boards: .parquet, .pbn, .lin, .tsv.",
+            help="A run, games.parquet of --keep, a film .mp4, or boards: .parquet, .pbn, .lin, "
+            ".tsv.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("view.html"),
@@ -48,6 +49,8 @@ def view_(
     of_run = {"against": against, "boards": boards, "seed": seed}
     if Path(what).is_file():
         _refuse(of_run, f"is of a run, and {what} is a file")
+        if Path(what).suffix == view.FILM:
+            _refuse({"first": first, "system": system}, f"is of games and boards, not of {what}")
         page = view.of_file(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise Refused(f"{what} is a model without a run: name a run, or a file")

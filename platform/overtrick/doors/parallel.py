@@ -10,6 +10,7 @@ from pettingzoo import ParallelEnv
 
 from overtrick import games
 from overtrick.core import Array, Game, Refused
+from overtrick.doors.sitting import moved
 
 Told = dict[str, Any]
 """What each agent is told, by its name."""
@@ -63,11 +64,8 @@ class Parallel(ParallelEnv):
             raise ValueError(f"moves are needed of {present}, not of {sorted(actions)}")
         if not present:
             return {}, {}, {}, {}, {}
-        moves = [np.asarray(actions[agent], np.float64) for agent in present]
-        for agent, move in zip(present, moves, strict=True):
-            if move.shape != self._moves[agent].shape or not np.isfinite(move).all():
-                many = self._moves[agent].shape[0]
-                raise ValueError(f"the move of {agent} must be {many} finite numbers")
+        width = len(self.game.action_names)
+        moves = [moved(actions[agent], width, agent) for agent in present]
         (points,) = self.game.step(self._state, self._turn, np.stack(moves))
         seen = self._look()
         over = not len(self._turn)

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from overtrick import games
 from overtrick.core import Array, Game, Policy, Refused
-from overtrick.doors.sitting import sitting
+from overtrick.doors.sitting import moved, sitting
 from overtrick.policies import Uniform, UniformMoves
 
 Told = dict[str, Any]
@@ -65,14 +65,18 @@ class Single(Env):
         return self._seen, self._told()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Told]:
-        """Raises ValueError before the first game and once a game is over."""
+        """Raises ValueError before the first game and once a game is over, and for a move by real
+        vectors unless it is as many finite numbers as there are motors."""
         if not self._on:
             raise ValueError("no game is on: reset it")
-        width = self.game.actions
-        if width is not None and not (0 <= action < width and self.sitting.legal[action]):
+        move: Any
+        if self.game.actions is None:
+            move = moved(action, len(self.game.action_names), f"seat_{self._own}")
+        elif 0 <= action < self.game.actions and self.sitting.legal[action]:
+            move = int(action)
+        else:
             self._on = False
             return self._seen, float(self.game.worst), True, False, self._told()  # type: ignore[attr-defined]
-        move = np.asarray(action, np.float64) if width is None else int(action)
         points = self.sitting.act(move)[self._own] + self._advance()
         return self._seen, points, not self._on, False, self._told()
 

@@ -42,6 +42,14 @@ class Sitting(Protocol):
         """Let the seat act, by a legal action: (S,) points that this brings."""
 
 
+def moved(move: Any, width: int, agent: str) -> Array:
+    """(width,) float64 a move by real vectors. Raises ValueError unless it is finite numbers."""
+    found = np.asarray(move, np.float64)
+    if found.shape != (width,) or not np.isfinite(found).all():
+        raise ValueError(f"the move of {agent} must be {width} finite numbers")
+    return found
+
+
 def sitting(game: Game) -> Sitting:
     """The quicker way to play a game."""
     if isinstance(game, Enumerable) and max(game.infosets or MOST + 1, game.least) <= MOST:

@@ -17,6 +17,7 @@ from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
 from overtrick.games.bridge.minibridge import POSITIONS, MiniBridge
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.result import VULNERABILITIES
+from overtrick.games.matrix import Matrix
 from overtrick.games.poker.game import Poker
 
 Moves = Sequence[tuple[int, int]]
@@ -70,6 +71,8 @@ def view(game: Any, seen: Array, moves: Moves, signs: bool = True) -> str:
         )
     if isinstance(game, Poker):
         return _betting(game, seen)
+    if isinstance(game, Matrix):
+        return "all choose at once"
     return str(game.describe(seen))
 
 

@@ -25,7 +25,7 @@ from overtrick.trainers.bidders import Side, side_of
 from overtrick.workers import Part, generator
 
 WORLDS = 40  # deals that are imagined for a piece of advice
-STRONGEST = ("cfr", "rules", "random")
+STRONGEST = ("cfr", "rules", "ta", "random")
 """Whom one meets who names nobody: the first that the game knows."""
 
 

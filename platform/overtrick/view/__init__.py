@@ -23,6 +23,7 @@ from overtrick.view.html import Section
 log = logging.getLogger(__name__)
 
 PAGE = "view.html"  # in the folder of a run
+FILM = ".mp4"
 TABLE = note.TABLE
 
 
@@ -33,10 +34,12 @@ def check(out: Path) -> None:
 
 
 def of_file(path: Path, first: int, system: str | None = None) -> str:
-    """The page of kept games, or of the first boards of a file; system: by which calls are read
-    where a board does not say. Raises Refused."""
+    """The page of kept games, of the first boards of a file, or of a film; system: by which calls
+    are read where a board does not say. Raises Refused."""
     if system is not None:
         load(system)  # refuses one that nobody knows
+    if path.suffix == FILM:
+        return html.page(path.name, "", [Section("Film", [html.picture(path, path.stem)])])
     try:
         kept = record.load(path)
     except Refused as wrong:
