@@ -42,8 +42,8 @@ def settled(uri: str) -> str:
 
 
 def told(uri: str) -> str:
-    """An address that somebody gives: the same from any folder. Raises ValueError for one of another
-    kind, and for one with a password in it: it would be kept with the run, and shown."""
+    """An address that somebody gives: the same from any folder. Raises ValueError for another kind
+    of address, and for one with a password in it: it would be kept with the run, and shown."""
     if not uri.startswith("sqlite:///"):
         if not uri.startswith(("http://", "https://")):
             raise ValueError("must be sqlite:///FILE or the http address of a server")
