@@ -262,9 +262,10 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
             except (OSError, ValueError, RuntimeError, RayError) as error:
+                why = str(error).strip().partition("\n")[0]
                 raise Refused(
-                    f"RAY_ADDRESS={cluster}: {str(error).splitlines()[0]}: set it to HEAD:6379, or "
-                    "to auto on a machine of the cluster, and RAY_AUTH_TOKEN as on its head"
+                    f"RAY_ADDRESS={cluster}: {why}: set it to HEAD:6379, or to auto on a machine "
+                    "of the cluster, and RAY_AUTH_TOKEN as on its head"
                 ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
