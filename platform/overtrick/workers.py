@@ -269,7 +269,11 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            untold = {"task_events_report_interval_ms": 0}  # no dashboard shows how tasks went
+            ray.init(
+                address="local", num_cpus=cpus, include_dashboard=False, _system_config=untold,
+                **quiet,
+            )  # fmt: skip
     check_room(bundles, _machines())
 
 
