@@ -262,18 +262,14 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
             except (OSError, ValueError, RuntimeError, RayError) as error:
-                why = str(error).strip().partition("\n")[0]
                 raise Refused(
-                    f"RAY_ADDRESS={cluster}: {why}: set it to HEAD:6379, or to auto on a machine "
+                    f"RAY_ADDRESS={cluster}: {error}: set it to HEAD:6379, or to auto on a machine "
                     "of the cluster, and RAY_AUTH_TOKEN as on its head"
                 ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
-            untold = {"task_events_report_interval_ms": 0}  # no dashboard shows how tasks went
-            ray.init(
-                address="local", num_cpus=cpus, include_dashboard=False, _system_config=untold,
-                **quiet,
-            )  # fmt: skip
+            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # nobody is shown them
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
     check_room(bundles, _machines())
 
 
