@@ -13,7 +13,6 @@ import http.client
 import json
 import logging
 import os
-import re
 import socket
 import sqlite3
 import urllib.error
@@ -43,13 +42,16 @@ def settled(uri: str) -> str:
 
 
 def told(uri: str) -> str:
-    """An address that somebody gives: the same from any folder. Raises ValueError for one with a
-    password in it: it would be kept with the run, and shown."""
-    if re.match(r"https?://[^/]*@", uri):
-        raise ValueError(
-            "leave the password out: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD "
-            "instead"
-        )
+    """An address that somebody gives: the same from any folder. Raises ValueError for another kind
+    of address, and for one with a password in it: it would be kept with the run, and shown."""
+    if not uri.startswith("sqlite:///"):
+        if not uri.startswith(("http://", "https://")):
+            raise ValueError("must be sqlite:///FILE or the http address of a server")
+        if "@" in uri:
+            raise ValueError(
+                "leave the password out: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD "
+                "instead"
+            )
     return settled(uri)
 
 
@@ -87,8 +89,6 @@ def check(uri: str, there: bool = False, experiment: str = "") -> None:
             raise Refused(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something")
         _check_sqlite(uri, file)
         return
-    if not uri.startswith(("http://", "https://")):
-        raise Refused(f"track.uri {uri}: must be sqlite:///FILE or the http address of a server")
     _check_server(uri, there, experiment)
 
 

@@ -78,6 +78,11 @@ def check_room(
                 f"lower 'workers' or 'resources'; of a cluster that grows, set {MACHINES}"
             )
     for bundle in bundles:
+        if (gpus := bundle.get("GPU", 0)) > 1 and gpus % 1:  # Ray would fail when it is started
+            raise Refused(
+                f"resources.gpus {gpus:g}: Ray gives a process a part of one GPU, or whole ones: "
+                f"ask for {math.ceil(gpus)}"
+            )
         if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
             asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
             raise Refused(

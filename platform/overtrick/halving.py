@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.atomic import whole_lines
+from overtrick.atomic import add_line, whole_lines
 
 Measure = Callable[[Mapping[str, float]], float | None]
 """The score of an iteration's metrics, larger is better; None if it was not measured then."""
@@ -52,9 +52,8 @@ class Halving:
         if score is None or self._rung(iteration) in (None, *self._passed(trial)):
             return False
         score = sound(score)
-        with self._file.open("a") as file:
-            told = {"trial": trial, "iteration": iteration, "score": score}
-            file.write(json.dumps(told) + "\n")
+        told = {"trial": trial, "iteration": iteration, "score": score}
+        add_line(self._file, json.dumps(told))
         self._decide(trial, iteration, score)
         return trial in self.stopped
 

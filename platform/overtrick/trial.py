@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.error import TuneError
 from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
@@ -105,23 +106,25 @@ class Trial(tune.Trainable):
         return tune.PlacementGroupFactory(together(job), strategy=place)
 
 
-class _Watch(tune.Callback):
-    """Hands each iteration's metrics on; a restarted trial repeats some, which are dropped."""
+class _Watch:
+    """Hands each iteration's metrics on, and says then whether it was the trial's last: so what
+    stopped a trial is in its record. A restarted trial repeats some, which are dropped."""
 
-    def __init__(self, plans: Mapping[int, Planned]) -> None:
+    def __init__(self, plans: Mapping[int, Planned], halving: Halving | None) -> None:
         self.listeners = {number: plan.listener for number, plan in plans.items()}
         self.done = {number: plan.done for number, plan in plans.items()}
+        self.halving = halving
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles its callbacks, and a listener holds threads
+        return {}  # Tune pickles what stops its trials, and a listener holds threads
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
-        number = _number(trial)
-        if result["iteration"] > self.done[number]:
-            self.done[number] = result["iteration"]
-            self.listeners[number](result["iteration"], result["metrics"])
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        number, iteration = result["config"]["run"]["number"], result["iteration"]
+        if iteration > self.done[number]:
+            self.listeners[number](iteration, result["metrics"])
+            self.done[number] = iteration
+        told = number, iteration, result["metrics"]
+        return bool(result["last"]) or (self.halving is not None and self.halving.stops(*told))
 
 
 class _InTurn(FIFOScheduler):
@@ -171,8 +174,7 @@ def train(
         run_config=RunConfig(
             name=f"tune-{len(list(folder.glob('tune-*')))}",
             storage_path=str(folder),
-            stop=partial(_stops, halving),
-            callbacks=[_Watch(waiting)],
+            stop=_Watch(waiting, halving),
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
             checkpoint_config=CheckpointConfig(  # the trial says when
@@ -182,7 +184,10 @@ def train(
     )
     ended: list[Failed | None] = [None] * len(plans)
     # Tune tells of a trial that it had to start again after all others
-    results = {Path(result.path).name: result for result in tuner.fit()}
+    try:
+        results = {Path(result.path).name: result for result in tuner.fit()}
+    except TuneError as error:  # in which Tune wraps what a listener raises, such as a full disk
+        raise error.__context__ or error from None
     if halving is not None and halving.unmeasured:
         raise Refused(halving.unmeasured)
     for number in waiting:
@@ -263,12 +268,6 @@ def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:
         "last": plan.last,
         "resume": str(resume) if resume else None,
     }
-
-
-def _stops(halving: Halving | None, trial_id: str, result: dict[str, Any]) -> bool:
-    """Was this iteration the last of its trial?"""
-    told = result["config"]["run"]["number"], result["iteration"], result["metrics"]
-    return bool(result["last"]) or (halving is not None and halving.stops(*told))
 
 
 def _number(trial: Any) -> int:

@@ -8,6 +8,7 @@ not depend on how many workers there are or on what happens to them.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +24,13 @@ from ray.exceptions import (
     ObjectLostError,
     OutOfMemoryError,
     RayActorError,
+    RayError,
     RayTaskError,
 )
 from ray.util.debug import disable_log_once_globally
 
 from overtrick.bundles import MACHINES, check_room, grown, times, total
-from overtrick.core import Array, Failed
+from overtrick.core import Array, Failed, Refused
 from overtrick.meters import Meters
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
@@ -246,22 +248,28 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
 
     On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
-    learner and its workers take turns. Raises Refused if a cluster can never fit the bundles, nor
-    when it has grown as far as it may, where Tune would wait for ever.
+    learner and its workers take turns. Raises Refused if a cluster does not let us in, or can never
+    fit the bundles, nor when it has grown as far as it may, where Tune would wait for ever.
     """
     wanted = total(bundles)
     disable_log_once_globally()  # Tune keeps every state that it saves as text, to tell it once
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        if os.environ.get("RAY_ADDRESS"):
-            ray.init(**quiet)
+        if cluster := os.environ.get("RAY_ADDRESS"):
+            host, _, port = cluster.rpartition(":")
+            try:
+                if port.isdecimal():  # Ray would call for many minutes to where nobody is
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+                ray.init(**quiet)
+            except (OSError, ValueError, RuntimeError, RayError) as error:
+                raise Refused(
+                    f"RAY_ADDRESS={cluster}: {error}: set it to HEAD:6379, or to auto on a machine "
+                    "of the cluster, and RAY_AUTH_TOKEN as on its head"
+                ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
-            untold = {"task_events_report_interval_ms": 0}  # no dashboard shows how tasks went
-            ray.init(
-                address="local", num_cpus=cpus, include_dashboard=False, _system_config=untold,
-                **quiet,
-            )  # fmt: skip
+            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # nobody is shown them
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
     check_room(bundles, _machines())
 
 

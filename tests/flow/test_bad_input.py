@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import yaml
 
-from overtrick import address, cli, config, match, model
+from overtrick import address, cli, config, match, model, workers
 from overtrick.core import Refused
 from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.exact import best_response_to
@@ -177,6 +177,17 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         assert "what is for it waits on disk" in said
         with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
             address.check(uri, there=True)
+
+
+def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
+    monkeypatch.setattr(workers.ray, "is_initialized", lambda: False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        for where, why in ((nobody, "Connection refused"), ("nonsense", "Invalid address")):
+            monkeypatch.setenv("RAY_ADDRESS", where)
+            with pytest.raises(Refused, match=f"RAY_ADDRESS={where}: .*{why}.*: set it to HEAD:63"):
+                workers.start_ray([{"CPU": 1.0}])
 
 
 @contextmanager

@@ -73,6 +73,11 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
         with pytest.raises(Refused, match=said) as refused:
             ask()
         assert "secret" not in str(refused.value)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@db/mlflow")
+    assert asked() == (
+        2,
+        "error: MLFLOW_TRACKING_URI: must be sqlite:///FILE or the http address of a server",
+    )
     job = {"model": "models:/bidder@best", "track": {"uri": "http://me:secret@127.0.0.1:1"}}
     with pytest.raises(Refused, match=r"'track\.uri' in job\.yaml: leave the password out"):
         registry.pinned(job, "job.yaml")

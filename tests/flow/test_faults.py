@@ -17,7 +17,7 @@ import numpy as np
 import points
 import pytest
 from mlflow import MlflowClient
-from tiny import TINY
+from tiny import TINY, alone
 
 from overtrick import (
     atomic,
@@ -162,6 +162,25 @@ def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
     ):
         raise Failed("the trial failed")
     assert caplog.text.count("No space left on device") == 2  # for the note, for the status
+
+
+def test_a_run_whose_record_finds_no_room_says_so_and_goes_on_from_there(
+    local_ray: None, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = config.parse(
+        {**TINY, "stop": {"iterations": 3}, "track": {"uri": store}}, trainers.JOBS, "tiny"
+    )
+    folder = tmp_path / "full"
+    folder.mkdir()
+    run.write_job(job, folder)
+    with monkeypatch.context() as patch:
+        no_room_for(patch, '"step": 2')
+        with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
+            run.go(folder, lambda *_: None)
+    assert [step for step, _ in track.history(folder)] == [1]
+    run.go(folder, lambda *_: None)
+    metrics, _ = alone({**TINY, "stop": {"iterations": 3}})
+    assert track.history(folder) == list(enumerate(metrics, start=1))
 
 
 def test_every_part_of_a_run_is_closed_though_one_finds_no_room(

@@ -323,6 +323,8 @@ def test_another_version_of_ray_on_the_head_is_refused(
         (("--runs", "runs"), "--runs 'runs': name the folder where the cluster keeps runs"),
         (("--sweep",), "job.yaml has no search"),
         (("track.uri=http://me:secret@mlflow",), "leave the password out"),
+        (("track.uri=http://me:sec/secret@mlflow",), "leave the password out"),
+        (("track.uri=postgresql://me:secret@db",), "'track.uri' in job.yaml: must be sqlite:///"),
         (("--resume", "job-1"), "submit needs a job file, or --resume RUN"),
     ],
 )

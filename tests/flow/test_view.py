@@ -197,6 +197,11 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
             "KILLED",
             "It was stopped after iteration 7; `overtrick resume r` goes on.",
         ),
+        (
+            SystemExit(1),
+            "KILLED",
+            "It was stopped after iteration 7; `overtrick resume r` goes on.",
+        ),
     ],
 )
 def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status, said):

@@ -53,6 +53,8 @@ def test_what_fits_is_not_refused(
     [
         ([{"CPU": 1.0, "GPU": 1.0}], False, [SMALL], "asks for 1 GPU and the cluster has 0: lower"),
         ([{"CPU": 1.0, "GPU": 0.5}] * 3, False, [LARGE], "for 1.5 GPU and the cluster has 1"),
+        ([{"CPU": 1.0, "GPU": 1.5}], False, [{"CPU": 4.0, "GPU": 2.0}],
+         "resources.gpus 1.5: Ray gives a process a part of one GPU, or whole ones: ask for 2"),
         ([{"CPU": 5.0}], False, [SMALL, SMALL], "no node of the cluster has 5 CPU for one process"),
         ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
         ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],

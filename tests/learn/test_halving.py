@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from overtrick.halving import Halving
+from overtrick.trial import _Watch
 
 
 def told(metrics: dict[str, float]) -> float | None:
@@ -77,3 +79,21 @@ def test_a_score_that_is_no_number_stops_its_trial_and_others_are_stopped_as_eve
     assert halving.stops(4, 1, {"score": 1.0})  # the middle of the four is 1.5
     assert halving.stops(5, 1, {"score": broken})
     assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped == {0: 1, 4: 1, 5: 1}
+
+
+def test_what_stops_a_trial_is_in_its_record_before_anything_is_decided(tmp_path: Path) -> None:
+    ours = Halving(tmp_path / "halving.jsonl", 1, 2, told)
+
+    def no_room(iteration: int, metrics: dict[str, float]) -> None:
+        raise OSError("No space left on device")
+
+    plan: Any = SimpleNamespace(listener=no_room, done=0)
+    config = {"run": {"number": 0}}
+    result = {"config": config, "iteration": 1, "last": 0, "metrics": {"score": -np.inf}}
+    with pytest.raises(OSError, match="No space left"):
+        _Watch({0: plan}, ours)("0", result)
+    assert ours.stopped == {}
+    assert not (tmp_path / "halving.jsonl").exists()
+    plan.listener = lambda iteration, metrics: None
+    assert _Watch({0: plan}, ours)("0", result)
+    assert ours.stopped == {0: 1}

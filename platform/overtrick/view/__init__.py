@@ -123,7 +123,7 @@ def ending(folder: Path, tracker: track.Tracker, close: Callable[[str], object])
     try:
         yield
     except BaseException as error:
-        killed = isinstance(error, KeyboardInterrupt)
+        killed = isinstance(error, (KeyboardInterrupt, SystemExit))  # as Ray has SIGTERM end it
         end = note.stopped(folder, tracker.reported) if killed else note.failed(error)
         tell(folder, tracker, end)
         try:
