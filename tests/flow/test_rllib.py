@@ -43,6 +43,17 @@ def job_of(**more: Any) -> Any:
     return config.parse({**JOB, **more}, JOBS, "job.yaml")
 
 
+def stepped(job):
+    """The state before one iteration, its metrics, and the state and the model after it."""
+    page = TRAINERS["rllib"]
+    page.check(job)
+    trainer = page.trainer(job, LocalCrew())
+    before, metrics = trainer.state(), trainer.step()
+    state, kept = trainer.state(), trainer.model()
+    trainer.close()
+    return before, metrics, state, kept
+
+
 def legal(seen, rng):
     """Any legal action."""
     return int(rng.choice(np.flatnonzero(seen[LEGAL])))
@@ -180,13 +191,7 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
         population={"past": 1, "strangers": ["random"]},
         evaluate={"strangers": ["random"]},
     )
-    page = TRAINERS["rllib"]
-    page.check(job)
-    trainer = page.trainer(job, LocalCrew())
-    before = trainer.state()
-    metrics = trainer.step()
-    state, kept = trainer.state(), trainer.model()
-    trainer.close()
+    before, metrics, state, kept = stepped(job)
     weights = "rllib.module.learner.policy.0.weight"
     assert not np.array_equal(state[weights], before[weights])
     game, tree = make("kuhn_three"), build(make("kuhn_three"))
@@ -199,7 +204,7 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
         sigma = np.where((tree.turn.seat == seat)[:, None], theirs, tree.uniform())
         won += value.expected(tree, sigma)[seat] / 3
     assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
-    (row,) = page.judge(job, kept, LocalCrew(), np.random.default_rng(0))
+    (row,) = TRAINERS["rllib"].judge(job, kept, LocalCrew(), np.random.default_rng(0))
     assert row["best_response"] > row["steps"][0]
 
 
@@ -331,13 +336,7 @@ def trained_once(name, **more):
         JOBS,
         "job.yaml",
     )
-    page = TRAINERS["rllib"]
-    page.check(job)
-    trainer = page.trainer(job, LocalCrew())
-    before = trainer.state()
-    metrics = trainer.step()
-    state, kept = trainer.state(), trainer.model()
-    trainer.close()
+    before, metrics, state, kept = stepped(job)
     start = f"rllib.module.learner.{PLAYERS[job.name]}"
     learnt = [name for name in state if name.startswith(start)]
     assert any(not np.array_equal(state[name], before[name]) for name in learnt)
