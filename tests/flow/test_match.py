@@ -180,10 +180,13 @@ def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
     assert [p.name for p in tmp_path.iterdir()] == ["match.mp4"]
 
 
-def test_positions_are_those_that_the_ants_had(fight):
-    game = overtrick.make("sumo")
+@pytest.mark.parametrize("view", ["world", "ahead"])
+def test_positions_are_those_that_the_ants_had(view):
+    """Also where each ant sees the match from a side of its own."""
+    game = overtrick.make("sumo", integrator="euler", view=view)
+    batch = play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
-    first = film.positions(fight)[0]
+    first = film.positions(batch)[0]
     assert first == pytest.approx(game.start(deals).position[0])
 
 

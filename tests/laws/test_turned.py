@@ -81,6 +81,8 @@ def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
         assert np.array_equal(turned(now[:, :-1], turn), before)
         assert not quarters(now[:, :-1]).any()
     assert ahead.features(ahead.turn(ahead.start(deals))).shape[1] == 120
+    words = [ahead.describe(row) for row in from_ahead[0]]
+    assert words == [world.describe(row) for row in seen[0]]
 
 
 def test_agentzoo_plays_in_world_coordinates_whatever_its_game_shows(rng):

@@ -56,6 +56,13 @@ def turned(values: Array, turns: Array) -> Array:
     return np.take_along_axis(values, source[turns], axis=1) * sign[turns]
 
 
+def in_world(seen: Array) -> tuple[Array, Array]:
+    """(R, 120) facts of a match in any view as those of the world, and (R,) by how many quarters
+    what is done there has to be turned to be meant so too."""
+    turns = seen[:, len(FACTS) :].astype(np.int64).sum(axis=1)  # a view of the world has no column
+    return turned(seen[:, : len(FACTS)], turns), turns
+
+
 def _quarter() -> dict[str, tuple[str, int]]:
     """For each fact and motor what it takes over in a quarter turn, and with which sign."""
     ways = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}

@@ -12,6 +12,7 @@ import numpy as np
 
 from overtrick.core import Array, Batch, Failed, Refused
 from overtrick.games.sumo import scene
+from overtrick.games.sumo.facts import in_world
 from overtrick.games.sumo.physics import SECONDS
 
 RENDERERS = ("egl", "osmesa")
@@ -73,7 +74,8 @@ def _child(renderer: str, *arguments: str) -> str | None:
 def positions(batch: Batch) -> Array:
     """(steps, 30) where both ants were in the first match, from what they saw of themselves."""
     rows = batch.game == batch.game.min()
-    ants = [batch.seen[rows & (batch.seat == seat)][:, : scene.POSITIONS] for seat in (0, 1)]
+    seen, _ = in_world(batch.seen[rows])
+    ants = [seen[batch.seat[rows] == seat][:, : scene.POSITIONS] for seat in (0, 1)]
     found = np.stack(ants, axis=1)
     found[..., 2] += scene.PLATFORM
     return found.reshape(len(found), -1)

@@ -18,7 +18,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn, nearest
 from overtrick.games.sumo import scene
-from overtrick.games.sumo.facts import FACTS, FORCE, MOTORS, SIZES, quarters, turned
+from overtrick.games.sumo.facts import FACTS, FORCE, MOTORS, SIZES, in_world, quarters, turned
 from overtrick.games.sumo.physics import SECONDS, Bodies, Physics
 from overtrick.games.sumo.scene import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
 
@@ -208,8 +208,8 @@ class Sumo:
         return np.full(len(turn), "ant")
 
     def describe(self, seen: Array) -> str:
-        """Where both ants are."""
-        at = dict(zip(self.facts, seen, strict=True))
+        """Where both ants are, in the world."""
+        at = dict(zip(FACTS, in_world(seen[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
             for who in ("own", "other")

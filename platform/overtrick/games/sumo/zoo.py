@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Choice, Refused, Turn
-from overtrick.games.sumo.facts import FACTS, MOTORS, turned
+from overtrick.games.sumo.facts import FACTS, MOTORS, in_world, turned
 from overtrick.policies import draw_moves
 
 Kind = Literal["mlp", "lstm"]
@@ -97,8 +97,7 @@ class _Seated:
 
     def act(self, turn: Turn) -> Choice:
         zoo = self.zoo
-        turns = turn.seen[:, SEEN:].astype(np.int64).sum(axis=1)  # 0 in world coordinates
-        seen = turned(turn.seen[:, :SEEN], turns)
+        seen, turns = in_world(turn.seen)
         seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
         first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
         if zoo.kind == "mlp":
