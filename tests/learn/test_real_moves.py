@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch.distributions import Independent, Normal, kl_divergence
 
+from overtrick import config
 from overtrick.core import Failed, Turn
+from overtrick.games.sumo.physics import Physics
 from overtrick.learners import maml
 from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.networks import Critic, fresh, repeat
@@ -17,7 +19,9 @@ from overtrick.learners.samples import evidence, join, sampled
 from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
 from overtrick.play import play
 from overtrick.policies import LOG_STD, Crowd, draw_moves, of_network, tensors
+from overtrick.trainers import JOBS, TRAINERS
 from overtrick.trainers.meeting import adapt, meet, networks
+from overtrick.workers import LocalCrew
 
 ALONE = [0.7, -0.3]
 STEPS = {"trpo": 0.02, "ppo": 0.01}
@@ -186,6 +190,40 @@ def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
             moved.append(float(surrogate.gain(surrogate.policy(there)).detach()))
         slope = (moved[0] - moved[1]) / 2e-5
         assert float(slopes[name].view(-1)[0]) == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
+TRAINED = {
+    "meta": {
+        "meta": {"hidden": [4], "tasks": 2, "games": 1, "outer_games": 3, "solver": "ppo"},
+        "population": {"size": 2, "fitness_games": 1},
+    },
+    "exploit": {"exploit": {"hidden": [4], "games": 8, "every": 9}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(kind, monkeypatch):
+    """All of one iteration as soon as an ant falls; none of the next."""
+    reward = {"win": 1, "lose": -1, "draw": -1, "move": 0, "push": 0, "control": 0}
+    game = {"name": "sumo", "integrator": "euler", "reward": reward}
+    job = {"trainer": kind, "game": game, "stop": {"iterations": 3}, **TRAINED[kind]}
+    trainer = TRAINERS[kind].trainer(config.parse(job, JOBS, "a test"), LocalCrew())
+    right = Physics.advance
+
+    def lost(physics, bodies, control):
+        now = right(physics, bodies, control)
+        now.velocity[bodies.position[:, 2] < 1.25] = np.nan
+        return now
+
+    before = trainer.model()
+    monkeypatch.setattr(Physics, "advance", lost)
+    metrics = trainer.step()
+    assert metrics["astray_games"] == 8
+    monkeypatch.undo()
+    assert trainer.step()["astray_games"] == 0
+    after = trainer.model()
+    assert all(np.isfinite(weights).all() for weights in after.values())
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
 
 
 def test_one_network_is_a_crowd_of_one(rng):
