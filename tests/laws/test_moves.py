@@ -169,3 +169,7 @@ def test_a_wrong_option_is_refused(options, said):
 def test_reward_terms_can_be_named_one_by_one():
     reward = overtrick.make("sumo", reward={"move": 2.0}).reward
     assert (reward.move, reward.win) == (2.0, 2000.0)
+    terms = {"win": 1, "lose": -1, "draw": 0, "move": 0, "push": 0, "control": 0}
+    same = overtrick.make("sumo", reward=terms)
+    assert same.settled()["reward"] == "result"
+    assert same.unit == overtrick.make("sumo", **same.settled()).unit == "win"

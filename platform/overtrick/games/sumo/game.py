@@ -96,7 +96,8 @@ class Sumo:
     ) -> None:
         self.zoo = _folder(zoo or os.environ.get("OVERTRICK_ZOO"))
         self.reward = _reward(reward)
-        self.unit = "win" if reward in ("result", "wins") else "point"
+        counted = self.reward in (REWARDS["result"], REWARDS["wins"])
+        self.unit = "win" if counted else "point"
         self.physics = _physics(integrator, forces, threads)
         self.view = _one_of("view", view, ("world", "ahead"))
         self.facts = FACTS + ((TURNED,) if view == "ahead" else ())
