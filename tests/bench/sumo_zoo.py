@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 from tests.bench.measure import Result
+from tests.data import DATA
 
 import overtrick
 from overtrick.core import take_turn
@@ -16,7 +16,6 @@ from overtrick.games.sumo import scene
 from overtrick.games.sumo.game import BELLY, Sumo, torsos
 from overtrick.trainers.strangers import stranger
 
-ZOO = Path(__file__).parents[3] / "shared" / "data" / "agentzoo"
 MLP, LSTM = ([f"zoo:{kind}{k}" for k in (1, 2, 3)] for kind in ("mlp", "lstm"))
 MATCHES = 200  # of a pair, half of them in each seat
 
@@ -35,7 +34,7 @@ class Fought:
 
 def run() -> Result:
     """Each claim is something known of right play, within what MATCHES matches a pair can tell."""
-    folder = os.environ.get("OVERTRICK_ZOO", str(ZOO))
+    folder = os.environ.get("OVERTRICK_ZOO", str(DATA / "agentzoo"))
     game = overtrick.make("sumo", reward="result", zoo=folder, threads=2)
     everyone = [*MLP, *LSTM]
     pairs = {(a, b): fight(game, a, b) for a, b in combinations(everyone, 2)}

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 from mujoco.batch import Batch, SimulationError
-from tests.data import DATA
+from tests.data import DATA, needed
 
 import overtrick
 from overtrick.core import Refused, Turn
@@ -17,11 +17,6 @@ from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.play import play
 from overtrick.policies import UniformMoves
 from overtrick.trainers.strangers import stranger
-
-ZOO = DATA / "agentzoo"
-needs_zoo = pytest.mark.skipif(
-    not ZOO.is_dir(), reason=f"no AgentZoo parameter files in {ZOO}: set OVERTRICK_DATA"
-)
 
 CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 
@@ -52,6 +47,12 @@ GOLDEN = {
         [-0.0351, 0.6371, -0.1717, -0.1976, 0.1369, 0.2663, 0.4194, -0.4389],
     ),
 }
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """AgentZoo's parameter files, where a machine has them."""
+    return str(needed(DATA / "agentzoo"))
 
 
 def at_rest():
@@ -104,6 +105,32 @@ def test_an_ant_under_constant_torques_is_where_it_was_measured():
     assert now[3:7] == pytest.approx([0.9742, 0.2216, -0.0093, -0.0411], abs=1e-4)
 
 
+def test_an_ant_of_modern_mujoco_falls_and_stands_as_measured_too():
+    """The same scene with exact capsules and margins that were meant to be the larger one's."""
+    model = scene.build()
+    capsules = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE)
+    ants = model.geom_bodyid > 0
+    model.geom_margin[:] = np.where(ants, 0.01, 0)
+    for geom in capsules:
+        radius, half, _ = model.geom_size[geom]
+        tube = 13 * np.pi * radius**2 * 2 * half
+        balls = 13 * np.pi * radius**3 * 4 / 3
+        across = (
+            tube * (3 * radius**2 + 4 * half**2) / 12
+            + balls * (2 / 5 * radius**2 + half**2 + 3 / 4 * radius * half)
+        )  # fmt: skip
+        body = model.geom_bodyid[geom]
+        model.body_mass[body] = tube + balls
+        model.body_inertia[body] = across, across, radius**2 * (tube / 2 + balls * 2 / 5)
+    assert model.body_mass.sum() / 2 == pytest.approx(2.3683, abs=1e-4)
+    data = mujoco.MjData(model)
+    mujoco.mj_setConst(model, data)
+    mujoco.mj_resetData(model, data)
+    for steps, height in ((1, 1.27229), (4, 1.11786), (15, 1.08845), (80, 1.07530)):
+        mujoco.mj_step(model, data, 5 * steps)
+        assert data.qpos[2] == pytest.approx(height, abs=1e-5)
+
+
 def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
     """Bit for bit, with the forces of the stage that was computed last."""
     game = overtrick.make("sumo")
@@ -141,9 +168,9 @@ def test_an_ant_sees_120_numbers_in_their_places():
     assert own[114:120] == pytest.approx(other[29:35])
 
 
-def placed(ants):
+def placed(ants, reward="shaped"):
     """A match in which the torsos were put at (x, y, height); low ones on their back."""
-    game, state = at_rest()
+    game, (_, state) = overtrick.make("sumo", reward=reward), at_rest()
     for ant, (x, y, height) in enumerate(ants):
         state.position[0, 15 * ant : 15 * ant + 3] = x, y, height + 0.5
         state.position[0, 15 * ant + 3 : 15 * ant + 7] = np.eye(4)[0 if height > BELLY else 1]
@@ -186,6 +213,9 @@ def test_time_is_up_after_501_steps():
     assert not state.over[0]
     assert game.step(state, game.turn(state), still).tolist() == [[-1000, -1000]]
     assert state.over[0]
+    game, state = placed([(0, 0, UP), (2.2, 0, UP)], "main")
+    state.steps[:] = LIMIT  # who loses in that step has lost as well
+    assert game.step(state, game.turn(state), still).tolist() == [[1000, -3000]]
 
 
 def test_a_match_that_mujoco_refuses_to_step_is_a_draw_too(rng, monkeypatch):
@@ -237,19 +267,17 @@ def test_no_matches_are_advanced_to_no_matches():
     assert len(Physics().advance(nothing, np.zeros((0, 16))).position) == 0
 
 
-@needs_zoo
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_policy_of_agentzoo_acts_as_measured(name):
-    policy = zoo.load(f"zoo:{name}", str(ZOO))
+def test_a_policy_of_agentzoo_acts_as_measured(folder, name):
+    policy = zoo.load(f"zoo:{name}", folder)
     policy.sample = False
     for seen, golden in zip((policy.mean, np.zeros(120)), GOLDEN[name], strict=True):
         (action,) = policy.sit(1, np.random.default_rng(0)).act(seen_once(seen)).action
         assert action == pytest.approx(golden, abs=6e-5)
 
 
-@needs_zoo
-def test_a_policy_of_agentzoo_samples_around_its_mean(rng):
-    policy = zoo.load("zoo:mlp3", str(ZOO))
+def test_a_policy_of_agentzoo_samples_around_its_mean(folder, rng):
+    policy = zoo.load("zoo:mlp3", folder)
     turn = Turn(np.arange(4000), np.zeros(4000, int), np.zeros((4000, 120)), None, None)
     choice = policy.sit(4000, rng).act(turn)
     noise = choice.action - GOLDEN["mlp3"][1]
@@ -259,10 +287,9 @@ def test_a_policy_of_agentzoo_samples_around_its_mean(rng):
     assert choice.logp == pytest.approx(density.sum(axis=1), abs=0.05)
 
 
-@needs_zoo
-def test_an_lstm_remembers_each_seat_of_each_match(rng):
+def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
     """Two matches side by side, one of them every other time, as each of them alone."""
-    policy = zoo.load("zoo:lstm2", str(ZOO))
+    policy = zoo.load("zoo:lstm2", folder)
     policy.sample = False
     seen = policy.mean + policy.std * rng.normal(size=(6, 2, 120))
     together = policy.sit(2, rng)
@@ -280,9 +307,8 @@ def test_an_lstm_remembers_each_seat_of_each_match(rng):
             assert np.allclose(alone.act(seen_once(seen[step, game])).action[0], action)
 
 
-@needs_zoo
-def test_agentzoo_wins_against_random_actions_in_both_seats():
-    game = overtrick.make("sumo", reward="result", zoo=str(ZOO))
+def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
+    game = overtrick.make("sumo", reward="result", zoo=folder)
     strong, weak = stranger("zoo:lstm2", game, None), UniformMoves(8)
     seating = np.tile([[0, 1], [1, 0]], (10, 1))
     played = play(game, (strong, weak), 20, np.random.default_rng(5), seating, watch=[0])
@@ -305,6 +331,12 @@ def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_pat
     assert "is no file of numbers" in refused(str(tmp_path))
     np.save(file, np.zeros(24_644, np.float32))
     assert "24644 numbers, but an mlp policy of AgentZoo has 24645" in refused(str(tmp_path))
+    whole = file.read_bytes()
+    for broken in (b"PK\x03\x04", whole[:5000], whole.replace(b"(24644,)", b"(9999999999999,)")):
+        file.write_bytes(broken)
+        assert "is no file of numbers" in refused(str(tmp_path))
+    np.save(file, np.zeros(24_645, np.float32))
+    assert "it has seen 0 observations" in refused(str(tmp_path))
     np.save(file, np.array(["text"]))
     assert "is no file of numbers: fetch it again" in refused(str(tmp_path))
     np.save(file, np.full(24_645, np.nan, np.float32))

@@ -55,18 +55,21 @@ BLOCKS: dict[Kind, tuple[Block, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks(
 
 def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
     """A file's numbers as named arrays, float64. Raises Refused, naming the place, if their number
-    is wrong or one of them is no number."""
+    is wrong, one of them is no number, or nothing was counted of which they could be means."""
     blocks = BLOCKS[kind]
     ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
-    if flat.shape != (ends[-1],):
+    if flat.size != ends[-1]:
         raise Refused(
-            f"{place}: {'x'.join(map(str, flat.shape))} numbers, but an {kind} policy of AgentZoo "
-            f"has {ends[-1]}: is it the right file?"
+            f"{place}: {flat.size} numbers, but an {kind} policy of AgentZoo has {ends[-1]}: is it "
+            "the right file?"
         )
     if not np.isfinite(flat).all():
         raise Refused(f"{place}: some of its numbers are NaN or infinite: fetch it again")
-    parts = np.split(flat.astype(np.float64), ends[:-1])
-    return {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
+    parts = np.split(flat.astype(np.float64).ravel(), ends[:-1])
+    named = {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
+    if named["count"] <= 0:
+        raise Refused(f"{place}: it has seen {named['count']:g} observations: fetch it again")
+    return named
 
 
 class Zoo:
@@ -123,9 +126,9 @@ class _Seated:
 
 
 def load(name: str, folder: str | None) -> Zoo:
-    """A policy by its name, such as zoo:lstm2, from a folder of AgentZoo's files.
+    """A policy by its name, one of NAMES, from a folder of AgentZoo's files.
 
-    Raises Refused for an unknown name, without a folder, or for a file that is missing or wrong.
+    Raises Refused without a folder, or for a file that is missing or wrong.
     """
     kind: Kind = "lstm" if "lstm" in name else "mlp"
     if folder is None:
@@ -137,10 +140,11 @@ def load(name: str, folder: str | None) -> Zoo:
     if not path.is_file():
         raise Refused(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
     try:
-        flat = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        with path.open("rb") as file:
+            flat = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, OSError, MemoryError) as error:
         raise Refused(f"{path} is no file of numbers ({error}): fetch it again") from None
-    if not isinstance(flat, np.ndarray) or not np.issubdtype(flat.dtype, np.number):
+    if flat.dtype.kind not in "fiu":
         raise Refused(f"{path} is no file of numbers: fetch it again")
     return Zoo(kind, decode(kind, flat, str(path)))
 
