@@ -117,6 +117,7 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
         return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
     code, told = ask("la", "ta", "--boards", "50")  # only hold'em knows both
     assert (code, told["game"], told["unit"], told["boards"]) == (0, "holdem", "big blind", 50)
     assert {"a", "b", "mean", "standard_error"} <= told.keys()
@@ -188,6 +189,21 @@ def test_positions_are_those_that_the_ants_had(view):
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
     first = film.positions(batch)[0]
     assert first == pytest.approx(game.start(deals).position[0])
+
+
+def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
+    tmp_path, monkeypatch
+):
+    filmed = []
+    monkeypatch.setattr(games, "film_of", lambda game, path: filmed.append)
+    options = {"integrator": "euler"}
+    met = match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
+    (batch,) = filmed
+    assert (batch.games, met.boards) == (1, 2)
+    random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))
+    assert len(random) == len(motionless) == len(film.positions(batch))
+    assert random.any()
+    assert not motionless.any()
 
 
 def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
