@@ -202,7 +202,9 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("kind", TRAINED)
-def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(kind, monkeypatch):
+def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
+    kind, monkeypatch, caplog
+):
     """All of one iteration as soon as an ant falls; none of the next."""
     reward = {"win": 1, "lose": -1, "draw": -1, "move": 0, "push": 0, "control": 0}
     game = {"name": "sumo", "integrator": "euler", "reward": reward}
@@ -219,6 +221,7 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(kind,
     monkeypatch.setattr(Physics, "advance", lost)
     metrics = trainer.step()
     assert metrics["astray_games"] == 8
+    assert "the simulator lost 8 games of this iteration: they count as draws" in caplog.text
     monkeypatch.undo()
     assert trainer.step()["astray_games"] == 0
     after = trainer.model()

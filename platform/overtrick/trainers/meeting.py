@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,8 @@ from overtrick.policies import (
 from overtrick.solvers import aivat, value
 from overtrick.solvers.tree import Tree
 from overtrick.trainers.kept import equilibrium_of, game_and_tree
+
+log = logging.getLogger(__name__)
 
 Credit = Literal["critic", "hindsight", "aivat", "model"]
 """What the gradient of a step is made of: sampled returns less the baseline of a critic that sees
@@ -85,6 +88,16 @@ def meet(
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     returns = discounted(batch, gamma)
     return Met(sample, judged, returns, won.mean(axis=1), astray=played.astray)
+
+
+def astray_games(game: Game, count: int) -> dict[str, float]:
+    """The metric of games that a simulator could not follow, where one runs the game. Told here as
+    well, for what is logged where games are played stays with Ray."""
+    if game.actions is not None:
+        return {}
+    if count:
+        log.warning("the simulator lost %d games of this iteration: they count as draws", count)
+    return {"astray_games": float(count)}
 
 
 def meet_on_tree(

@@ -22,6 +22,7 @@ from overtrick.trainers.kept import two_seats
 from overtrick.trainers.meeting import (
     ON_TREE,
     adapt,
+    astray_games,
     exact_sample,
     meet,
     meet_on_tree,
@@ -85,8 +86,7 @@ class MetaTrainer:
             figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
             for k, p in enumerate(payoff)
         }
-        if self.game.actions is None:  # a simulator runs it
-            metrics["astray_games"] = float(astray)
+        metrics |= astray_games(self.game, astray)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
             metrics |= metrics_of(self._rows(), games.scored(self.game).unit)
