@@ -332,6 +332,10 @@ def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_pat
     np.save(file, np.zeros(24_644, np.float32))
     assert "24644 numbers, but an mlp policy of AgentZoo has 24645" in refused(str(tmp_path))
     whole = file.read_bytes()
+    np.save(file, np.ones((1, 24_645), np.float32))
+    assert "1x24645 numbers, but an mlp policy of AgentZoo has 24645" in refused(str(tmp_path))
+    np.save(file, np.float32(1))
+    assert "1 numbers, but an mlp policy" in refused(str(tmp_path))
     for broken in (b"PK\x03\x04", whole[:5000], whole.replace(b"(24644,)", b"(9999999999999,)")):
         file.write_bytes(broken)
         assert "is no file of numbers" in refused(str(tmp_path))

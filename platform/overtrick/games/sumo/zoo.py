@@ -58,14 +58,14 @@ def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
     is wrong, one of them is no number, or nothing was counted of which they could be means."""
     blocks = BLOCKS[kind]
     ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
-    if flat.size != ends[-1]:
+    if flat.shape != (ends[-1],):
         raise Refused(
-            f"{place}: {flat.size} numbers, but an {kind} policy of AgentZoo has {ends[-1]}: is it "
-            "the right file?"
+            f"{place}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
+            f"AgentZoo has {ends[-1]}: is it the right file?"
         )
     if not np.isfinite(flat).all():
         raise Refused(f"{place}: some of its numbers are NaN or infinite: fetch it again")
-    parts = np.split(flat.astype(np.float64).ravel(), ends[:-1])
+    parts = np.split(flat.astype(np.float64), ends[:-1])
     named = {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
     if named["count"] <= 0:
         raise Refused(f"{place}: it has seen {named['count']:g} observations: fetch it again")
