@@ -17,13 +17,14 @@ from typing import Any
 
 import yaml
 
-from overtrick import config, games
+from overtrick.config import job_file
+from overtrick.evaluation.reference_opponents import names as strangers
+from overtrick.games import registry
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import Rules
-from overtrick.policies import inputs
+from overtrick.policies.policies import inputs
 from overtrick.solvers import cfr
-from overtrick.trainers import JOBS
-from overtrick.trainers.strangers import names as strangers
+from overtrick.training.registry import JOBS
 
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"^<!-- table: (\w+) ?(.*?) -->$", re.MULTILINE)
@@ -59,7 +60,7 @@ def rows(head: Sequence[str], body: Iterable[Sequence[Any]]) -> str:
 
 def about(name: str) -> str:
     """A game in one line: what can be asked of it."""
-    game = games.make(name)
+    game = registry.make(name)
     acts = f"{len(game.action_names)} numbers" if game.actions is None else game.actions
     sets = game.infosets or "too many to number"
     return rows(
@@ -71,14 +72,14 @@ def about(name: str) -> str:
 
 def facts(name: str) -> str:
     """What a seat is told, index by index, and what the game's class says of it."""
-    game = games.make(name)
+    game = registry.make(name)
     listed = rows(("index", "fact"), _together(game.facts, lambda fact: fact.split("_")[0]))
     return f"{listed}\n\n{_paragraphs(type(game), lambda text: 'Facts' in text)}"
 
 
 def actions(name: str) -> str:
     """What a seat may do, index by index; in poker also what each action stands for."""
-    game = games.make(name)
+    game = registry.make(name)
     if name not in POKER:
         return rows(("index", "action"), _together(game.action_names, lambda action: action[0]))
     stands = enumerate(POKER[name].actions)
@@ -100,7 +101,7 @@ def rules(names: str) -> str:
 
 def matrix(name: str) -> str:
     """What the row player of a normal-form game wins."""
-    game = games.make(name)
+    game = registry.make(name)
     body = zip(game.action_names, game.payoff.tolist(), strict=True)
     return rows(("", *game.action_names), [(action, *won) for action, won in body])
 
@@ -125,7 +126,7 @@ def plans(_: str) -> str:
 
 def options(name: str) -> str:
     """What a game can be made with, and what its class says of that."""
-    kind = type(games.make(name))
+    kind = type(registry.make(name))
     asked = inspect.signature(kind).parameters.values()
     known = [each for each in asked if each.default is not each.empty]
     if not known:
@@ -172,8 +173,8 @@ def speed(words: str) -> str:
 
 def keys(trainer: str) -> str:
     """The keys of a trainer's job file that are not as all have them; of no trainer, those."""
-    common = list(config.keys(config.Job))
-    asked = config.keys(JOBS[trainer]) if trainer else common
+    common = list(job_file.keys(job_file.Job))
+    asked = job_file.keys(JOBS[trainer]) if trainer else common
     own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
     body = [(f"`{key}`", f"`{default}`", meaning) for key, default, meaning in own]
     return rows(("key", "default", "meaning"), body)

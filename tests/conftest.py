@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from overtrick import environment
+from overtrick import startup
 
-environment.prepare()  # before numpy and torch are imported
+startup.prepare()  # before numpy and torch are imported
 
 import functools  # noqa: E402
 import os  # noqa: E402
@@ -17,8 +17,8 @@ from hypothesis import settings  # noqa: E402
 from scipy.stats import chisquare  # noqa: E402
 
 import overtrick  # noqa: E402
-from overtrick.solvers.tree import build  # noqa: E402
-from overtrick.trainers.generate import generate  # noqa: E402
+from overtrick.datasets.card_abstraction_build import generate  # noqa: E402
+from overtrick.solvers.extensive.tree import build  # noqa: E402
 
 # tables that take seconds to build are kept between runs, but not in anybody's home
 os.environ.setdefault("OVERTRICK_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))

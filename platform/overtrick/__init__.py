@@ -10,7 +10,7 @@ __all__ = ["make", "names"]
 def __getattr__(name: str) -> Any:
     """The registry's verbs, imported when first asked for, so that settings can come before."""
     if name in __all__:
-        from overtrick import games
+        from overtrick.games import registry
 
-        return getattr(games, name)
+        return getattr(registry, name)
     raise AttributeError(f"module 'overtrick' has no attribute '{name}'")

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from tests.bench import NAMES
 
-from overtrick import environment
+from overtrick import startup
 
 FILE = Path("build/bench.json")
 Entry = dict[str, Any]
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     if arguments and arguments[0] not in NAMES:
         near = difflib.get_close_matches(arguments[0], NAMES, n=1, cutoff=0.0)[0]
         return _refuse(f"unknown bench '{arguments[0]}': did you mean '{near}'?")
-    environment.prepare()  # before numpy and Ray come in with a bench
+    startup.prepare()  # before numpy and Ray come in with a bench
     console = Console(stderr=True)
     entries = _read() if arguments else {}
     ran = arguments or list(NAMES)

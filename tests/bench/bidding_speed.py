@@ -8,9 +8,11 @@ from statistics import median
 import numpy as np
 from tests.bench.measure import Result, seconds_of
 
-from overtrick.games.bridge import auction, features, system
-from overtrick.games.bridge.bidding import auctions
+from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge.auction import features
 from overtrick.games.bridge.cards import hands, shuffled
+from overtrick.games.bridge.system import loader
+from overtrick.games.bridge.system.auction_simulation import auctions
 
 DEALS, ROWS, ROUNDS = 100_000, 2_000, 5
 ENOUGH = 2000  # auctions a second
@@ -25,16 +27,16 @@ def run() -> Result:
     few = tuple(part[:ROWS] for part in of)
     rates, said = [], []
     for names in itertools.product(("natural", "precision"), repeat=2):
-        ns, ew = map(system.load, names)
+        ns, ew = map(loader.load, names)
         auctions(*few, ns, ew)
         found = []
         seconds = seconds_of(lambda ns=ns, ew=ew, found=found: found.append(auctions(*of, ns, ew)))
         lengths = (found[0] >= 0).sum(axis=1)
         for row, length in zip(found[0], lengths, strict=True):
-            auction.check(row[:length])  # lawful, and at its end
+            auction_rules.check(row[:length])  # lawful, and at its end
         rates.append(DEALS / seconds)
         said.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
-    rules = system.load("natural")
+    rules = loader.load("natural")
     calls = auctions(*few, rules, rules)
     out = np.empty(((calls >= 0).sum(), features.WIDTH), np.float32)
     rows = median(

@@ -16,12 +16,15 @@ from tests.bench.measure import Result
 from tests.data import DATA
 
 from overtrick.core import Array
-from overtrick.games.bridge import auction, result, rows, score, system
-from overtrick.games.bridge.bidding import auctions
+from overtrick.datasets import board_files
+from overtrick.evaluation import system_agreement
+from overtrick.evaluation.system_agreement import Auctions
+from overtrick.games.bridge import auction_rules, contract_results, scoring
+from overtrick.games.bridge.formats import zhang_tsv
+from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
-from overtrick.games.bridge.records import Board
-from overtrick.trainers import agreement, recorded
-from overtrick.trainers.agreement import Auctions
+from overtrick.games.bridge.system import loader
+from overtrick.games.bridge.system.auction_simulation import auctions
 
 SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
 NATURAL_PAIR = "natural_5cM_strongNT"
@@ -32,16 +35,16 @@ def run() -> Result:
     """The figures of every set; the ratio is of the recorded way to par, and 1.5 more, to ours."""
     said, ways = [], []
     for name, file in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
-        rules = system.load(name)
-        of = agreement.auctions_of(_boards(file))
-        shares = agreement.shares(of, agreement.followed(rules, of))
+        rules = loader.load(name)
+        of = system_agreement.auctions_of(_boards(file))
+        shares = system_agreement.shares(of, system_agreement.followed(rules, of))
         said.append(
             f"{rules.name} on {len(of.calls):,} auctions: "
             + ", ".join(f"{key} {shares[key]:.1%}" for key in ("opening", "response", "all"))
         )
-    systems = {name: system.load(name) for name in ("natural", "precision")}
+    systems = {name: loader.load(name) for name in ("natural", "precision")}
     for dealt in systems:
-        of = agreement.auctions_of(_boards(f"dd_{dealt}"))
+        of = system_agreement.auctions_of(_boards(f"dd_{dealt}"))
         tables = _solved(f"dd_{dealt}")
         assert len(tables) == len(of.calls)
         theirs = _way_to_par(of, of.calls, tables)
@@ -72,31 +75,31 @@ def _boards(name: str) -> list[Board]:
     """The sound boards of a set."""
     if not _path(name).exists():
         raise SystemExit(f"no boards at {_path(name)}: set OVERTRICK_DATA")
-    return recorded.load(_path(name)).boards
+    return board_files.load(_path(name)).boards
 
 
 def _solved(name: str) -> Array:
     """(G, 4, 5) double-dummy tricks of a set in which all boards are sound."""
     digits = pq.read_table(_path(name), columns=["dd_table"])["dd_table"]
-    return np.stack([rows.table_read(each) for each in digits.to_pylist()])
+    return np.stack([zhang_tsv.table_read(each) for each in digits.to_pylist()])
 
 
 def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
     """IMPs between what auctions come to double dummy and par, on average."""
-    reached = auction.contract_of(calls, of.dealer)
+    reached = auction_rules.contract_of(calls, of.dealer)
     tricks = tables[np.arange(len(calls)), reached.declarer, reached.strain].astype(np.int64)
-    points = result.points(reached, of.vulnerable, tricks)
+    points = contract_results.points(reached, of.vulnerable, tricks)
     best = par(tables, of.dealer, of.vulnerable)
-    return float(np.abs(score.imps(points - best.score)).mean())
+    return float(np.abs(scoring.imps(points - best.score)).mean())
 
 
-def of_people(rules: system.System, boards: list[Board]) -> dict[str, Any]:
+def of_people(rules: loader.System, boards: list[Board]) -> dict[str, Any]:
     """How far the calls of natural pairs in tournaments show what they have, of all types."""
-    of = agreement.auctions_of(boards, NATURAL_PAIR, "human")
-    return agreement.truths(rules, of, agreement.followed(rules, of))[-1]
+    of = system_agreement.auctions_of(boards, NATURAL_PAIR, "human")
+    return system_agreement.truths(rules, of, system_agreement.followed(rules, of))[-1]
 
 
-def _of_people(rules: system.System) -> str:
+def _of_people(rules: loader.System) -> str:
     told = of_people(rules, _boards("boards"))
     return (
         f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} are true of "

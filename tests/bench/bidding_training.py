@@ -12,13 +12,16 @@ import torch
 from tests.bench.measure import Result, in_turns
 from torch import nn
 
-from overtrick import config, trainers
-from overtrick.games.bridge import auction
+from overtrick.config import job_file
+from overtrick.datasets import bidding_examples_build
+from overtrick.datasets.bridge_deals import dealt
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation import bidders
+from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.cards import SEATS, written
-from overtrick.games.bridge.result import VULNERABILITIES
-from overtrick.trainers import bidders, bidding, collecting
-from overtrick.trainers.deals import dealt
-from overtrick.workers import LocalCrew
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.training import registry
+from overtrick.training.bidding import supervised
 
 BOARDS, BATCH, ROUNDS, CORES = 3000, 512, 5, 2
 SHAPES = {"3 x 1024": (1024,) * 3, "4 x 2048": (2048,) * 4}
@@ -58,11 +61,13 @@ def _examples(place: Path) -> str:
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
         "deal": [written(each) for each in holder],
-        "auction": [auction.written(each[each >= 0].tolist()) for each in calls],
+        "auction": [auction_rules.written(each[each >= 0].tolist()) for each in calls],
     }
     pq.write_table(pa.table(columns), place / "boards.parquet")
-    plan = collecting.plan_of([place / "boards.parquet"], [])
-    collecting.generate(plan, place / "examples", LocalCrew(), lambda stage, done, total: None)
+    plan = bidding_examples_build.plan_of([place / "boards.parquet"], [])
+    bidding_examples_build.generate(
+        plan, place / "examples", LocalCrew(), lambda stage, done, total: None
+    )
     return str(place / "examples")
 
 
@@ -73,12 +78,12 @@ def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, flo
         "resources": {"cpus": CORES}, "evaluate": {"every": 1000},
         "network": {"hidden": hidden, "half": half, "batch": BATCH},
     }  # fmt: skip
-    job = config.parse(content, trainers.JOBS, "the bench")
-    trainer = bidding.BiddingTrainer(job, LocalCrew())
+    job = job_file.parse(content, registry.JOBS, "the bench")
+    trainer = supervised.BiddingTrainer(job, LocalCrew())
     rows = list(trainer.examples.batches(BATCH, np.random.default_rng(0)))
     held = [
         tuple(torch.from_numpy(part) for part in (features, possible, label.astype(np.int64)))
-        for features, possible, label in (bidding.seen(part, "calls", False) for part in rows)
+        for features, possible, label in (supervised.seen(part, "calls", False) for part in rows)
     ]
     sizes = (held[0][0].shape[1], *hidden, held[0][1].shape[1])
     layers = [

@@ -6,8 +6,8 @@ import pyspiel
 from tests.bench.measure import Result, as_good, in_turns
 
 from overtrick import make
-from overtrick.solvers import tree, value
 from overtrick.solvers.cfr import CFR_PLUS, Solver
+from overtrick.solvers.extensive import best_response, tree
 
 ITERATIONS, PEER_ITERATIONS, ROUNDS = 10_000, 20, 5
 DEFAULT, FOLDED = "leduc_poker", "leduc_poker(suit_isomorphism=true)"
@@ -61,6 +61,6 @@ def _exploitabilities(whole: tree.Tree, title: str, iterations: int) -> tuple[fl
     solver.run(iterations)
     _iterate(theirs, iterations)
     gap = pyspiel.exploitability(game, theirs.tabular_average_policy())
-    ours = value.exploitability(whole, solver.average())
+    ours = best_response.exploitability(whole, solver.average())
     as_good(ours, gap, iterations)
     return ours, gap

@@ -8,9 +8,9 @@ from statistics import median
 import numpy as np
 from tests.bench.measure import Result
 
-from overtrick import config
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew
+from overtrick.training.registry import JOBS, TRAINERS
 
 EQUILIBRIUM = np.array([1, 10, 5]) / 16
 SEEDS, LIMIT = 20, 1.0
@@ -37,7 +37,7 @@ def run() -> Result:
 
 def _seconds(seed: int) -> float:
     """Of steps of 5 generations until the best strategy is right, 10 seconds at most."""
-    job = config.load("jobs/coevolve_brps.yaml", [f"seed={seed}", "coevolve.generations=5"], JOBS)
+    job = job_file.load("jobs/coevolve_brps.yaml", [f"seed={seed}", "coevolve.generations=5"], JOBS)
     trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
     took = 0.0
     while took < 10 * LIMIT:

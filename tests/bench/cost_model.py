@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from overtrick import environment
+from overtrick import startup
 
-environment.prepare()  # before numpy and Ray are imported
+startup.prepare()  # before numpy and Ray are imported
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -34,10 +34,10 @@ from numpy.random import Generator  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 from tests.bench.measure import seconds_of  # noqa: E402
 
-from overtrick import config  # noqa: E402
+from overtrick.config import job_file  # noqa: E402
 from overtrick.core import Array  # noqa: E402
-from overtrick.trainers import JOBS, TRAINERS  # noqa: E402
-from overtrick.workers import Crew, LocalCrew, Shard, Told, Work, generator, hire  # noqa: E402
+from overtrick.distributed.workers import Crew, LocalCrew, Shard, Told, Work, generator, hire  # noqa: E402
+from overtrick.training.registry import JOBS, TRAINERS  # noqa: E402
 
 NODES = (1, 2, 4, 8)
 SIZES = (1_000, 100_000, 1_000_000, 10_000_000)  # bytes of a result
@@ -159,7 +159,7 @@ def _bytes(thing: Any) -> int:
 
 def weighed(name: str, overrides: Sequence[str]) -> tuple[Weighing, float]:
     """What an iteration of a job sends about, and the seconds that it lasts in one process."""
-    job = config.load(Path("jobs") / f"{name}.yaml", list(overrides), JOBS)
+    job = job_file.load(Path("jobs") / f"{name}.yaml", list(overrides), JOBS)
     crew = Weighing()
     trainer = TRAINERS[job.trainer].trainer(job, crew)
     for _ in range(2):  # compiles

@@ -12,10 +12,10 @@ from tests.bench.measure import Result, in_turns, seconds_of
 
 from overtrick import make
 from overtrick.core import Array
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.trainers import cardplay
-from overtrick.workers import Crew, Work, generator, hire, start_ray
+from overtrick.distributed.workers import Crew, Work, generator, hire, start_ray
+from overtrick.evaluation import cardplay
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
 
 HOLDEM = make("holdem")
 MINIBRIDGE = make("minibridge")

@@ -11,7 +11,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.core import Game
-from overtrick.doors.turns import Turns
+from overtrick.environments.pettingzoo_aec import Turns
 
 GAMES, ROUNDS = 500, 9
 

@@ -11,8 +11,8 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Game
-from overtrick.doors.single import Single
-from overtrick.policies import Uniform
+from overtrick.environments.gymnasium_env import Single
+from overtrick.policies.policies import Uniform
 
 
 def run() -> Result:

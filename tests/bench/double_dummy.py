@@ -11,12 +11,12 @@ from numpy.random import Generator
 from tests.bench.measure import Result, in_turns
 from tests.data import SOLVED
 
-from overtrick import workers
 from overtrick.core import Array
+from overtrick.datasets.bridge_deals import SHARD
+from overtrick.distributed import workers
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cards import read, shuffled, written
-from overtrick.games.bridge.rows import table_read
-from overtrick.trainers.deals import SHARD
+from overtrick.games.bridge.formats.zhang_tsv import table_read
 
 DEALS, ROUNDS, CORES, RECORDED = 160, 5, 2, 1000
 

@@ -9,7 +9,7 @@ import numpy as np
 import phevaluator
 from tests.bench.measure import Result, seconds_of
 
-from overtrick.games.poker.ranking import CATEGORIES, category, strength
+from overtrick.games.poker.hand_ranking import CATEGORIES, category, strength
 
 DECK, HANDS, PEER_HANDS = 52, 133_784_560, 200_000
 PUBLISHED = {

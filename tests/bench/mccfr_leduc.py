@@ -7,7 +7,7 @@ import pyspiel
 from tests.bench.measure import Result, in_turns
 
 from overtrick import make
-from overtrick.solvers import tree, value
+from overtrick.solvers.extensive import best_response, tree
 from overtrick.solvers.mccfr import EXTERNAL, Solver, solve
 
 ITERATIONS, PEER_ITERATIONS, ROUNDS = 200_000, 4_000, 9
@@ -49,4 +49,4 @@ def _exploitabilities(whole: tree.Tree, game: pyspiel.Game) -> tuple[float, floa
     for _ in range(JUDGED):
         theirs.run_iteration()
     gap = pyspiel.exploitability(game, theirs.average_policy())
-    return value.exploitability(whole, sigma), gap
+    return best_response.exploitability(whole, sigma), gap

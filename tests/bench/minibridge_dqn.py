@@ -19,17 +19,17 @@ from scipy.stats import binomtest
 from tests.bench.measure import Result
 
 from overtrick import make
-from overtrick.doors.single import single_env
-from overtrick.games.bridge.suits import Renaming, renamed_batch
-from overtrick.learners.dqn import Dqn, Greedy, Plan
+from overtrick.distributed.workers import start_ray
+from overtrick.environments.gymnasium_env import single_env
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed_batch
 from overtrick.learners.networks import initial
-from overtrick.model import best_of
-from overtrick.play import play
-from overtrick.policies import inputs
-from overtrick.rllib.environments import LEGAL, SEEN, Seats, seen_of
-from overtrick.rllib.modules import MaskedDqn, NoCatalog, Seated, weights_of
-from overtrick.trainers.strangers import stranger
-from overtrick.workers import start_ray
+from overtrick.learners.value_based.dqn import Dqn, Greedy, Plan
+from overtrick.policies.policies import inputs
+from overtrick.policies.rollout import play
+from overtrick.rllib.multi_agent_env import LEGAL, SEEN, Seats, seen_of
+from overtrick.rllib.rl_modules import MaskedDqn, NoCatalog, Seated, weights_of
+from overtrick.storage.model_files import best_of
 
 GAMES, TURNS, AT_ONCE, DEALS, ROWS, UPDATES = 1000, 26, 100, 10_000, 256, 3000
 OPTIONS = {"scoring": "tricks"}

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 from tests.bench.measure import Result
 
-from overtrick import config
-from overtrick.trainers import JOBS
-from overtrick.trainers.tabular import TabularTrainer
-from overtrick.workers import Crew, hire, start_ray
+from overtrick.config import job_file
+from overtrick.distributed.workers import Crew, hire, start_ray
+from overtrick.training.cardplay.tabular import TabularTrainer
+from overtrick.training.registry import JOBS
 
 GAMES, MANY, SHARDS, DEALS, ROUNDS = 15_000, 1_000_000, 8, 10_000, 5
 REPORT_SECONDS = 30 * 3600  # Hadjur 2018, section 5.1
@@ -60,7 +60,7 @@ def _learn(crew: Crew, plan: dict[str, Any], seed: int) -> tuple[float, TabularT
     """Seconds of one iteration without its judging, and who has learnt."""
     how = {"deals": 1000, "final": DEALS, "every": 2, "double_dummy": False}
     plain = {"trainer": "tabular", "game": "minibridge", "seed": seed, "stop": {"iterations": 2}}
-    job = config.parse({**plain, "tabular": plan, "evaluate": how}, JOBS, "this bench")
+    job = job_file.parse({**plain, "tabular": plan, "evaluate": how}, JOBS, "this bench")
     trainer = TabularTrainer(job, crew)
     began = time.perf_counter()
     trainer.step()

@@ -10,14 +10,14 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Policy
-from overtrick.games.bridge.states import prospects
-from overtrick.games.bridge.stored import decisions
-from overtrick.learners.tabular import Plan, QTable
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.solvers.sampled import Sampling
-from overtrick.trainers.cardplay import random_games
-from overtrick.trainers.strangers import stranger
+from overtrick.evaluation.cardplay import random_games
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge.cardplay.game_arrays import decisions
+from overtrick.games.bridge.cardplay.state_abstractions import prospects
+from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
+from overtrick.solvers.lookahead.pimc import Sampling
 
 DEALS, TURNS, LEARNT = 200, 26, 200_000
 

@@ -13,13 +13,13 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Array
-from overtrick.games.bridge.states import REPRESENTATIONS, like_cards
-from overtrick.games.bridge.stored import decisions
-from overtrick.learners.tabular import GreedyTable, Plan, QTable
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.trainers.cardplay import Kept, random_games
-from overtrick.trainers.strangers import stranger
+from overtrick.evaluation.cardplay import Kept, random_games
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge.cardplay.game_arrays import decisions
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
+from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
 
 GAMES, DEALS, BLOCK = (15_000, 100_000), 10_000, 5000
 PAPER = {"alpha": 0.3, "gamma": 0.9, "spread": 0.8}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ray
 from tests.bench.measure import Result, in_turns
 
-from overtrick import config, workers
-from overtrick.trainers import JOBS
-from overtrick.trainers.meta import MetaTrainer
-from overtrick.trainers.meta_job import MetaJob
+from overtrick.config import job_file
+from overtrick.distributed import workers
+from overtrick.training.adaptation.meta import MetaTrainer
+from overtrick.training.adaptation.meta_job import MetaJob
+from overtrick.training.registry import JOBS
 
 JOB = "jobs/leduc_meta.yaml"
 TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not counted
@@ -19,7 +20,7 @@ def run() -> Result:
 
     Evaluation is left out: it runs every few iterations and would hide the cost of a call.
     """
-    job = config.load(JOB, ["evaluate.every=1000000", "stop.iterations=1000000"], JOBS)
+    job = job_file.load(JOB, ["evaluate.every=1000000", "stop.iterations=1000000"], JOBS)
     assert isinstance(job, MetaJob)
     workers.start_ray([{"CPU": 1.0}] * 2)
     here = MetaTrainer(job, workers.hire(0))

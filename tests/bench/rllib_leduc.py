@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from tests.bench.measure import Result
 
-from overtrick import config, make
-from overtrick.learners.actor_critic import ActorCritic
+from overtrick import make
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew, start_ray
 from overtrick.learners.networks import Critic, fresh, unprefixed
-from overtrick.learners.ppo import Ppo
-from overtrick.play import play
-from overtrick.policies import Network, Tabular, inputs
-from overtrick.solvers import mccfr, value
-from overtrick.solvers.tree import build
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew, start_ray
+from overtrick.learners.policy_gradient.actor_critic import ActorCritic
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.policies.policies import Network, Tabular, inputs
+from overtrick.policies.rollout import play
+from overtrick.solvers import mccfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
+from overtrick.training.registry import JOBS, TRAINERS
 
 FOLDER = Path(__file__).parents[2] / "jobs"
 GAMES = 10_000
@@ -69,14 +71,14 @@ def _gap(way: Way, games: int, seconds: float) -> tuple[int, float, float]:
     for done, policy in way:
         took = time.process_time() - began
         if done >= games and took >= seconds:
-            sigma = value.sigma_of(tree, [policy()] * 2)
-            return done, took, value.exploitability(tree, sigma)
+            sigma = best_response.sigma_of(tree, [policy()] * 2)
+            return done, took, best_response.exploitability(tree, sigma)
     raise AssertionError("a way that ends")
 
 
 def _trained(job: str) -> Way:
     """A trainer by its job, which measures nothing on the way."""
-    read: Any = config.load(FOLDER / f"{job}.yaml", QUIET, JOBS)
+    read: Any = job_file.load(FOLDER / f"{job}.yaml", QUIET, JOBS)
     trainer: Any = TRAINERS[read.trainer].trainer(read, LocalCrew())
     trainer.state()  # RLlib has started
     return _steps(trainer, read)
@@ -101,7 +103,7 @@ def _mccfr(plan: mccfr.Plan) -> Way:
 
 def _ppo(each: int, parts: int, entropy: float) -> Way:
     """Our PPO plays both seats of every game, with the steps of RLlib's."""
-    theirs: Any = config.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
+    theirs: Any = job_file.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
     game, rng = make("leduc"), np.random.default_rng(0)
     hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.rate, theirs.ppo
     critic = Critic(inputs(game), hidden, rng, rate)

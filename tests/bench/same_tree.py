@@ -6,8 +6,8 @@ import pyspiel
 from tests.bench.measure import Result, as_good, in_turns
 
 from overtrick import make
-from overtrick.solvers import tree, value
 from overtrick.solvers.cfr import CFR_PLUS, Solver
+from overtrick.solvers.extensive import best_response, tree
 
 JUDGED = 50  # iterations after which both average strategies are compared
 
@@ -32,7 +32,7 @@ def compare(
     fresh = pyspiel.CFRPlusSolver(game)
     for _ in range(judged):
         fresh.evaluate_and_update_policy()
-    our_gap = value.exploitability(whole, ours.average())
+    our_gap = best_response.exploitability(whole, ours.average())
     peer_gap = pyspiel.exploitability(game, fresh.tabular_average_policy())
     as_good(our_gap, peer_gap, judged)
     return Result(

@@ -9,8 +9,10 @@ from matplotlib.figure import Figure
 from tests.bench.measure import Result
 
 from overtrick import make
-from overtrick.solvers import cfr, search, value
-from overtrick.solvers.tree import Tree, build
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree, build
+from overtrick.solvers.lookahead import expectimax_mcts
 
 SIMULATIONS = (100, 1_000, 10_000, 100_000)
 SEEDS = 10
@@ -51,11 +53,11 @@ def _shortfalls(tree: Tree, sigma: np.ndarray) -> list[float]:
     for simulations in SIMULATIONS:
         missed = []
         for seat in range(tree.seats):
-            best, _ = value.best_response(tree, sigma, seat)
+            best, _ = best_response.best_response(tree, sigma, seat)
             for seed in range(SEEDS):
                 rng = np.random.default_rng(seed)
-                found = search.mcts(tree, sigma, seat, simulations, rng)
-                missed.append(best - value.expected(tree, found.sigma)[seat])
+                found = expectimax_mcts.mcts(tree, sigma, seat, simulations, rng)
+                missed.append(best - best_response.expected(tree, found.sigma)[seat])
         curve.append(float(np.mean(missed)))
     return curve
 

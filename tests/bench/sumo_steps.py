@@ -8,7 +8,7 @@ from tests.bench.measure import Result, in_turns
 
 import overtrick
 from overtrick.core import take
-from overtrick.games.sumo import scene
+from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import State, Sumo
 from overtrick.games.sumo.physics import SUBSTEPS
 
@@ -22,7 +22,7 @@ def run() -> Result:
     """
     game = overtrick.make("sumo")
     begin = game.start(game.deal(MATCHES, np.random.default_rng(0)))
-    model = scene.build()
+    model = mujoco_model.build()
     data = [mujoco.MjData(model) for _ in range(MATCHES)]
     ours, peer = in_turns(lambda: play(game, begin), lambda: bare(model, data, begin), ROUNDS)
     return Result(

@@ -12,9 +12,9 @@ from tests.data import DATA
 
 import overtrick
 from overtrick.core import take_turn
-from overtrick.games.sumo import scene
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import BELLY, Sumo, torsos
-from overtrick.trainers.strangers import stranger
 
 MLP, LSTM = ([f"zoo:{kind}{k}" for k in (1, 2, 3)] for kind in ("mlp", "lstm"))
 MATCHES = 200  # of a pair, half of them in each seat
@@ -106,7 +106,7 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
         points += game.step(state, turn, action)
     place = torsos(state.position)
     fallen = (place[..., 2] < BELLY).any(axis=1)
-    out = (np.abs(place[..., :2]).max(axis=-1) >= scene.RING).any(axis=1)
+    out = (np.abs(place[..., :2]).max(axis=-1) >= mujoco_model.RING).any(axis=1)
     won = points[np.arange(MATCHES), seating]
     decided = points[:, 0] != 0
     return Fought(

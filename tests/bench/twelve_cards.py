@@ -8,12 +8,12 @@ from statistics import median
 import numpy as np
 from tests.bench.measure import Result
 
-from overtrick.games.bridge import enumerated
+from overtrick.games.bridge.cardplay import exhaustive
+from overtrick.games.bridge.cardplay.game_arrays import decisions
+from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cardplay.state_abstractions import full
 from overtrick.games.bridge.cards import CARDS
-from overtrick.games.bridge.playout import played_out
-from overtrick.games.bridge.states import full
-from overtrick.games.bridge.stored import decisions
-from overtrick.learners.tabular import Plan, QTable
+from overtrick.learners.value_based.tabular import Plan, QTable
 
 DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the first look, and so on
 
@@ -21,8 +21,8 @@ DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the fir
 def run() -> Result:
     """Median games until the greedy line wins as often as the best one, over deals."""
     needed: dict[str, list[int]] = {"q": [], "sarsa": []}
-    for number, deal in enumerate(enumerated.twelve_cards(DEALS, np.random.default_rng(0))):
-        best, line = enumerated.chances(deal)
+    for number, deal in enumerate(exhaustive.twelve_cards(DEALS, np.random.default_rng(0))):
+        best, line = exhaustive.chances(deal)
         for rule, counts in needed.items():
             counts.append(_games_until(deal, best, rule, number))
         print(
@@ -55,6 +55,6 @@ def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
         batch.reward[~batch.last] = 0  # as in the report: known at the end only
         table.learn(batch)
         games += more
-        if enumerated.chances(deal, table.policy(False))[0] > best - 1e-9:
+        if exhaustive.chances(deal, table.policy(False))[0] > best - 1e-9:
             return games
     return MOST

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import ray
 
-from overtrick.workers import start_ray
+from overtrick.distributed.workers import start_ray
 
 
 @pytest.fixture(scope="session")

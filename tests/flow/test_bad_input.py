@@ -18,10 +18,15 @@ import numpy as np
 import pytest
 import yaml
 
-from overtrick import address, cli, config, match, model, workers
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.exact import best_response_to
+from overtrick.distributed import workers
+from overtrick.storage import model_files
+from overtrick.studies import match
+from overtrick.studies.exact import best_response_to
+from overtrick.tracking import server_address
+from overtrick.training.registry import JOBS, TRAINERS
 
 JOB = "trainer: meta\ngame: leduc\nworkers: 0\n"
 
@@ -47,7 +52,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
-def job_file(folder: Path, text: str = JOB) -> str:
+def write_job_file(folder: Path, text: str = JOB) -> str:
     (folder / "job.yaml").write_text(text, errors="surrogateescape")
     return "job.yaml"
 
@@ -104,7 +109,7 @@ def job_file(folder: Path, text: str = JOB) -> str:
     ],
 )  # fmt: skip
 def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
-    assert said in refused("train", job_file(tmp_path), override)
+    assert said in refused("train", write_job_file(tmp_path), override)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
     ],
 )  # fmt: skip
 def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
-    assert said in refused("train", job_file(tmp_path, json.dumps({"game": "leduc", **job})))
+    assert said in refused("train", write_job_file(tmp_path, json.dumps({"game": "leduc", **job})))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +146,11 @@ def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
     ],
 )
 def test_the_same_key_is_taken_where_it_has_one(job) -> None:
-    TRAINERS[job["trainer"]].check(config.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
+    TRAINERS[job["trainer"]].check(job_file.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
 
 
 def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
-    job = job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
+    job = write_job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
     assert refused("train", job, "algorithm=rllib/DQN") == (
         "job.yaml: rllib/DQN has no use for the section ppo: leave it out, or set ppo={}"
     )
@@ -163,7 +168,7 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
     ],
 )
 def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None:
-    job = job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {plans: [cfr, lp]}\n")
+    job = write_job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {plans: [cfr, lp]}\n")
     assert said in refused("train", job, override)
 
 
@@ -171,12 +176,12 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         uri = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        address.check(uri)
+        server_address.check(uri)
         (said,) = caplog.messages
         assert said.startswith(f"no MLflow server answers at {uri}")
         assert "what is for it waits on disk" in said
         with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
-            address.check(uri, there=True)
+            server_address.check(uri, there=True)
 
 
 def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
@@ -218,11 +223,11 @@ def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -
 def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> None:
     for status in (502, 503, 504):
         with answering(status) as uri:
-            address.check(uri)
+            server_address.check(uri)
             assert caplog.messages.pop().startswith(f"no MLflow server answers at {uri}")
     for status in (404, 500):
         with answering(status) as uri, pytest.raises(Refused, match=r"start it, or set track\.uri"):
-            address.check(uri)
+            server_address.check(uri)
 
 
 def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) -> None:
@@ -240,16 +245,16 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
         for name in ("theirs", "hidden"):
             said = rf"no runs of 'second' in the experiment '{name}' \(Permission denied\): ask for"
             with pytest.raises(Refused, match=said):
-                address.check(uri, experiment=name)
-        address.check(uri, experiment="new")
-        address.check(uri, there=True)
+                server_address.check(uri, experiment=name)
+        server_address.check(uri, experiment="new")
+        server_address.check(uri, there=True)
         pages[f"{api}/runs/create"] = (400, "start_time must be a number")
-        address.check(uri, experiment="theirs")
+        server_address.check(uri, experiment="theirs")
         pages[f"{api}/experiments/search"] = (403, "who are you?")
         with pytest.raises(
             Refused, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
         ):
-            address.check(f"{uri}/", there=True)
+            server_address.check(f"{uri}/", there=True)
 
 
 @pytest.mark.parametrize(
@@ -272,10 +277,10 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
 
     monkeypatch.setattr(socket, "create_connection", out_of_reach)
     if away:
-        address.check(uri)
+        server_address.check(uri)
     else:
         with pytest.raises(Refused, match=r"start it, or set track\.uri"):
-            address.check(uri)
+            server_address.check(uri)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +296,7 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
     ],
 )
 def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None:
-    assert said in refused("train", job_file(tmp_path, text))
+    assert said in refused("train", write_job_file(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -327,12 +332,12 @@ def stored(tmp_path: Path) -> Path:
     weights = {"policy.w0": np.zeros((12, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
     folder = tmp_path / "model"
     job = {"trainer": "meta", "game": {"name": "kuhn"}}
-    model.save(model.Model(weights, "kuhn", job), folder)
+    model_files.save(model_files.Model(weights, "kuhn", job), folder)
     return folder
 
 
 def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: Path) -> None:
-    job = job_file(stored.parent, JOB + "evaluate: {strangers: [model]}\n")
+    job = write_job_file(stored.parent, JOB + "evaluate: {strangers: [model]}\n")
     said = refused("train", job)
     assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
 
@@ -369,7 +374,7 @@ def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None
     ],
 )  # fmt: skip
 def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) -> None:
-    read = config.parse({"game": "kuhn", **job}, JOBS, "job.yaml")
+    read = job_file.parse({"game": "kuhn", **job}, JOBS, "job.yaml")
     assert f'"{a_run}"' in read.model_dump_json()
     if check:
         TRAINERS[read.trainer].check(read)
@@ -379,7 +384,7 @@ def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path
     (a_run / "model").rename(a_run / "gone")
     line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
     named = JOB.replace("leduc", "kuhn") + "evaluate: {strangers: [kuhn-7]}\n"
-    job = job_file(a_run.parents[1], named)
+    job = write_job_file(a_run.parents[1], named)
     for words in (
         ("match", "kuhn-7", "call"), ("match", "kuhn-7", "natural"), ("evaluate", "kuhn-7"),
         ("best-response", "kuhn", "--against", "kuhn-7"), ("train", job), ("suggest", "kuhn-7",
@@ -403,14 +408,14 @@ def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
 
 
 def test_a_name_almost_of_a_run_is_told_it(refused, a_run: Path) -> None:
-    job = job_file(a_run.parents[1], JOB + "evaluate: {strangers: [khun-7]}\n")
+    job = write_job_file(a_run.parents[1], JOB + "evaluate: {strangers: [khun-7]}\n")
     said = "unknown opponent 'khun-7' in leduc: did you mean 'kuhn-7'?"
     assert refused("train", job) == said
     assert refused("best-response", "leduc", "--against", "khun-7") == said
 
 
 def test_a_truncated_model_is_refused(refused, stored: Path) -> None:
-    weights = stored / model.WEIGHTS
+    weights = stored / model_files.WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-7])
     for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
         said = refused(*command)
@@ -425,7 +430,9 @@ def test_a_model_of_another_game_is_refused(refused, stored: Path) -> None:
 
 def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
     weights = {"policy.w0": np.zeros((7, 2), np.float32), "policy.b0": np.zeros(2, np.float32)}
-    model.save(model.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), stored)
+    model_files.save(
+        model_files.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), stored
+    )
     for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
         said = f"the model in {stored} has other inputs or actions than kuhn, or layers that do"
         assert refused(*command).startswith(said)
@@ -433,19 +440,22 @@ def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
 
 def test_a_file_that_is_no_database_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("these are not the bytes of a database at all" * 9)
-    assert "mlflow.db is no SQLite database" in refused("train", job_file(tmp_path))
+    assert "mlflow.db is no SQLite database" in refused("train", write_job_file(tmp_path))
 
 
 def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
-    (stored / model.CARD).write_text("{")
+    (stored / model_files.CARD).write_text("{")
     assert "is damaged: it is not JSON" in refused("evaluate", str(stored))
-    (stored / model.CARD).write_text('{"format": 99}')
+    (stored / model_files.CARD).write_text('{"format": 99}')
     assert "has format 99; this version reads 1" in refused("evaluate", str(stored))
     for card in ('{"format": 1}', '{"format": 1, "game": "kuhn", "job": "meta"}'):
-        (stored / model.CARD).write_text(card)
+        (stored / model_files.CARD).write_text(card)
         for command in ("evaluate",), ("best-response", "kuhn", "--against"):
             said = refused(*command, str(stored))
-            assert said == f"{stored / model.CARD} is damaged: it names no game or job; restore it"
+            assert (
+                said
+                == f"{stored / model_files.CARD} is damaged: it names no game or job; restore it"
+            )
 
 
 def test_nothing_but_the_answer_is_on_standard_output() -> None:
@@ -469,10 +479,10 @@ def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) ->
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("overtrick.atomic.save_file", full)
+    monkeypatch.setattr("overtrick.core.files.save_file", full)
     with pytest.raises(OSError, match="No space left"):
-        model.save(model.Model({}, "kuhn", {}), stored)
-    assert model.load(stored, "kuhn").weights["policy.w0"].shape == (12, 2)
+        model_files.save(model_files.Model({}, "kuhn", {}), stored)
+    assert model_files.load(stored, "kuhn").weights["policy.w0"].shape == (12, 2)
     assert [p.name for p in stored.parent.iterdir()] == ["model"]
 
 
@@ -483,8 +493,8 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         raise OSError(28, "No space left on device", "job.json")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("overtrick.run.write_text", full)
-    monkeypatch.setattr(sys, "argv", ["overtrick", "train", job_file(tmp_path), "--json"])
+    monkeypatch.setattr("overtrick.runs.lifecycle.write_text", full)
+    monkeypatch.setattr(sys, "argv", ["overtrick", "train", write_job_file(tmp_path), "--json"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 1
@@ -507,7 +517,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
     ],
 )
 def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
-    job = job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
+    job = write_job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
     assert said in refused("train", *job, override)
 
 
@@ -548,5 +558,7 @@ def test_what_needs_single_actions_is_refused_in_sumo(
     ],
 )
 def test_a_key_that_a_trainer_cannot_use_is_refused(refused, tmp_path, trainer, override, said):
-    job = job_file(tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{strangers: [random]}}\n")
+    job = write_job_file(
+        tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{strangers: [random]}}\n"
+    )
     assert said in refused("train", job, override)

@@ -12,7 +12,7 @@ import pytest
 
 from overtrick import cli
 from overtrick.core import Refused
-from overtrick.trainers import recorded
+from overtrick.datasets import board_files
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
 ROWS = [
@@ -35,20 +35,20 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_boards_of_a_parquet_file_are_those_of_a_pbn_file(file: Path, tmp_path: Path) -> None:
-    found = recorded.load(file)
+    found = board_files.load(file)
     assert found.problems == []
     assert [board.contract for board in found.boards] == ["3N", "1C", "Pass"]
     assert [board.declarer for board in found.boards] == ["N", "S", None]
-    told = recorded.statistics(found.boards)
+    told = board_files.statistics(found.boards)
     for ending in ("pbn", "lin", "tsv"):
-        recorded.save(tmp_path / f"again.{ending}", found.boards)
-        again = recorded.load(tmp_path / f"again.{ending}")
+        board_files.save(tmp_path / f"again.{ending}", found.boards)
+        again = board_files.load(tmp_path / f"again.{ending}")
         assert [board.auction for board in again.boards] == [b.auction for b in found.boards]
-        assert recorded.statistics(again.boards) == told
+        assert board_files.statistics(again.boards) == told
 
 
 def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
-    told = recorded.statistics(recorded.load(file).boards)
+    told = board_files.statistics(board_files.load(file).boards)
     assert (told["boards"], told["auctions"]) == (3, 3)
     assert told["dealer"] == {"N": 1, "E": 1, "S": 1, "W": 0}
     assert told["opener"] == {"N": 0, "E": 0, "S": 2, "W": 0, "nobody": 1}
@@ -78,19 +78,19 @@ def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
 def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, said: str) -> None:
     good = {**ROWS[0], "declarer": "N", "play": None}
     path = write(tmp_path / "b.parquet", [good, {**good, **changed}, good])
-    found = recorded.load(path)
+    found = board_files.load(path)
     assert len(found.boards) == 2
     assert found.problems[0].startswith(f"{path}: row 2: ")
     assert said in found.problems[0]
     with pytest.raises(Refused, match="no board of the file is sound"):
-        recorded.load(write(path, [{**good, **changed}]))
+        board_files.load(write(path, [{**good, **changed}]))
 
 
 def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
     row = {"deal": DEAL, "dealer": "N", "vulnerability": "None", "auction": ["1N", "P", "P", "P"]}
     path = write(tmp_path / "b.parquet", [row])
     with pytest.raises(Refused, match=r"row 1: its auction is \['1N', .*\], not text"):
-        recorded.load(path)
+        board_files.load(path)
 
 
 def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
         ("boards.csv", "boards are read from .parquet, .pbn, .lin, .tsv, .txt files"),
     ):
         with pytest.raises(Refused) as refusal:
-            recorded.load(tmp_path / name)
+            board_files.load(tmp_path / name)
         assert said in str(refusal.value)
         assert "\n" not in str(refusal.value)
 

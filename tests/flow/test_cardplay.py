@@ -10,20 +10,26 @@ import pytest
 from pydantic import BaseModel
 
 import overtrick
-from overtrick import cli, config, model, store, trainers
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.games.bridge import diagram, double_dummy, records, stored
+from overtrick.datasets import minibridge_games
+from overtrick.datasets.minibridge_games import KIND, Plan
+from overtrick.distributed.workers import LocalCrew, generator
+from overtrick.evaluation import cardplay
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge import diagram, double_dummy
+from overtrick.games.bridge.cardplay import game_arrays
+from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cardplay.state_abstractions import known_hands, like_cards
 from overtrick.games.bridge.cards import CARDS, NAMES, read
-from overtrick.games.bridge.playout import played_out
-from overtrick.games.bridge.records import Board
-from overtrick.games.bridge.states import known_hands, like_cards
-from overtrick.learners.tabular import Plan as Rule
-from overtrick.learners.tabular import QTable
-from overtrick.play import play
-from overtrick.trainers import boards, cardplay
-from overtrick.trainers.boards import KIND, Plan
-from overtrick.trainers.strangers import stranger
-from overtrick.workers import LocalCrew, generator
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.formats.pbn_lin import Board
+from overtrick.learners.value_based.tabular import Plan as Rule
+from overtrick.learners.value_based.tabular import QTable
+from overtrick.policies.rollout import play
+from overtrick.storage import model_files, parquet
+from overtrick.training import registry
 
 FILES = "contract=*/seed=*/games.parquet"
 
@@ -48,10 +54,10 @@ def silent(stage: str, done: int, total: int) -> None:
     """Nobody watches."""
 
 
-def made(folder, **changes) -> boards.Kept:
+def made(folder, **changes) -> minibridge_games.Kept:
     plan = Plan(**{"games": 7000, **changes})
-    boards.generate(plan, folder, LocalCrew(), silent)
-    return boards.load(folder, plan)
+    minibridge_games.generate(plan, folder, LocalCrew(), silent)
+    return minibridge_games.load(folder, plan)
 
 
 def trained(tmp_path, **sections):
@@ -61,9 +67,9 @@ def trained(tmp_path, **sections):
     if sections.get("trainer") != "sampling":
         job["evaluate"] = how | sections.pop("evaluate", {})
     job |= sections
-    job = config.parse(job, trainers.JOBS, "this test")
-    trainers.TRAINERS[job.trainer].check(job)
-    trainer = trainers.TRAINERS[job.trainer].trainer(job, LocalCrew())
+    job = job_file.parse(job, registry.JOBS, "this test")
+    registry.TRAINERS[job.trainer].check(job)
+    trainer = registry.TRAINERS[job.trainer].trainer(job, LocalCrew())
     history = [(k, trainer.step()) for k in range(1, job.stop.iterations + 1)]
     return trainer, history
 
@@ -90,13 +96,15 @@ def test_generation_that_was_stopped_goes_on(tmp_path):
 
     plan = Plan(games=7000)
     with pytest.raises(KeyboardInterrupt):
-        boards.generate(plan, tmp_path / "games", LocalCrew(), stop)
+        minibridge_games.generate(plan, tmp_path / "games", LocalCrew(), stop)
     assert not (tmp_path / "games").exists()
     told = []
-    boards.generate(plan, tmp_path / "games", LocalCrew(), lambda *progress: told.append(progress))
+    minibridge_games.generate(
+        plan, tmp_path / "games", LocalCrew(), lambda *progress: told.append(progress)
+    )
     assert told[0] == ("games", 1, 2)
     whole = made(tmp_path / "whole")
-    assert np.array_equal(boards.load(tmp_path / "games").cards, whole.cards)
+    assert np.array_equal(minibridge_games.load(tmp_path / "games").cards, whole.cards)
 
 
 def test_games_are_filed_by_contract(tmp_path):
@@ -106,7 +114,7 @@ def test_games_are_filed_by_contract(tmp_path):
     for file in files:
         contract, seed = file.parts[-3:-1]
         assert seed == "seed=3"
-        columns = store.load(file, KIND).columns
+        columns = parquet.load(file, KIND).columns
         level, strain = int(contract[9]), contract[10:]
         assert set(columns["deals"][:, CARDS + 1]) == {level + 6}
         assert set(columns["deals"][:, CARDS]) == {["C", "D", "H", "S", "NT"].index(strain)}
@@ -116,20 +124,20 @@ def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
     made(tmp_path / "g")
     files = sorted((tmp_path / "g").glob(FILES))
     with pytest.raises(Refused, match="was made with games 7000, not with games 8000"):
-        boards.load(tmp_path / "g", Plan(games=8000))
+        minibridge_games.load(tmp_path / "g", Plan(games=8000))
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
     with pytest.raises(Refused, match=f"{files[0]} is damaged"):
-        boards.load(tmp_path / "g")
+        minibridge_games.load(tmp_path / "g")
     files[0].unlink()
     with pytest.raises(Refused, match="of 7000 games: generate them again"):
-        boards.load(tmp_path / "g")
-    columns = store.load(files[1], KIND)
-    store.save(files[1], store.Kind(KIND.name, 2, ""), columns.parameters, columns.columns)
+        minibridge_games.load(tmp_path / "g")
+    columns = parquet.load(files[1], KIND)
+    parquet.save(files[1], parquet.Kind(KIND.name, 2, ""), columns.parameters, columns.columns)
     with pytest.raises(Refused, match="has version 2, and we read 1"):
-        boards.load(tmp_path / "g")
+        minibridge_games.load(tmp_path / "g")
     with pytest.raises(Refused, match="overtrick generate minibridge --out"):
-        boards.load(tmp_path / "nothing")
+        minibridge_games.load(tmp_path / "nothing")
 
 
 def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
@@ -138,8 +146,8 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     plan = {"data": data, "games": 3500, "representation": "known_hands", "rule": "q"}
     trainer, _ = trained(tmp_path, tabular=plan)
     alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), like_cards())
-    kept = boards.load(tmp_path / "g")
-    alone.learn(stored.decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+    kept = minibridge_games.load(tmp_path / "g")
+    alone.learn(game_arrays.decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
     tables = [alone.columns, trainer.tables["declarer"].columns]
     for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
         one, other = (table[name][table[key].argsort()] for table in tables)
@@ -165,14 +173,14 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     assert list((tmp_path / "solved").glob("minibridge-notrump-0-500.parquet"))
     # kept as a model it is a player like others
     folder = tmp_path / "model"
-    model.save(model.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
+    model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
     table, rules = stranger(str(folder), game, None), stranger("rules", game, None)
     payoff = play(game, (table, rules), 500, generator(1), watch=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.6
     # unless its file was cut: a table without a free place would be searched for ever
     cut = {name: column[:-1] for name, column in trainer.model().items()}
-    model.save(model.Model(cut, "minibridge", plain(trainer.job)), tmp_path / "cut")
+    model_files.save(model_files.Model(cut, "minibridge", plain(trainer.job)), tmp_path / "cut")
     with pytest.raises(Refused, match=r"the table of declarer in .* is damaged"):
         stranger(str(tmp_path / "cut"), game, None)
     # and guides a search
@@ -190,7 +198,7 @@ def test_a_network_of_values_learns_and_is_a_player(tmp_path):
     )  # fmt: skip
     assert history[-1][1]["made/rules"] > 0.36  # 0.29 at random
     folder = tmp_path / "model"
-    model.save(model.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
+    model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
     network, rules = stranger(str(folder), game, None), stranger("rules", game, None)
     payoff = play(game, (network, rules), 500, generator(1), watch=()).payoff[:, 0]
@@ -210,7 +218,7 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     assert single.choices == merged.choices
     deals = overtrick.make("minibridge").deal(300, generator(4))
     cards, _ = played_out(deals, "random", "rules", generator(5))
-    turn = stored.decisions(deals, cards, (0, 2), np.zeros(300)).turn()
+    turn = game_arrays.decisions(deals, cards, (0, 2), np.zeros(300)).turn()
     one_says, eight_say = (table.policy(False).values(turn) for table in (single, merged))
     known = np.isfinite(one_says)
     assert np.array_equal(known, np.isfinite(eight_say))
@@ -220,7 +228,9 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
 
 
 def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatch):
-    choices = [config.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})]
+    choices = [
+        job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})
+    ]
     mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalCrew())
     monkeypatch.setattr(double_dummy, "tricks", None)  # nobody may be asked again
     assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalCrew()) == mark
@@ -313,14 +323,14 @@ def test_a_search_is_shown_that_makes_more_than_its_guide(answered):
 def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
     deal = "N:KT8.A96.A95.7542 43.QJ753.862.KJ8 A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96"
     good = Board(read(deal), "N", "None")
-    records.save(tmp_path / "a.pbn", [good, good])
+    pbn_lin.save(tmp_path / "a.pbn", [good, good])
     with (tmp_path / "a.pbn").open("a") as file:
         file.write('[Board "3"]\n[Dealer "N"]\n[Deal "N:AK.. ... ... ..."]\n')
     answer, _ = answered("boards", str(tmp_path / "a.pbn"), "--to", str(tmp_path / "b.lin"))
     assert answer["rows"] == 2
     assert len(answer["problems"]) == 1
     assert "board 3, line" in answer["problems"][0]
-    assert len(records.load(tmp_path / "b.lin").boards) == 2
+    assert len(pbn_lin.load(tmp_path / "b.lin").boards) == 2
     answer, code = answered("boards", str(tmp_path / "c.pbn"))
     assert "No such file" in answer["error"]
     assert code == 2
@@ -330,7 +340,7 @@ def test_games_are_generated_from_the_command_line(answered, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     answer, _ = answered("generate", "minibridge", "--games", "300", "strain=trump")
     assert answer["rows"] == 300
-    assert len(boards.load(tmp_path / answer["path"]).deals) == 300
+    assert len(minibridge_games.load(tmp_path / answer["path"]).deals) == 300
     for wrong, said in (
         (["--defenders", "good"], "'rules' or 'random'"),
         (["--buckets", "5"], "--buckets is of abstraction, not of minibridge"),

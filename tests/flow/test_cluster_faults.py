@@ -31,8 +31,8 @@ from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from tiny import TINY, alone
 
-from overtrick import model
-from overtrick.workers import LocalCrew, RayCrew, generator
+from overtrick.distributed.workers import LocalCrew, RayCrew, generator
+from overtrick.storage import model_files
 
 pytestmark = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -220,7 +220,7 @@ def test_a_run_that_is_disturbed_comes_to_the_same_numbers_each_counted_once(
     history = [(e["step"], e["metrics"]) for e in events if "metrics" in e]
     assert history == list(enumerate(metrics, start=1))
     assert told["metrics"] == metrics[-1]
-    stored = model.load(Path(told["model"]), "kuhn").weights
+    stored = model_files.load(Path(told["model"]), "kuhn").weights
     assert stored.keys() == weights.keys()
     assert all(np.array_equal(stored[name], weights[name]) for name in weights)
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")

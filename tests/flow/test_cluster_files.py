@@ -19,8 +19,8 @@ import yaml
 from data import DATA, needed
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from overtrick.bundles import grown
-from overtrick.environment import KEPT, THREADS
+from overtrick.distributed.placement import grown
+from overtrick.startup import KEPT, THREADS
 
 ROOT = Path(__file__).parents[2]
 CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"

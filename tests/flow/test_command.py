@@ -15,7 +15,8 @@ from mlflow import MlflowClient
 from outside import COMMAND, environment, kill_once
 from tiny import TINY, alone
 
-from overtrick import cli, model
+from overtrick import cli
+from overtrick.storage import model_files
 
 JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
 
@@ -63,9 +64,9 @@ def test_a_killed_run_goes_on_to_the_same_metrics_and_the_same_model_file(
     history = [(e["step"], e["metrics"]) for e in events if "metrics" in e]
     assert history == list(enumerate(metrics, start=1))
     assert told["metrics"] == metrics[-1]
-    stored = model.load(Path(told["model"]), "kuhn")
-    model.save(model.Model(weights, "kuhn", stored.job), tmp_path / "model")
-    for name in (model.WEIGHTS, model.CARD):
+    stored = model_files.load(Path(told["model"]), "kuhn")
+    model_files.save(model_files.Model(weights, "kuhn", stored.job), tmp_path / "model")
+    for name in (model_files.WEIGHTS, model_files.CARD):
         assert (Path(told["model"]) / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
 
 

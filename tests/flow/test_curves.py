@@ -7,25 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overtrick import config, curves, parts, run, sweep
-from overtrick.trainers import JOBS
+from overtrick.config import job_file
+from overtrick.reports import learning_curves
+from overtrick.runs import group, lifecycle
+from overtrick.sweeps import sweep
+from overtrick.training.registry import JOBS
 
 
 def test_a_band_is_students() -> None:
     values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
-    mean, half = curves.band(values)
+    mean, half = learning_curves.band(values)
     assert mean.tolist() == [2, 5]
     assert half == pytest.approx([4.302652729911275 / np.sqrt(3), 0])  # t table, 2 degrees: 4.303
 
 
 def test_of_one_seed_there_is_no_band() -> None:
-    mean, half = curves.band(np.array([[1.0, 2.0]]))
+    mean, half = learning_curves.band(np.array([[1.0, 2.0]]))
     assert mean.tolist() == [1, 2]
     assert np.isnan(half).all()
 
 
 def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
-    def history(*measured: int, shift: float) -> curves.History:
+    def history(*measured: int, shift: float) -> learning_curves.History:
         return [
             (i, {"call/after_0_chip": 9.0, "call/after_1_chip": i + shift} if i in measured else {})
             for i in range(1, 6)
@@ -36,21 +39,23 @@ def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
         "b": [history(1, shift=0)],
         "never measured": [history(shift=0)],
     }
-    found = curves.curves_of(groups, "chip")
+    found = learning_curves.curves_of(groups, "chip")
     assert found.keys() == {"call"}
     assert found["call"].keys() == {"a", "b"}
     iterations, mean, half = found["call"]["a"]
     assert iterations.tolist() == [2, 4]
     assert mean.tolist() == [2.5, 4.5]
     assert (half > 0).all()
-    figure = curves.learning(groups, "chip")
+    figure = learning_curves.learning(groups, "chip")
     (panel,) = figure.axes
     assert panel.get_title() == "call"
     assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[2, 4], [1]]
 
 
 def test_what_a_key_does_is_drawn_by_its_value() -> None:
-    figure = curves.by_value({"call": {100: [1.0, 3.0], 5: [0.0, 0.0]}}, "evaluate.games", "chip")
+    figure = learning_curves.by_value(
+        {"call": {100: [1.0, 3.0], 5: [0.0, 0.0]}}, "evaluate.games", "chip"
+    )
     (panel,) = figure.axes
     (line,) = panel.get_lines()
     assert line.get_xdata().tolist() == [5, 100]
@@ -73,15 +78,15 @@ def test_a_sweep_over_seeds_keeps_bands(
     }
     drawn: dict[str, dict[str, list[float]]] = {}
 
-    def learning(groups: dict[str, list[curves.History]], unit: str) -> object:
+    def learning(groups: dict[str, list[learning_curves.History]], unit: str) -> object:
         for label, histories in groups.items():
             drawn[label] = {"seeds": [dict(each)[2]["call/after_0_chip"] for each in histories]}
         return original(groups, unit)
 
-    original = curves.learning
-    monkeypatch.setattr(curves, "learning", learning)
+    original = learning_curves.learning
+    monkeypatch.setattr(learning_curves, "learning", learning)
     done = sweep.go(
-        run.open_folder(config.parse(content, JOBS, "this test"), "seeds", parts=True),
+        lifecycle.open_folder(job_file.parse(content, JOBS, "this test"), "seeds", parts=True),
         lambda told: None,
     )
     assert not done.failed
@@ -91,4 +96,4 @@ def test_a_sweep_over_seeds_keeps_bands(
     }
     kept = {path.name for path in (done.folder / "figures").iterdir()}
     assert kept == {"parallel.png", "bands.png", "by_value.png"}
-    assert parts.place_of(done.folder, 3).exists()
+    assert group.place_of(done.folder, 3).exists()

@@ -23,10 +23,14 @@ from head import free_ports
 from outside import COMMAND, environment
 from tiny import TINY
 
-from overtrick import cli, config, registry, tables, track
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS
-from overtrick.view import note
+from overtrick.reports import tables
+from overtrick.runs import mlflow_note
+from overtrick.storage import locate
+from overtrick.tracking import mlflow_tracker
+from overtrick.training.registry import JOBS
 
 PICTURES = Path(__file__).parents[2] / "build"
 
@@ -66,9 +70,9 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
     assert "secret" not in line
     # as where a job is read, and where a registered model is looked for
     for ask in (
-        lambda: config.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
-        config.Track,
-        lambda: registry.located("models:/bidder@best"),
+        lambda: job_file.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
+        job_file.Track,
+        lambda: locate.located("models:/bidder@best"),
     ):
         with pytest.raises(Refused, match=said) as refused:
             ask()
@@ -80,7 +84,7 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
     )
     job = {"model": "models:/bidder@best", "track": {"uri": "http://me:secret@127.0.0.1:1"}}
     with pytest.raises(Refused, match=r"'track\.uri' in job\.yaml: leave the password out"):
-        registry.pinned(job, "job.yaml")
+        locate.pinned(job, "job.yaml")
 
 
 def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ def test_where_a_server_is_already_its_address_is_said(asked: Any, tmp_path: Pat
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        (a_run(tmp_path, "mine", url) / track.IDENTITY).write_text("abc")
+        (a_run(tmp_path, "mine", url) / mlflow_tracker.IDENTITY).write_text("abc")
         assert asked() == (0, f"open {url}/")
         assert asked("--run", "mine") == (0, f"open {url}/#/runs/abc")
         server.shutdown()
@@ -189,6 +193,6 @@ def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> N
 
 def _entries(folder: Path) -> list[str]:
     """Every entry of the table in the note of a run, and what it is about."""
-    rows = json.loads((folder / note.TABLE).read_text())
+    rows = json.loads((folder / mlflow_note.TABLE).read_text())
     names, cells = tables.cells(tables.evaluation(rows, "chip"))
     return ["meta on kuhn", "seed 5, 6 iterations", *names, *(c for row in cells for c in row)]

@@ -12,12 +12,12 @@ import pytest
 
 from overtrick import cli
 from overtrick.core import Refused
-from overtrick.games.bridge import auction, double_dummy
+from overtrick.datasets import board_files, bridge_deals, chunked_build
+from overtrick.datasets.bridge_deals import Plan
+from overtrick.distributed.workers import LocalCrew, RayCrew
+from overtrick.games.bridge import auction_rules, double_dummy
 from overtrick.games.bridge.cards import SEATS, read
-from overtrick.games.bridge.rows import table_read
-from overtrick.trainers import deals, parted, recorded
-from overtrick.trainers.deals import Plan
-from overtrick.workers import LocalCrew, RayCrew
+from overtrick.games.bridge.formats.zhang_tsv import table_read
 
 PLAN = Plan(boards=45, seed=3)
 
@@ -39,15 +39,15 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The file of an undisturbed run, in parts of ten boards."""
-    monkeypatch.setattr(deals, "TOGETHER", 2)
-    deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
+    monkeypatch.setattr(bridge_deals, "TOGETHER", 2)
+    bridge_deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
     return (tmp_path / "whole.parquet").read_bytes()
 
 
 def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     out = tmp_path / "deals.parquet"
     plan = Plan(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
-    answer = deals.generate(plan, out, LocalCrew(), silent)
+    answer = bridge_deals.generate(plan, out, LocalCrew(), silent)
     assert (answer["path"], answer["rows"]) == (str(out), 12)
     rows = pq.read_table(out).to_pylist()
     assert [row["board"] for row in rows] == list(range(1, 13))
@@ -57,9 +57,9 @@ def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     ]  # fmt: skip
     solved = double_dummy.tables(np.stack([read(row["deal"]) for row in rows]))
     for row, table in zip(rows, solved, strict=True):
-        calls = auction.read(row["auction"])
-        auction.check(calls)
-        contract, declarer = auction.contract_in_words(calls, row["dealer"])
+        calls = auction_rules.read(row["auction"])
+        auction_rules.check(calls)
+        contract, declarer = auction_rules.contract_in_words(calls, row["dealer"])
         assert (row["contract"], row["declarer"]) == (contract, declarer)
         assert np.array_equal(table_read(row["dd_table"]), table)
         if declarer is None:
@@ -69,7 +69,7 @@ def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
         made = row["tricks"] >= 6 + int(contract[0])
         assert (row["score"] > 0) == (made == (declarer in "NS"))
         assert np.sign(row["imps"]) in (0, np.sign(row["score"] - row["par_score"]))
-    found = recorded.load(out)
+    found = board_files.load(out)
     assert found.problems == []
     assert [board.number for board in found.boards] == list(range(1, 13))
 
@@ -85,9 +85,9 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        deals.generate(PLAN, out, LocalCrew(), until)
+        bridge_deals.generate(PLAN, out, LocalCrew(), until)
     assert not out.exists()
-    left = {path: path.stat().st_mtime_ns for path in parted.parts_of(out).iterdir()}
+    left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_of(out).iterdir()}
     assert len(left) == stop // 2
     told: list[int] = []
 
@@ -95,27 +95,29 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
         told.append(done)
         assert {path: path.stat().st_mtime_ns for path in left} == left
 
-    deals.generate(PLAN, out, LocalCrew(), watch)
+    bridge_deals.generate(PLAN, out, LocalCrew(), watch)
     assert told == list(range(stop - stop % 2, 10))
     assert out.read_bytes() == whole
-    assert not parted.parts_of(out).exists()
+    assert not chunked_build.parts_of(out).exists()
 
 
 def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
     plan = Plan(boards=12, seed=5)
-    deals.generate(plan, tmp_path / "b.parquet", LocalCrew(), silent)  # compiles for all of them
+    bridge_deals.generate(
+        plan, tmp_path / "b.parquet", LocalCrew(), silent
+    )  # compiles for all of them
     crew = RayCrew(2)
-    deals.generate(plan, tmp_path / "a.parquet", crew, silent)
+    bridge_deals.generate(plan, tmp_path / "a.parquet", crew, silent)
     crew.close()
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
 def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
-    assert deals.generate(PLAN, out, LocalCrew(), silent)["rows"] == 45
+    assert bridge_deals.generate(PLAN, out, LocalCrew(), silent)["rows"] == 45
     remedy = "remove it, or name another file with --out"
     with pytest.raises(Refused, match=f"made with seed 3, not with seed 4: {remedy}"):
-        deals.generate(Plan(boards=45, seed=4), out, LocalCrew(), silent)
+        bridge_deals.generate(Plan(boards=45, seed=4), out, LocalCrew(), silent)
     assert out.read_bytes() == whole
 
 
@@ -134,20 +136,20 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
         if done == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(deals, "TOGETHER", 2)
+    monkeypatch.setattr(bridge_deals, "TOGETHER", 2)
     rules = "  1N | 15-17 hcp | Strong notrump\n  P | anything | Pass\n"
     before, moved = system_in("before", rules), system_in("moved", f"# the same\n{rules}")
     other = system_in("other", rules.replace("15-17", "12-14"))
     out, anew = tmp_path / "deals.parquet", tmp_path / "anew.parquet"
     with pytest.raises(KeyboardInterrupt):
-        deals.generate(before, out, LocalCrew(), until)
+        bridge_deals.generate(before, out, LocalCrew(), until)
     told: list[int] = []
-    deals.generate(moved, out, LocalCrew(), lambda stage, done, total: told.append(done))
+    bridge_deals.generate(moved, out, LocalCrew(), lambda stage, done, total: told.append(done))
     assert told == [2, 3, 4]
-    deals.generate(before, anew, LocalCrew(), silent)
+    bridge_deals.generate(before, anew, LocalCrew(), silent)
     assert out.read_bytes() == anew.read_bytes()
     with pytest.raises(Refused, match="was made with rules"):
-        deals.generate(other, out, LocalCrew(), silent)
+        bridge_deals.generate(other, out, LocalCrew(), silent)
 
 
 def test_from_the_command_line(

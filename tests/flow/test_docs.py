@@ -24,22 +24,21 @@ import yaml
 from open_spiel.python.algorithms import exploitability
 from tiny import TINY
 
-import overtrick.trainers.exact
-from overtrick import cli, config, games, registry, sweep
-from overtrick.comparison.job import TABLES
-from overtrick.learners.anchored import Anchored
-from overtrick.learners.ppo import Ppo
-from overtrick.rllib.algorithms import TOLD, Running
-from overtrick.trainers import (
-    JOBS,
-    TRAINERS,
-    bidder,
-    bidding,
-    precision,
-    sampling,
-    selfplay_bidding,
-)
-from overtrick.workers import LocalCrew
+import overtrick.studies.exact
+from overtrick import cli
+from overtrick.comparison.table_job import TABLES
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation import bidding_accuracy
+from overtrick.games import registry
+from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.rllib.algorithm_runner import TOLD, Running
+from overtrick.storage import locate
+from overtrick.sweeps import sweep
+from overtrick.training.bidding import self_play, supervised, value_rl
+from overtrick.training.cardplay import pimc
+from overtrick.training.registry import JOBS, TRAINERS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -203,7 +202,7 @@ def loaded(command: list[str]) -> None:
     files = [word for word in command if re.fullmatch(r"jobs/\w+\.yaml", word)]
     overrides = [word for word in command if re.match(r"[a-z][\w.]*=", word)]
     for file in files:
-        job = config.load(ROOT / file, overrides, {**JOBS, **TABLES})
+        job = job_file.load(ROOT / file, overrides, {**JOBS, **TABLES})
         if command[0] == "sweep":
             assert sweep.trials_of(job, file)
         assert (command[0] == "evaluate") == (job.trainer in TABLES), command
@@ -221,19 +220,19 @@ def made(command: list[str]) -> None:
 
 def test_every_game_has_a_page_with_all_headings_and_its_own_tables():
     assert {path.stem for path in (DOCS / "games").glob("*.md")} == {
-        "index", "openspiel", *games.names(), *games.judged(),
+        "index", "openspiel", *registry.names(), *registry.judged(),
     }  # fmt: skip
     for path in (DOCS / "games").glob("*.md"):
         page, name = path.read_text(), path.stem
         assert name == "index" or headings(page) == OF_A_GAME, name
-        if name in games.names():
+        if name in registry.names():
             for table in ("about", "facts", "actions", "options"):
                 assert f"<!-- table: {table} {name} -->" in page, name
 
 
 def test_tables_of_games_are_the_games_own(pages: dict[str, str]):
-    for name in games.names():
-        game, page = games.make(name), pages[f"games/{name}.md"]
+    for name in registry.names():
+        game, page = registry.make(name), pages[f"games/{name}.md"]
         seen, acts = (page.partition(f"\n## {h}\n")[2] for h in ("Observation", "Actions"))
         told = re.findall(r"`(\w+)`", seen.partition("\n\nA network")[0].partition("\n## ")[0])
         assert told[: len(game.facts)] == list(game.facts), name
@@ -280,17 +279,19 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of all metrics that a step of a trainer gives, as far as that is cheap to know."""
     if trainer == "bidding":
         none = {name: np.zeros(0) for name in ("said", "call", "sure", "imps", "expected")}
-        measured = {name for measure in precision.MEASURES.values() for name in measure(none)}
-        return {"loss_nats", *(bidding.METRICS.get(name, name) for name in measured)}
+        measured = {
+            name for measure in bidding_accuracy.MEASURES.values() for name in measure(none)
+        }
+        return {"loss_nats", *(supervised.METRICS.get(name, name) for name in measured)}
     if trainer == "rllib":  # it needs Ray
         return {*TOLD, *named(Running.step), "exploitability_chip/policy", "call/after_0_chip"}
     if trainer == "bidder":
-        return named(bidder.BidderTrainer.step)
+        return named(value_rl.BidderTrainer.step)
     if trainer == "selfplay_bidding":
-        own = selfplay_bidding.SelfplayTrainer
+        own = self_play.SelfplayTrainer
         return named(own.step, own._measured, Anchored.learn, Ppo.improve)
-    monkeypatch.setattr(sampling, "JUDGED", 10)
-    job = config.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
+    monkeypatch.setattr(pimc, "JUDGED", 10)
+    job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalCrew()).step())
 
 
@@ -376,13 +377,13 @@ def test_every_command_of_a_page_runs(
         for text, command in shown.items():
             if not text.startswith(begin):
                 continue
-            there = set(registry.runs())
+            there = set(locate.runs())
             meant = command
             for name, place in known.items():
                 meant = [re.sub(rf"\b{name}\b", place, word) for word in meant]
             monkeypatch.setattr(sys, "stdin", io.StringIO(""))
             assert not cli.app([*meant, *shlex.split(small)], standalone_mode=False), text
-            for made in set(registry.runs()) - there:
+            for made in set(locate.runs()) - there:
                 known |= {"RUN": made, made[:2].upper(): f"runs/{made}"}  # BM, EM
         if begin == "generate deals":
             prepared(next(tmp_path.glob("boards/deals-natural-natural-*.parquet")))
@@ -402,7 +403,7 @@ def test_blocks_of_yaml_are_parts_of_a_job(pages: dict[str, str]):
     assert blocks
     for block in blocks:
         content = {"trainer": "meta", "game": "leduc", **yaml.safe_load(block)}
-        assert sweep.trials_of(config.parse(content, JOBS, "the page"), "the page")
+        assert sweep.trials_of(job_file.parse(content, JOBS, "the page"), "the page")
 
 
 def test_the_site_is_built_without_warnings_and_needs_no_network(

@@ -11,12 +11,11 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, see
 
 import overtrick
 from overtrick.core import END, Refused
-from overtrick.doors.parallel import Parallel, parallel_env
-from overtrick.doors.single import Single, single_env
-from overtrick.doors.sitting import Dealt, Walked, sitting
-from overtrick.doors.turns import Turns, aec_env
-from overtrick.games.openspiel import totals
-from overtrick.games.poker.alone import MOST, Alone
+from overtrick.environments.gymnasium_env import Single, single_env
+from overtrick.environments.pettingzoo_aec import Turns, aec_env
+from overtrick.environments.pettingzoo_parallel import Parallel, parallel_env
+from overtrick.environments.single_game import Dealt, Walked, sitting
+from overtrick.games.openspiel_tree import totals
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import (
     KUHN_THREE,
@@ -25,9 +24,10 @@ from overtrick.games.poker.rules import (
     LIMIT_HOLDEM,
     LIMIT_HOLDEM_TEXTBOOK,
 )
-from overtrick.play import play
-from overtrick.policies import Tabular, Uniform, UniformMoves
-from overtrick.solvers import value
+from overtrick.games.poker.single_game import MOST, Alone
+from overtrick.policies.policies import Tabular, Uniform, UniformMoves
+from overtrick.policies.rollout import play
+from overtrick.solvers.extensive import best_response
 
 
 def test_sumo_passes_pettingzoos_own_tests():
@@ -261,7 +261,9 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
             total += points
         won.append(total)
     seat = (tree.turn.seat == 1)[:, None]
-    wanted = np.mean([value.expected(tree, np.where(seat, mine, each))[1] for each in theirs])
+    wanted = np.mean(
+        [best_response.expected(tree, np.where(seat, mine, each))[1] for each in theirs]
+    )
     assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
     with pytest.raises(Refused, match="kuhn has seats 0 to 1, not 2"):
         Single(game, [Uniform()], seat=2)

@@ -12,10 +12,11 @@ import pytest
 
 from overtrick import cli
 from overtrick.core import Refused
-from overtrick.games.bridge import auction, double_dummy, system
+from overtrick.distributed.workers import LocalCrew, RayCrew
+from overtrick.games.bridge import auction_rules, double_dummy
 from overtrick.games.bridge.cards import SEATS
-from overtrick.trainers import duplicate
-from overtrick.workers import LocalCrew, RayCrew
+from overtrick.games.bridge.system import loader
+from overtrick.studies import duplicate_match
 
 STRONG_NOTRUMP, WEAK_NOTRUMP = "1N | 15-17 hcp, balanced", "1N | 12-14 hcp, balanced"
 
@@ -23,17 +24,17 @@ STRONG_NOTRUMP, WEAK_NOTRUMP = "1N | 15-17 hcp, balanced", "1N | 12-14 hcp, bala
 @pytest.fixture
 def other(tmp_path: Path) -> str:
     """A file of a system that opens a weak notrump, and is natural in all else."""
-    text = (system.FOLDER / f"natural{system.SUFFIX}").read_text()
+    text = (loader.FOLDER / f"natural{loader.SUFFIX}").read_text()
     assert STRONG_NOTRUMP in text
-    path = tmp_path / f"weak{system.SUFFIX}"
+    path = tmp_path / f"weak{loader.SUFFIX}"
     path.write_text(
         text.replace("system natural", "system weak", 1).replace(STRONG_NOTRUMP, WEAK_NOTRUMP, 1)
     )
     return str(path)
 
 
-def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate.Match:
-    return duplicate.match(a, b, boards, seed, LocalCrew(), lambda done: None)
+def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.Match:
+    return duplicate_match.match(a, b, boards, seed, LocalCrew(), lambda done: None)
 
 
 def test_a_system_never_beats_itself() -> None:
@@ -71,10 +72,10 @@ def test_each_table_is_worth_what_double_dummy_tables_say(other: str) -> None:
 def test_workers_play_the_same_match(
     other: str, local_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duplicate, "SHARD", 8)
+    monkeypatch.setattr(duplicate_match, "SHARD", 8)
     here = played("natural", other, 20, 2)  # compiles for all of them
     crew = RayCrew(2)
-    there = duplicate.match("natural", other, 20, 2, crew, lambda done: None)
+    there = duplicate_match.match("natural", other, 20, 2, crew, lambda done: None)
     crew.close()
     assert np.array_equal(there.boards.imps, here.boards.imps)
     assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
@@ -82,18 +83,18 @@ def test_workers_play_the_same_match(
 
 def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     match = played("natural", other, 20)
-    duplicate.report(match, tmp_path / "m.csv")
+    duplicate_match.report(match, tmp_path / "m.csv")
     with (tmp_path / "m.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(row["imps"]) for row in rows] == match.boards.imps.tolist()
     for row in rows:
         for name in ("open", "closed"):
-            calls = auction.read(row[f"{name}_auction"])
-            auction.check(calls)
-            contract, who = auction.contract_in_words(calls, row["dealer"])
+            calls = auction_rules.read(row[f"{name}_auction"])
+            auction_rules.check(calls)
+            contract, who = auction_rules.contract_in_words(calls, row["dealer"])
             said = contract if who is None else f"{contract} by {who}"
             assert row[f"{name}_contract"] == said
-    duplicate.report(match, tmp_path / "m.md", show=2)
+    duplicate_match.report(match, tmp_path / "m.md", show=2)
     text = (tmp_path / "m.md").read_text()
     assert sum(line.startswith("| ") for line in text.splitlines()) == 21
     assert text.count("West   North  East   South") == 4
@@ -102,7 +103,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     assert "North-South weak, East-West natural" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
     with pytest.raises(Refused, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
-        duplicate.report(match, tmp_path / "m.txt")
+        duplicate_match.report(match, tmp_path / "m.txt")
 
 
 def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
@@ -110,7 +111,7 @@ def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
     match = played("natural", other)
     found = []
     for board in range(60):
-        for table in duplicate.shown(match, board, signs=False).split("\nNorth-South ")[1:]:
+        for table in duplicate_match.shown(match, board, signs=False).split("\nNorth-South ")[1:]:
             strong = "NS" if table.startswith("natural") else "EW"
             for line in table.splitlines():
                 if "Strong notrump" in line:

@@ -19,25 +19,17 @@ import pytest
 from mlflow import MlflowClient
 from tiny import TINY, alone
 
-from overtrick import (
-    atomic,
-    config,
-    model,
-    parts,
-    registry,
-    run,
-    store,
-    track,
-    trainers,
-    trial,
-    view,
-)
-from overtrick.core import Failed
-from overtrick.trainers import meta
-from overtrick.workers import LocalCrew
+from overtrick.config import job_file
+from overtrick.core import Failed, files
+from overtrick.distributed.workers import LocalCrew
+from overtrick.runs import group, html_page, lifecycle, tune_trial
+from overtrick.storage import locate, model_files, parquet
+from overtrick.tracking import mlflow_tracker
+from overtrick.training import registry
+from overtrick.training.adaptation import meta
 
 FULL = "cannot write .*File too large"  # what a limit says in place of "No space left on device"
-KIND = store.Kind("faults", 1, "write it again")
+KIND = parquet.Kind("faults", 1, "write it again")
 
 
 @contextmanager
@@ -53,14 +45,14 @@ def full_disk(room: int = 100) -> Iterator[None]:
 
 def a_model(folder: Path, size: float) -> None:
     weights = {"policy.w0": np.full((30, 30), size, np.float32)}
-    model.save(model.Model(weights, "kuhn", {}), folder)
+    model_files.save(model_files.Model(weights, "kuhn", {}), folder)
 
 
 WRITERS: dict[str, Callable[[Path, float], None]] = {
     "model": a_model,
-    "columns": lambda path, size: store.save(path, KIND, {}, {"x": np.arange(900) * size}),
-    "array": lambda path, size: atomic.write_array(path, np.full(900, size)),
-    "table": lambda path, size: atomic.write_text(path, json.dumps([size] * 900)),
+    "columns": lambda path, size: parquet.save(path, KIND, {}, {"x": np.arange(900) * size}),
+    "array": lambda path, size: files.write_array(path, np.full(900, size)),
+    "table": lambda path, size: files.write_text(path, json.dumps([size] * 900)),
 }
 
 
@@ -84,8 +76,8 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(what: str, tmp_
 def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
     tmp_path: Path,
 ) -> None:
-    job = config.parse(TINY, trainers.JOBS, "tiny")
-    ours = trial.Trial.__new__(trial.Trial)  # its trainer alone, without Tune's folders
+    job = job_file.parse(TINY, registry.JOBS, "tiny")
+    ours = tune_trial.Trial.__new__(tune_trial.Trial)  # its trainer alone, without Tune's folders
     ours.trainer = meta.MetaTrainer(job, LocalCrew())
     places = [tmp_path / f"tune-0/trial-0/checkpoint_{k}" for k in range(2)]
     for place in places:
@@ -93,18 +85,18 @@ def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
     ours.trainer.step()
     ours.save_checkpoint(str(places[0]))
     expected = ours.trainer.step()
-    with full_disk(), pytest.raises(OSError, match=rf"{trial.STATE}: File too large"):
+    with full_disk(), pytest.raises(OSError, match=rf"{tune_trial.STATE}: File too large"):
         ours.save_checkpoint(str(places[1]))
-    assert trial.newest_checkpoint(tmp_path) == places[0]
+    assert tune_trial.newest_checkpoint(tmp_path) == places[0]
     ours.load_checkpoint(str(places[0]))
     assert ours.trainer.step() == expected
     ours.save_checkpoint(str(places[1]))
-    assert trial.reached(tmp_path) == 2
+    assert tune_trial.reached(tmp_path) == 2
 
 
-def open_tracker(store: str, folder: Path) -> track.Tracker:
+def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
     folder.mkdir(exist_ok=True)
-    return track.Tracker(store, "faults", folder.name, folder, {})
+    return mlflow_tracker.Tracker(store, "faults", folder.name, folder, {})
 
 
 def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_them(
@@ -129,14 +121,14 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
 
 def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """From now on no spool takes a line that holds this, or whose path does."""
-    add = track.add_line
+    add = mlflow_tracker.add_line
 
     def full(path: Path, line: str) -> None:
         if what in f"{path} {line}":
             raise OSError(28, f"cannot write {path}: No space left on device")
         add(path, line)
 
-    monkeypatch.setattr(track, "add_line", full)
+    monkeypatch.setattr(mlflow_tracker, "add_line", full)
 
 
 def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(
@@ -154,11 +146,11 @@ def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tracker = open_tracker(store, tmp_path / "stopped")
-    run.write_job(config.parse(TINY, trainers.JOBS, "tiny"), tracker.folder)
-    no_room_for(monkeypatch, track.SPOOL)
+    lifecycle.write_job(job_file.parse(TINY, registry.JOBS, "tiny"), tracker.folder)
+    no_room_for(monkeypatch, mlflow_tracker.SPOOL)
     with (
         pytest.raises(Failed, match="the trial failed"),
-        view.ending(tracker.folder, tracker, tracker.close),
+        html_page.ending(tracker.folder, tracker, tracker.close),
     ):
         raise Failed("the trial failed")
     assert caplog.text.count("No space left on device") == 2  # for the note, for the status
@@ -167,32 +159,32 @@ def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
 def test_a_run_whose_record_finds_no_room_says_so_and_goes_on_from_there(
     local_ray: None, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = config.parse(
-        {**TINY, "stop": {"iterations": 3}, "track": {"uri": store}}, trainers.JOBS, "tiny"
+    job = job_file.parse(
+        {**TINY, "stop": {"iterations": 3}, "track": {"uri": store}}, registry.JOBS, "tiny"
     )
     folder = tmp_path / "full"
     folder.mkdir()
-    run.write_job(job, folder)
+    lifecycle.write_job(job, folder)
     with monkeypatch.context() as patch:
         no_room_for(patch, '"step": 2')
         with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
-            run.go(folder, lambda *_: None)
-    assert [step for step, _ in track.history(folder)] == [1]
-    run.go(folder, lambda *_: None)
+            lifecycle.go(folder, lambda *_: None)
+    assert [step for step, _ in mlflow_tracker.history(folder)] == [1]
+    lifecycle.go(folder, lambda *_: None)
     metrics, _ = alone({**TINY, "stop": {"iterations": 3}})
-    assert track.history(folder) == list(enumerate(metrics, start=1))
+    assert mlflow_tracker.history(folder) == list(enumerate(metrics, start=1))
 
 
 def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
+    job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
     folder = tmp_path / "whole"
-    (folder / registry.TRIALS).mkdir(parents=True)
-    run.write_job(job, folder)
+    (folder / locate.TRIALS).mkdir(parents=True)
+    lifecycle.write_job(job, folder)
     with (
         pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),
-        parts.at_work(folder, job, [job] * 3) as whole,
+        group.at_work(folder, job, [job] * 3) as whole,
     ):
         no_room_for(monkeypatch, "whole-001")
     client = MlflowClient(store)
@@ -204,7 +196,7 @@ def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
 def test_delivery_goes_on_when_its_count_could_not_be_written(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, failures = track.write_text, []
+    write, failures = mlflow_tracker.write_text, []
 
     def no_room(path: Path, text: str) -> None:
         if path.name == "track.sent" and len(failures) < 2:
@@ -212,8 +204,8 @@ def test_delivery_goes_on_when_its_count_could_not_be_written(
             raise OSError(28, f"cannot write {path}: No space left on device")
         write(path, text)
 
-    monkeypatch.setattr(track, "write_text", no_room)
-    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    monkeypatch.setattr(mlflow_tracker, "write_text", no_room)
+    monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "count")
     for step in (1, 2, 3):
         tracker.metrics(step, {"payoff": float(step)})

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from overtrick.core import Refused
-from overtrick.trainers import generate as page
-from overtrick.trainers.generate import generate, load_abstraction, parts_of, plan_of
+from overtrick.datasets import card_abstraction_build as page
+from overtrick.datasets.card_abstraction_build import generate, load_abstraction, parts_of, plan_of
 
 SMALL = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=4"]
 STAGES = ["preflop", "flop", "turn", "river", "deals"]

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from overtrick import config, sweep
-from overtrick.comparison import job as table_job
-from overtrick.comparison import plan
+from overtrick.comparison import schedule, table_job
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS, TRAINERS
+from overtrick.sweeps import sweep
+from overtrick.training.registry import JOBS, TRAINERS
 
 FILES = sorted((Path(__file__).parents[2] / "jobs").glob("*.yaml"))
 
@@ -33,11 +33,11 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         table = table_job.load(path, [])
         if "zoo:" in said:
             with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
-                plan.check(table)
+                schedule.check(table)
             table = table.model_copy(update={"strangers": {"still": "motionless"}})
-        assert plan.check(table) > 0
+        assert schedule.check(table) > 0
         return
-    job = config.load(path, [], JOBS)
+    job = job_file.load(path, [], JOBS)
     if job.search.tries:
         assert sweep.trials_of(job, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here

@@ -10,10 +10,13 @@ import pyspiel
 import pytest
 from rich.console import Console
 
-from overtrick import cli, model, progress
+from overtrick import cli
 from overtrick.core import Refused
+from overtrick.reports import progress
 from overtrick.solvers import sequence_form
-from overtrick.trainers import exact, solve
+from overtrick.storage import model_files
+from overtrick.studies import exact
+from overtrick.training.equilibrium import solve
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_what_is_no_earlier_model_is_never_overwritten(command, no_work, tmp_pat
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder").mkdir()
-    for name in ("notes.txt", model.CARD, model.WEIGHTS):
+    for name in ("notes.txt", model_files.CARD, model_files.WEIGHTS):
         (tmp_path / "folder" / name).write_text("mine")
     before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
     code, told, _ = command("solve", "kuhn", "--save", place)
@@ -59,7 +62,7 @@ def test_what_is_no_earlier_model_is_never_overwritten(command, no_work, tmp_pat
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_solving(no_work, tmp_path, monkeypatch):
-    monkeypatch.setattr(model.os, "access", lambda path, how: path != tmp_path)
+    monkeypatch.setattr(model_files.os, "access", lambda path, how: path != tmp_path)
     with pytest.raises(Refused, match=f"{tmp_path} cannot be written"):
         exact.solve_game("kuhn", "cfr", 1, save=tmp_path / "new" / "kuhn")
 
@@ -70,7 +73,7 @@ def test_an_earlier_model_is_replaced_and_the_card_says_what_was_run(command, tm
             "solve", "kuhn", "--plan", plan, "--iterations", "300", "--save", "deep/kuhn"
         )
         assert code == 0
-        card = json.loads((tmp_path / "deep" / "kuhn" / model.CARD).read_text())
+        card = json.loads((tmp_path / "deep" / "kuhn" / model_files.CARD).read_text())
         same = ("plan", "exploitability", "nash_conv", "values")
         assert card["result"] == {"iterations": iterations} | {key: told[key] for key in same}
         assert "stop" not in card["job"]
@@ -115,8 +118,8 @@ def test_a_game_of_ours_goes_to_openspiel_by_the_name_of_its_twin(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "page", "resumes"),
     [
-        (("solve", "kuhn"), "overtrick.trainers.exact.solve_game", False),
-        (("train", "job.yaml"), "overtrick.config.load", True),
+        (("solve", "kuhn"), "overtrick.studies.exact.solve_game", False),
+        (("train", "job.yaml"), "overtrick.config.job_file.load", True),
     ],
 )
 def test_only_a_run_that_is_stopped_can_be_resumed(command, monkeypatch, arguments, page, resumes):
@@ -134,7 +137,7 @@ def test_a_full_disk_does_not_speak_of_runs_when_solving(command, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "kuhn")
 
-    monkeypatch.setattr(model, "save", full)
+    monkeypatch.setattr(model_files, "save", full)
     code, told, _ = command("solve", "kuhn", "--iterations", "1", "--save", "kuhn")
     assert (code, told) == (1, {"error": "[Errno 28] No space left on device: 'kuhn'"})
 

@@ -14,24 +14,28 @@ import yaml
 from safetensors.numpy import save_file
 
 import overtrick
-from overtrick import cli, config, films, games, model, run
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Failed, Refused
-from overtrick.games.sumo import film
-from overtrick.match import match
-from overtrick.play import play
-from overtrick.policies import UniformMoves
-from overtrick.solvers import value
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.evaluate import exact_payoff
-from overtrick.trainers.strangers import stranger
-from overtrick.trainers.tournament import (
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import exact_payoff
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games import registry
+from overtrick.games.sumo import video
+from overtrick.policies.policies import UniformMoves
+from overtrick.policies.rollout import play
+from overtrick.runs import lifecycle, videos
+from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.studies.match import match
+from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.tournament import (
     Meeting,
     Tournament,
     TournamentJob,
     TournamentTrainer,
     check,
 )
-from overtrick.workers import LocalCrew
 
 PLAYERS = ("random", "call", "cfr")
 
@@ -39,7 +43,7 @@ PLAYERS = ("random", "call", "cfr")
 def exact(whole, a, b, name="leduc"):
     """What one stranger wins from another, big blinds a game."""
     game, tree = whole(name)
-    ours, theirs = (value.sigma_of(tree, [stranger(p, game, tree)] * 2) for p in (a, b))
+    ours, theirs = (best_response.sigma_of(tree, [stranger(p, game, tree)] * 2) for p in (a, b))
     return exact_payoff(tree, ours, theirs)
 
 
@@ -138,8 +142,8 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
 
 def test_a_stored_model_meets_a_stranger(tmp_path, whole):
     game, tree = whole("kuhn")
-    sigma = value.sigma_of(tree, [stranger("cfr", game, tree)] * 2)
-    model.save(model.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
+    sigma = best_response.sigma_of(tree, [stranger("cfr", game, tree)] * 2)
+    model_files.save(model_files.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
     done = match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
     assert done.game == "kuhn"
     met = done.meeting
@@ -157,23 +161,23 @@ def fight():
 def drawn():
     """Skips where MuJoCo cannot draw."""
     try:
-        film.renderer()
+        video.renderer()
     except Failed as error:
         pytest.skip(str(error))
 
 
 def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
     """RLlib has none before it runs."""
-    monkeypatch.setattr(films.games, "film_of", lambda game, path: None)
-    job = config.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
+    monkeypatch.setattr(videos.games, "film_of", lambda game, path: None)
+    job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
     assert job.films.every
-    films.check(job)
+    videos.check(job)
 
 
 @pytest.mark.slow
 def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
     path = tmp_path / "match.mp4"
-    games.film_of(overtrick.make("sumo"), path)(fight)
+    registry.film_of(overtrick.make("sumo"), path)(fight)
     steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert frames == steps
@@ -187,7 +191,7 @@ def test_positions_are_those_that_the_ants_had(view):
     game = overtrick.make("sumo", integrator="euler", view=view)
     batch = play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
-    first = film.positions(batch)[0]
+    first = video.positions(batch)[0]
     assert first == pytest.approx(game.start(deals).position[0])
 
 
@@ -195,24 +199,24 @@ def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
     tmp_path, monkeypatch
 ):
     filmed = []
-    monkeypatch.setattr(games, "film_of", lambda game, path: filmed.append)
+    monkeypatch.setattr(registry, "film_of", lambda game, path: filmed.append)
     options = {"integrator": "euler"}
     met = match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
     (batch,) = filmed
     assert (batch.games, met.boards) == (1, 2)
     random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))
-    assert len(random) == len(motionless) == len(film.positions(batch))
+    assert len(random) == len(motionless) == len(video.positions(batch))
     assert random.any()
     assert not motionless.any()
 
 
 def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(film, "RENDERERS", ("nothing",))
+    monkeypatch.setattr(video, "RENDERERS", ("nothing",))
     sumo = overtrick.make("sumo")
     with pytest.raises(Failed, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"):
-        games.film_of(sumo, tmp_path / "match.mp4")
+        registry.film_of(sumo, tmp_path / "match.mp4")
     with pytest.raises(Refused, match=r"name a .mp4 file in a folder that exists"):
-        games.film_of(sumo, tmp_path / "match.avi")
+        registry.film_of(sumo, tmp_path / "match.avi")
     assert not list(tmp_path.iterdir())
 
 
@@ -227,11 +231,13 @@ PUSHING = {
 @pytest.mark.slow
 def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
-    job = config.parse(PUSHING, JOBS, "a test")
-    folder = run.open_folder(job, "push")
-    run.check(job)
-    run.go(folder, lambda iteration, metrics: None)
-    run.go(folder, lambda iteration, metrics: None)  # as if it had been killed while it was kept
+    job = job_file.parse(PUSHING, JOBS, "a test")
+    folder = lifecycle.open_folder(job, "push")
+    lifecycle.check(job)
+    lifecycle.go(folder, lambda iteration, metrics: None)
+    lifecycle.go(
+        folder, lambda iteration, metrics: None
+    )  # as if it had been killed while it was kept
     kept = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
     assert set(kept) == {p.name for p in (folder / "films").iterdir()} >= {"iteration_00003.mp4"}
     assert all(imageio_ffmpeg.count_frames_and_secs(str(film))[0] for film in kept.values())
@@ -255,11 +261,11 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
     tmp_path, monkeypatch, killed
 ):
     """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
-    job = config.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
+    job = job_file.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
     state = TRAINERS["exploit"].trainer(job, LocalCrew()).state()
-    monkeypatch.setattr(films.games, "film_of", lambda game, path: lambda batch: path.touch())
+    monkeypatch.setattr(videos.games, "film_of", lambda game, path: lambda batch: path.touch())
     tracker, told = Told(tmp_path, 0), []
-    tell = films.listener(job, tmp_path, 0, tracker)
+    tell = videos.listener(job, tmp_path, 0, tracker)
     for iteration in range(1, 9):
         if iteration % 2 == 0:
             place = tmp_path / "tune-0" / "trial-0" / f"checkpoint_{iteration:06d}"
@@ -268,7 +274,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
         tell(iteration, {})
         if iteration == killed:
             told, tracker = tracker.films, Told(tmp_path, iteration)
-            tell = films.listener(job, tmp_path, 0, tracker)
+            tell = videos.listener(job, tmp_path, 0, tracker)
     assert [*told, *tracker.films] == ["iteration_00004.mp4", "iteration_00006.mp4"]
 
 
@@ -295,7 +301,7 @@ TWO = {"players": ["random", "motionless"]}
 def test_films_that_cannot_be_made_are_refused(changed, line):
     asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
     with pytest.raises(Refused, match=line):
-        run.check(config.parse(asked, JOBS, "a test"))
+        lifecycle.check(job_file.parse(asked, JOBS, "a test"))
 
 
 def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
@@ -312,6 +318,6 @@ def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
     assert stop.value.code == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["metrics"]["motionless/mean_win"] == 1
-    rows, game, unit = run.judge(told["run"], 0)
+    rows, game, unit = lifecycle.judge(told["run"], 0)
     assert (game, unit) == ("sumo", "win")
     assert rows[0]["won from each"] == [None, 1]

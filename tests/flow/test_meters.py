@@ -16,9 +16,9 @@ from numpy.random import Generator
 from ray import cloudpickle
 
 import overtrick
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.workers import RayCrew, generator
+from overtrick.distributed.workers import RayCrew, generator
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

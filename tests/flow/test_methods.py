@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from overtrick import config, model, parts, rounds, run, sweep
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS
+from overtrick.runs import group, lifecycle
+from overtrick.storage import model_files
+from overtrick.sweeps import pbt, sweep
+from overtrick.training.registry import JOBS
 
 JOB: dict[str, Any] = {
     "trainer": "coevolve",
@@ -41,9 +44,9 @@ def home(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def opened(home: Path, search: dict[str, Any]) -> Path:
     """The folder of a new sweep."""
     more = {"track": {"uri": f"sqlite:///{home}/mlflow.db"}, "resources": ALL}
-    job = config.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
+    job = job_file.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
     sweep.check(job, "job.yaml")
-    return run.open_folder(job, search["method"], parts=True)
+    return lifecycle.open_folder(job, search["method"], parts=True)
 
 
 def swept(folder: Path, killed_at: int) -> tuple[sweep.Swept, Path]:
@@ -60,7 +63,7 @@ def swept(folder: Path, killed_at: int) -> tuple[sweep.Swept, Path]:
 
 def reported(folder: Path, trial: int) -> list[tuple[int, float]]:
     """Every iteration that a trial told MLflow of, and its exploitability then."""
-    lines = (parts.place_of(folder, trial) / "track.jsonl").read_text().splitlines()
+    lines = (group.place_of(folder, trial) / "track.jsonl").read_text().splitlines()
     told = [event for event in map(json.loads, lines) if "metrics" in event]
     return [(e["step"], e["metrics"]["exploitability_chip/direct"]) for e in told]
 
@@ -102,7 +105,7 @@ def test_a_metric_that_nobody_measures_is_refused_soon(home: Path) -> None:
 def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) -> None:
     done, left = swept(opened(home, PBT), killed_at=17)  # in the second of two rounds
     assert not done.failed
-    told = json.loads((done.folder / rounds.SCHEDULE).read_text())
+    told = json.loads((done.folder / pbt.SCHEDULE).read_text())
     copies = [[n for n in range(4) if each[n]["copied"] is not None] for each in told]
     assert [len(each) for each in copies] == [0, 1]  # a quarter of four, after the first round
     (number,) = copies[1]
@@ -112,12 +115,12 @@ def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) ->
     assert gaps[donor] == min(gaps)
     assert told[1][number]["values"] != told[0][donor]["values"]
     for row in done.rows:
-        card = model.load(parts.place_of(done.folder, row["trial"]) / "model")
+        card = model_files.load(group.place_of(done.folder, row["trial"]) / "model")
         assert card.job["coevolve"]["step"] == row["coevolve.step"]
         assert row["schedule"][-1]["coevolve.step"] == row["coevolve.step"]
-    assert len(json.loads((left / rounds.SCHEDULE).read_text())) == 2
+    assert len(json.loads((left / pbt.SCHEDULE).read_text())) == 2
     resumed = sweep.go(left, lambda told: None)
     assert resumed.rows == done.rows
-    assert json.loads((left / rounds.SCHEDULE).read_text()) == told
+    assert json.loads((left / pbt.SCHEDULE).read_text()) == told
     for trial in range(4):
         assert reported(left, trial) == reported(done.folder, trial)

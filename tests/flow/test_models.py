@@ -15,17 +15,24 @@ import yaml
 from mlflow import MlflowClient
 
 import overtrick
-from overtrick import answers, cli, config, model, registry, run, track, versions
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import networks, system
+from overtrick.evaluation import bidders, reference_opponents
+from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.system import loader
 from overtrick.learners.networks import fresh, initial, prefixed
-from overtrick.learners.tabular import Plan, QTable
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.trainers import JOBS, bidders, strangers
+from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
+from overtrick.runs import lifecycle
+from overtrick.serving import predictor
+from overtrick.storage import locate, model_files
+from overtrick.tracking import mlflow_tracker, model_versions
+from overtrick.training.registry import JOBS
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
-RULES = {"precision": system.fingerprint(system.load("precision"))}
+RULES = {"precision": loader.fingerprint(loader.load("precision"))}
 NETWORK = {"activation": "leaky_relu", "half": False}
 
 
@@ -37,12 +44,12 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         mix = rng.exponential(size=tree.legal.shape) * tree.legal
         return {"sigma": mix / mix.sum(axis=1, keepdims=True)}
     if name == "auction":
-        sizes = (networks.inputs(with_auction=True), 8)
+        sizes = (network_bidder.inputs(with_auction=True), 8)
         return {
             key: value
             for each in kind.split()[1:]
             for key, value in prefixed(
-                each, initial((*sizes, networks.OUTPUTS[each]), rng, 10)
+                each, initial((*sizes, network_bidder.OUTPUTS[each]), rng, 10)
             ).items()
         }
     game = overtrick.make(name)
@@ -51,7 +58,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":
-        return prefixed(model.GREEDY, initial((723, 8, 52), rng))
+        return prefixed(model_files.GREEDY, initial((723, 8, 52), rng))
     return prefixed("policy", fresh(game, (8,), rng))
 
 
@@ -75,7 +82,7 @@ def stored(tmp_path_factory, whole):
                 "tabular": {"representation": "prospects"},
             }  # fmt: skip
             weights = weights_of(kind, np.random.default_rng(4), whole)
-            model.save(model.Model(weights, job["game"]["name"], job), place)
+            model_files.save(model_files.Model(weights, job["game"]["name"], job), place)
             made[kind] = place
         return made[kind]
 
@@ -98,16 +105,18 @@ def test_every_kind_of_model_answers_as_it_plays(stored):
         if kind.startswith(("auction", "sumo")):
             continue  # below
         folder = stored(kind)
-        asked, turn = answers.Answers(folder), met(overtrick.make(kind.split()[0]))
-        assert (asked.kind, asked.said) == (answers.PROBABILITIES, asked.game.action_names)
-        assert np.array_equal(asked.ask(turn.seen), model.policy(folder, asked.game).probs(turn))
+        asked, turn = predictor.Answers(folder), met(overtrick.make(kind.split()[0]))
+        assert (asked.kind, asked.said) == (predictor.PROBABILITIES, asked.game.action_names)
+        assert np.array_equal(
+            asked.ask(turn.seen), model_files.policy(folder, asked.game).probs(turn)
+        )
 
 
 def test_moves_are_answered_by_their_means_and_deviations(stored):
-    asked, turn = answers.Answers(stored("sumo network")), met(overtrick.make("sumo"))
-    assert asked.kind == answers.MOVES
+    asked, turn = predictor.Answers(stored("sumo network")), met(overtrick.make("sumo"))
+    assert asked.kind == predictor.MOVES
     assert asked.said[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
-    policy = model.policy(stored("sumo network"), asked.game)
+    policy = model_files.policy(stored("sumo network"), asked.game)
     drawn = np.stack([
         policy.sit(len(turn), np.random.default_rng(k)).act(turn).action for k in range(2000)
     ])  # fmt: skip
@@ -118,34 +127,36 @@ def test_moves_are_answered_by_their_means_and_deviations(stored):
 
 def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
     turn = met(overtrick.make("auction"))
-    alone = {n: stored(f"auction {n}") for n in networks.OUTPUTS}
+    alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUTS}
     both, against = (bidders.side_of(str(w)) for w in (stored("auction calls imps"), "natural"))
     calls = bidders.side_of(str(alone["calls"])).calls
-    imps = bidders.network_of(model.load(alone["imps"]), "imps", alone["imps"])
-    made = answers.Answers(stored("auction calls imps")).ask(turn.seen)
-    likely, worth = (answers.Answers(folder).ask(turn.seen) for folder in alone.values())
+    imps = bidders.network_of(model_files.load(alone["imps"]), "imps", alone["imps"])
+    made = predictor.Answers(stored("auction calls imps")).ask(turn.seen)
+    likely, worth = (predictor.Answers(folder).ask(turn.seen) for folder in alone.values())
     assert np.array_equal(np.isnan(worth), ~turn.legal)
     for row in range(4):  # two of each side
         one = take_turn(turn, np.array([row]))
         pair = (both.system, against.system)
         if turn.seen[row, 0] % 2:
             pair = pair[::-1]
-        whole = networks.Bidder(*pair, both.calls, both.imps)
+        whole = network_bidder.Bidder(*pair, both.calls, both.imps)
         assert np.array_equal(made[[row]], whole.probs(one))
-        assert likely[[row]] == pytest.approx(networks.Bidder(*pair, calls).likely(one), abs=1e-6)
-        for each in networks.Bidder(*pair, calls, imps).candidates(one)[0]:
+        assert likely[[row]] == pytest.approx(
+            network_bidder.Bidder(*pair, calls).likely(one), abs=1e-6
+        )
+        for each in network_bidder.Bidder(*pair, calls, imps).candidates(one)[0]:
             assert worth[row, each.call] == pytest.approx(each.imps, abs=1e-5)
 
 
 def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatch):
     folder = stored("auction calls")
-    monkeypatch.setattr(system, "fingerprint", lambda rules: "another")
+    monkeypatch.setattr(loader, "fingerprint", lambda rules: "another")
     with pytest.raises(Refused, match="the rules of precision have changed since the model in"):
-        answers.Answers(folder)
+        predictor.Answers(folder)
 
 
 def test_no_question_is_no_answer(stored):
-    asked = answers.Answers(stored("auction calls"))
+    asked = predictor.Answers(stored("auction calls"))
     with pytest.raises(Refused, match="ask at least one row of facts"):
         asked.ask(np.zeros((0, len(asked.facts)), np.int64))
 
@@ -166,7 +177,7 @@ def test_no_question_is_no_answer(stored):
     ],
 )
 def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
-    asked = answers.Answers(stored(kind))
+    asked = predictor.Answers(stored(kind))
     seen = asked.example()
     seen = seen.astype(np.float64 if kind.startswith("sumo") else np.int64)
     seen[0, asked.facts.index(fact)] = value
@@ -182,16 +193,16 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
     ],
 )
 def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
-    model.save(model.Model(weights, game, {}), tmp_path / "model")
+    model_files.save(model_files.Model(weights, game, {}), tmp_path / "model")
     with pytest.raises(Refused, match=why):
-        answers.told(tmp_path / "model")
+        predictor.told(tmp_path / "model")
 
 
 def logged(store: str, folder: Path, source: Path, name: str | None = None) -> str:
     """A run that leaves the model of a folder behind; its name in MLflow."""
     folder.mkdir()
-    tracker = track.Tracker(store, "models", folder.name, folder, {})
-    tracker.model(source, answers.told(source))
+    tracker = mlflow_tracker.Tracker(store, "models", folder.name, folder, {})
+    tracker.model(source, predictor.told(source))
     if name is not None:
         tracker.register(name)
     assert tracker.close("FINISHED") == 0
@@ -206,7 +217,7 @@ def here(store, tmp_path_factory, stored):
     folder = tmp_path_factory.mktemp("here")
     kinds = {"leduc-meta": "leduc solved", "bidder": "auction calls imps", "ant": "sumo network"}
     runs = {name: logged(store, folder / name, stored(kind), name) for name, kind in kinds.items()}
-    versions.register(MlflowClient(store, store), runs["bidder"], "bidder", "champion")
+    model_versions.register(MlflowClient(store, store), runs["bidder"], "bidder", "champion")
     return folder
 
 
@@ -232,7 +243,7 @@ def at(here, store, tmp_path, monkeypatch):
     ],
 )
 def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
-    loaded, asked = mlflow.pyfunc.load_model(name), answers.Answers(stored(kind))
+    loaded, asked = mlflow.pyfunc.load_model(name), predictor.Answers(stored(kind))
     assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.facts)
     assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.said)
     seen = met(asked.game).seen
@@ -289,20 +300,20 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
         "game": "leduc",
         "evaluate": {"strangers": ["call", "models:/leduc-meta/1"]},
     }
-    job = config.parse(plan, JOBS, "a test")
+    job = job_file.parse(plan, JOBS, "a test")
     _, there = job.evaluate.strangers
     assert Path(there).parents[2] == tmp_path / "cache"
     assert Path(there).name == "leduc-meta-1"  # what tables and metrics call it
     game = overtrick.make("leduc")
-    assert strangers.stranger(there, game, None).probs is not None
-    again = config.parse(job.model_dump(mode="json"), JOBS, "a test")
+    assert reference_opponents.stranger(there, game, None).probs is not None
+    again = job_file.parse(job.model_dump(mode="json"), JOBS, "a test")
     assert again == job
     plan["evaluate"]["strangers"][1] = "models:/leduc-meta/2"
     with pytest.raises(
         Refused,
         match=r"'evaluate.strangers.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
     ):
-        config.parse(plan, JOBS, "a test")
+        job_file.parse(plan, JOBS, "a test")
 
 
 def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, tmp_path):
@@ -314,13 +325,13 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     }
     folder = tmp_path / "meets"
     folder.mkdir()
-    job = config.parse(plan, JOBS, "a test")
-    run.write_job(job, folder)
-    run.tracker_of(run.read_job(folder), folder).close("FINISHED")
-    told = MlflowClient(store, store).get_run(track.run_id(folder)).data.tags
+    job = job_file.parse(plan, JOBS, "a test")
+    lifecycle.write_job(job, folder)
+    lifecycle.tracker_of(lifecycle.read_job(folder), folder).close("FINISHED")
+    told = MlflowClient(store, store).get_run(mlflow_tracker.run_id(folder)).data.tags
     assert json.loads(told["overtrick.model.1"]) == {
         "model": "models:/leduc-meta/1",
-        "sha256": registry.digests(Path(job.evaluate.strangers[1])),
+        "sha256": locate.digests(Path(job.evaluate.strangers[1])),
     }
     assert "overtrick.model.2" not in told
 
@@ -337,24 +348,24 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
 )  # fmt: skip
 def test_a_name_that_means_nothing_is_refused_with_what_there_is(at, name, why):
     with pytest.raises(Refused, match=why):
-        run.model_of(name)
+        lifecycle.model_of(name)
 
 
 def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(Refused, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
-        run.model_of("models:/leduc-meta/1")
+        lifecycle.model_of("models:/leduc-meta/1")
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(Refused, match=r"no MLflow server answers at http://127.0.0.1:9"):
-        run.model_of("models:/leduc-meta/1")
+        lifecycle.model_of("models:/leduc-meta/1")
 
 
 def kept(store: str, run_id: str) -> Path:
     """Where MLflow keeps the model of a run: it is a folder on this machine."""
     client = MlflowClient(store, store)
-    where = client.get_logged_model(versions.model_id(client, run_id)).artifact_location
+    where = client.get_logged_model(model_versions.model_id(client, run_id)).artifact_location
     return Path(where.removeprefix("file://"))
 
 
@@ -363,15 +374,15 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
 ):
     run_id = logged(store, tmp_path / "theirs", stored("leduc solved"), "theirs")
     trap = tmp_path / "sprung"
-    script = kept(store, run_id) / track.LOADER.name
+    script = kept(store, run_id) / mlflow_tracker.LOADER.name
     assert (
-        script.read_bytes() == track.LOADER.read_bytes()
+        script.read_bytes() == mlflow_tracker.LOADER.read_bytes()
     )  # it is ours as long as nobody changed it
     script.write_text(f"open({str(trap)!r}, 'w')\n" + script.read_text())
-    (kept(store, run_id) / track.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
-    folder = run.model_of("models:/theirs/1")
-    assert model.policy(folder, overtrick.make("leduc")) is not None
-    assert {p.name for p in folder.iterdir()} == {*registry.FILES, registry.ORIGIN}
+    (kept(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
+    folder = lifecycle.model_of("models:/theirs/1")
+    assert model_files.policy(folder, overtrick.make("leduc")) is not None
+    assert {p.name for p in folder.iterdir()} == {*locate.FILES, locate.ORIGIN}
     assert not trap.exists()
     mlflow.pyfunc.load_model("models:/theirs/1")
     assert trap.exists()
@@ -392,7 +403,7 @@ def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
     run_id = logged(store, tmp_path / change, stored("leduc solved"), change)
     about = kept(store, run_id) / "MLmodel"
     if change == "weights":
-        file = kept(store, run_id) / track.STORED / model.WEIGHTS
+        file = kept(store, run_id) / mlflow_tracker.STORED / model_files.WEIGHTS
         file.write_bytes(file.read_bytes()[:-1] + b"x")
     elif change == "gone":
         about.unlink()
@@ -404,14 +415,14 @@ def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
             del content["metadata"]["overtrick"]
         about.write_text(yaml.safe_dump(content))
     with pytest.raises(Refused, match=why):
-        run.model_of(f"models:/{change}/1")
+        lifecycle.model_of(f"models:/{change}/1")
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
 
 
 def test_a_model_that_is_told_twice_is_one_model_and_one_version(
     store, stored, tmp_path, monkeypatch
 ):
-    send, lost = track._send, []
+    send, lost = mlflow_tracker._send, []
 
     def forgetful(client: object, run_id: str, events: list[dict[str, Any]]) -> None:
         send(client, run_id, events)  # it arrives, but the answer is lost
@@ -419,8 +430,8 @@ def test_a_model_that_is_told_twice_is_one_model_and_one_version(
             lost.append(1)
             raise ConnectionError("the server is away")
 
-    monkeypatch.setattr(track, "_send", forgetful)
-    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    monkeypatch.setattr(mlflow_tracker, "_send", forgetful)
+    monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     run_id = logged(store, tmp_path / "twice", stored("leduc solved"), "twice")
     assert lost
     client = MlflowClient(store, store)
@@ -435,10 +446,10 @@ def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_p
     first, second = (
         logged(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
     )
-    assert versions.register(client, first, "moving", "champion") == 1
-    before = run.model_of("models:/moving@champion")
-    assert versions.register(client, second, "moving", "champion") == 2
-    after = run.model_of("models:/moving@champion")
+    assert model_versions.register(client, first, "moving", "champion") == 1
+    before = lifecycle.model_of("models:/moving@champion")
+    assert model_versions.register(client, second, "moving", "champion") == 2
+    after = lifecycle.model_of("models:/moving@champion")
     assert (before.name, after.name) == ("moving-1", "moving-2")
 
 
@@ -446,21 +457,23 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     folder = tmp_path / "runs" / "searching"
     folder.mkdir(parents=True)
-    job = config.parse({"trainer": "meta", "game": "kuhn", "track": {"uri": store}}, JOBS, "a test")
-    run.write_job(job, folder)
+    job = job_file.parse(
+        {"trainer": "meta", "game": "kuhn", "track": {"uri": store}}, JOBS, "a test"
+    )
+    lifecycle.write_job(job, folder)
     with pytest.raises(
         Refused, match="does not know searching: `overtrick train --resume searching`"
     ):
-        run.register("searching", "name", None)
-    tracker = run.tracker_of(job, folder)
+        lifecycle.register("searching", "name", None)
+    tracker = lifecycle.tracker_of(job, folder)
     tracker.register("name")  # but it has left no model
     tracker.close("FINISHED")
     assert tracker.rejected == 1
     with pytest.raises(Refused, match="MLflow has no model of run"):
-        run.register("searching", "name", None)
+        lifecycle.register("searching", "name", None)
     for name, alias in (("a/b", None), ("a:b", None), ("fine", "7"), ("fine", "a@b")):
         with pytest.raises(Refused, match=r"cannot be .*: letters, digits"):
-            run.register("searching", name, alias)
+            lifecycle.register("searching", name, alias)
     for alias in ("latest", "V12"):  # MLflow would make the version before it refuses the alias
         with pytest.raises(Refused, match="MLflow keeps latest"):
-            run.register("searching", "fine", alias)
+            lifecycle.register("searching", "fine", alias)

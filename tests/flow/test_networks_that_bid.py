@@ -15,16 +15,24 @@ import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
 
-from overtrick import cli, config, model, store, trainers, trial
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Failed, Refused
-from overtrick.games.bridge import auction, networks, system
+from overtrick.datasets import bidding_examples, bidding_examples_build, board_files
+from overtrick.datasets.bridge_deals import dealt
+from overtrick.distributed.workers import Crew, LocalCrew, RayCrew, room_for, start_ray
+from overtrick.evaluation import bidders
+from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction.packed_features import unpacked
 from overtrick.games.bridge.cards import SEATS, written
-from overtrick.games.bridge.packed import unpacked
-from overtrick.games.bridge.result import VULNERABILITIES
-from overtrick.games.bridge.rows import table_written
-from overtrick.trainers import bidders, bidding, collecting, examples, recorded
-from overtrick.trainers.deals import dealt
-from overtrick.workers import Crew, LocalCrew, RayCrew, room_for, start_ray
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.formats.zhang_tsv import table_written
+from overtrick.games.bridge.system import loader
+from overtrick.runs import tune_trial
+from overtrick.storage import model_files, parquet
+from overtrick.training import registry
+from overtrick.training.bidding import supervised
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -48,7 +56,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
         "deal": [written(each) for each in holder],
-        "auction": [auction.written(each[each >= 0].tolist()) for each in calls],
+        "auction": [auction_rules.written(each[each >= 0].tolist()) for each in calls],
         "system_ns": ["2/1", "unknown"] * (BOARDS // 2),
         "system_ew": ["Precision", "unknown"] * (BOARDS // 2),
         "sys_inferred_ew": [None, "strong_club"] * (BOARDS // 2),
@@ -61,24 +69,27 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(boards: Path) -> str:
     """Their examples."""
-    plan = collecting.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
+    plan = bidding_examples_build.plan_of(
+        [boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    )
     out = boards.parent / "examples"
-    made = collecting.generate(plan, out, LocalCrew(), silent)
+    made = bidding_examples_build.generate(plan, out, LocalCrew(), silent)
     assert made["left_out"] == []
     return str(out)
 
 
 def every(folder: str, split: str) -> dict[str, np.ndarray]:
-    parts = list(examples.Examples(folder, split).in_order(10**9))
+    parts = list(bidding_examples.Examples(folder, split).in_order(10**9))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path, folder: str):
     rows = pq.read_table(boards).to_pylist()
-    both = [every(folder, split) for split in examples.SPLITS]
+    both = [every(folder, split) for split in bidding_examples.SPLITS]
     counted = np.bincount(np.concatenate([part["call"] for part in both]), minlength=38)
     wanted = np.bincount(
-        [auction.CALLS.index(call) for row in rows for call in row["auction"].split()], minlength=38
+        [auction_rules.CALLS.index(call) for row in rows for call in row["auction"].split()],
+        minlength=38,
     )
     assert np.array_equal(counted, wanted)
     own = [{bytes(hand) for hand in unpacked(part["before"])[:, :52].astype(bool)} for part in both]
@@ -88,7 +99,7 @@ def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path
 
 
 def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folder: str):
-    known = examples.Examples(folder, "train")
+    known = bidding_examples.Examples(folder, "train")
     orders = [list(known.batches(64, np.random.default_rng(seed))) for seed in (1, 1, 2)]
     keys = [
         np.concatenate([b["before"].astype(np.int64) @ np.arange(161) for b in order])
@@ -105,11 +116,13 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
 @pytest.mark.usefixtures("local_ray")
 def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypatch):
     """Of files of different lengths, several to a window."""
-    monkeypatch.setattr(store, "ROWS", 40)
+    monkeypatch.setattr(parquet, "ROWS", 40)
     out = tmp_path / "many"
-    collecting.generate(collecting.plan_of([boards], []), out, LocalCrew(), silent)
-    both = [examples.Examples(str(out), "train", readers) for readers in (0, 2)]
-    assert len(both[0].files) > 2 * examples.TOGETHER
+    bidding_examples_build.generate(
+        bidding_examples_build.plan_of([boards], []), out, LocalCrew(), silent
+    )
+    both = [bidding_examples.Examples(str(out), "train", readers) for readers in (0, 2)]
+    assert len(both[0].files) > 2 * bidding_examples.TOGETHER
     own, spread = (list(each.batches(64, np.random.default_rng(4))) for each in both)
     assert len(own) == len(spread)
     for one, other in zip(own, spread, strict=True):
@@ -127,20 +140,24 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     row |= {"dealer": "N", "vulnerability": "None", "dd_table": table_written(table)}
     row |= {"auction": "1S P 3S P P P"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "one.parquet")
-    plan = collecting.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
-    bids = collecting._recorded(plan, next(recorded.parts(tmp_path / "one.parquet")).boards)
-    columns = collecting._columns(plan, bids[0])
+    plan = bidding_examples_build.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
+    bids = bidding_examples_build._recorded(
+        plan, next(board_files.parts(tmp_path / "one.parquet")).boards
+    )
+    columns = bidding_examples_build._columns(plan, bids[0])
     assert columns["place"].tolist() == [0, 1, 2, 3, 4, 5]
     assert columns["imps"].tolist() == [-6, 6, -6, 6, -6, 6]
 
 
 def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
     out = tmp_path / "recorded"
-    collecting.generate(collecting.plan_of([boards], []), out, LocalCrew(), silent)
+    bidding_examples_build.generate(
+        bidding_examples_build.plan_of([boards], []), out, LocalCrew(), silent
+    )
     # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
-    told = collecting.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
-    collecting.generate(told, tmp_path / "told", LocalCrew(), silent)
-    for split in examples.SPLITS:
+    told = bidding_examples_build.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
+    bidding_examples_build.generate(told, tmp_path / "told", LocalCrew(), silent)
+    for split in bidding_examples.SPLITS:
         one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
         keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
         assert np.array_equal(*keys)
@@ -150,8 +167,10 @@ def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Pat
 
 
 def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monkeypatch):
-    plan = collecting.plan_of([boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"])
-    out, save, written_files = tmp_path / "again", store.save, []
+    plan = bidding_examples_build.plan_of(
+        [boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    )
+    out, save, written_files = tmp_path / "again", parquet.save, []
 
     def stops(path: Path, *rest: Any) -> None:
         if len(written_files) == 1:
@@ -159,15 +178,15 @@ def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monke
         written_files.append(path)
         save(path, *rest)
 
-    monkeypatch.setattr(store, "save", stops)
+    monkeypatch.setattr(parquet, "save", stops)
     with pytest.raises(KeyboardInterrupt):
-        collecting.generate(plan, out, LocalCrew(), silent)
+        bidding_examples_build.generate(plan, out, LocalCrew(), silent)
     assert not out.exists()
-    monkeypatch.setattr(store, "save", save)
+    monkeypatch.setattr(parquet, "save", save)
     stamp = written_files[0].stat().st_mtime_ns
-    collecting.generate(plan, out, LocalCrew(), silent)
+    bidding_examples_build.generate(plan, out, LocalCrew(), silent)
     assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
-    for split in examples.SPLITS:
+    for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
@@ -176,51 +195,53 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
     """Parts that a stop left count only for the plan that made them."""
     out = tmp_path / "mine"
     left = tmp_path / ".mine.parts"
-    other = collecting.plan_of([boards], ["system_ns=precision", "system_ew=precision"])
-    collecting.generate(other, left, LocalCrew(), silent)
+    other = bidding_examples_build.plan_of([boards], ["system_ns=precision", "system_ew=precision"])
+    bidding_examples_build.generate(other, left, LocalCrew(), silent)
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    collecting.generate(collecting.plan_of([boards], told), out, LocalCrew(), silent)
-    for split in examples.SPLITS:
+    bidding_examples_build.generate(
+        bidding_examples_build.plan_of([boards], told), out, LocalCrew(), silent
+    )
+    for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
     with pytest.raises(Refused, match="made with system_ns natural, not with system_ns precision"):
-        collecting.generate(other, out, LocalCrew(), silent)
+        bidding_examples_build.generate(other, out, LocalCrew(), silent)
     mixed = next(out.glob("test/*.parquet"))
-    kept = store.load(mixed, examples.KIND)
-    store.save(out / "test" / "9.parquet", examples.KIND, {**kept.parameters, "seed": 9},
+    kept = parquet.load(mixed, bidding_examples.KIND)
+    parquet.save(out / "test" / "9.parquet", bidding_examples.KIND, {**kept.parameters, "seed": 9},
                kept.columns)  # fmt: skip
     with pytest.raises(Refused, match=r"9.parquet was made otherwise than .*00001.parquet"):
-        examples.Examples(str(out), "test")
+        bidding_examples.Examples(str(out), "test")
 
 
 @pytest.mark.usefixtures("local_ray")
 def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(collecting, "PIECE", 150)
-    plan = collecting.plan_of(
+    monkeypatch.setattr(bidding_examples_build, "PIECE", 150)
+    plan = bidding_examples_build.plan_of(
         [boards], ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"]
     )
     crew = RayCrew(2)
     for name, who in (("one", LocalCrew()), ("two", crew)):
-        made = collecting.generate(plan, tmp_path / name, who, silent)
+        made = bidding_examples_build.generate(plan, tmp_path / name, who, silent)
         assert made["rows"] > 4 * BOARDS
     crew.close()
-    for split in examples.SPLITS:
+    for split in bidding_examples.SPLITS:
         one, two = (every(str(tmp_path / name), split) for name in ("one", "two"))
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
 def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path):
     texts = tmp_path / "boards.pbn"
-    recorded.save(texts, recorded.load(boards).boards)
-    plan = collecting.plan_of([texts], [])
-    made = collecting.generate(plan, tmp_path / "texts", LocalCrew(), silent)
+    board_files.save(texts, board_files.load(boards).boards)
+    plan = bidding_examples_build.plan_of([texts], [])
+    made = bidding_examples_build.generate(plan, tmp_path / "texts", LocalCrew(), silent)
     told = pq.read_table(boards).column("auction").to_pylist()
     assert made["rows"] == sum(len(auction.split()) for auction in told)
-    none = collecting.plan_of([texts], ["kind=human"])
+    none = bidding_examples_build.plan_of([texts], ["kind=human"])
     with pytest.raises(Refused, match=r"no board of .* can be learnt from, as it is asked"):
-        collecting.generate(none, tmp_path / "none", LocalCrew(), silent)
-    half = collecting.plan_of([texts, boards], ["outcomes=true"])
-    made = collecting.generate(half, tmp_path / "half", LocalCrew(), silent)
+        bidding_examples_build.generate(none, tmp_path / "none", LocalCrew(), silent)
+    half = bidding_examples_build.plan_of([texts, boards], ["outcomes=true"])
+    made = bidding_examples_build.generate(half, tmp_path / "half", LocalCrew(), silent)
     assert made["left_out"] == [
         f"{texts}: {BOARDS} boards are left out: they have no auction, are of another kind, or "
         "lack the double-dummy tricks that outcomes take"
@@ -233,32 +254,32 @@ def job_of(folder: str, **changes: Any) -> Any:
         "network": {"hidden": [64], "rate": 0.003, "schedule": "linear", "batch": 32},
         **changes,
     }  # fmt: skip
-    return config.parse(content, trainers.JOBS, "tiny")
+    return job_file.parse(content, registry.JOBS, "tiny")
 
 
 @pytest.fixture(scope="module")
 def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A small model of each network."""
     places = {}
-    for learn in networks.OUTPUTS:
+    for learn in network_bidder.OUTPUTS:
         job = job_of(folder, learn=learn)
-        trainer = bidding.BiddingTrainer(job, LocalCrew())
+        trainer = supervised.BiddingTrainer(job, LocalCrew())
         history = [trainer.step() for _ in range(job.stop.iterations)]
         assert history[-1]["loss_nats"] < 0.8 * history[0]["loss_nats"]
         places[learn] = tmp_path_factory.mktemp(learn) / "model"
         plain = job.model_dump(mode="json")
-        model.save(model.Model(trainer.model(), "auction", plain), places[learn])
+        model_files.save(model_files.Model(trainer.model(), "auction", plain), places[learn])
     return places
 
 
 def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, Path]):
-    stored = model.load(taught["calls"])
-    job = config.parse(stored.job, trainers.JOBS, "its card")
-    rows = bidding.judge(job, stored.weights, LocalCrew(), np.random.default_rng(0))
+    stored = model_files.load(taught["calls"])
+    job = job_file.parse(stored.job, registry.JOBS, "its card")
+    rows = supervised.judge(job, stored.weights, LocalCrew(), np.random.default_rng(0))
     whole, calls = rows[0], every(folder, "test")["call"]
     assert whole["calls"] == len(calls)
-    assert whole["total"] > (calls == auction.PASS).mean() + 0.05
-    share = (calls < auction.BIDS).mean()
+    assert whole["total"] > (calls == auction_rules.PASS).mean() + 0.05
+    share = (calls < auction_rules.BIDS).mean()
     assert whole["total"] == pytest.approx(share * whole["real"] + (1 - share) * whole["unreal"])
     by_length = [row for row in rows if row["part"] in ("4", "5 to 8")]
     (short,) = [row for row in rows if row["part"] == "4 to 8 calls"]
@@ -269,11 +290,11 @@ def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, P
 def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer: str):
     network = {"hidden": [16], "rate": 0.001, "optimizer": optimizer, "auction": True}
     job = job_of(folder, network=network, stop={"iterations": 2})
-    whole = bidding.BiddingTrainer(job, LocalCrew())
+    whole = supervised.BiddingTrainer(job, LocalCrew())
     told = [whole.step() for _ in range(2)]
-    first = bidding.BiddingTrainer(job, LocalCrew())
+    first = supervised.BiddingTrainer(job, LocalCrew())
     first.step()
-    second = bidding.BiddingTrainer(job, LocalCrew())
+    second = supervised.BiddingTrainer(job, LocalCrew())
     second.load({name: value.copy() for name, value in first.state().items()})
     assert second.step() == told[-1]
     ended = second.state()
@@ -281,7 +302,7 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
 
 
 def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
-    trainer = bidding.BiddingTrainer(job_of(folder), LocalCrew())
+    trainer = supervised.BiddingTrainer(job_of(folder), LocalCrew())
     trainer.step()
     state = trainer.state()
     broken = {name: np.full_like(v, np.nan) if name.endswith(".w0") else v
@@ -297,17 +318,17 @@ def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     """From a checkpoint on; batches are odd, so that their shares differ."""
     network = {"hidden": [16], "rate": 0.003, "batch": 333}
     one = job_of(folder, network=network, stop={"iterations": 3})
-    alone = bidding.BiddingTrainer(one, LocalCrew())
+    alone = supervised.BiddingTrainer(one, LocalCrew())
     alone.step()
     begun_at(tmp_path, alone.state())
     told = {n: alone.step() for n in (2, 3)}
-    two = one.model_copy(update={"resources": config.Resources(learners=2, cpus=0.5)})
+    two = one.model_copy(update={"resources": job_file.Resources(learners=2, cpus=0.5)})
     metrics: dict[int, dict[str, float]] = {}
-    assert trial.train([trial.Planned(two, metrics.__setitem__)], tmp_path) == [None]
+    assert tune_trial.train([tune_trial.Planned(two, metrics.__setitem__)], tmp_path) == [None]
     assert metrics.keys() == told.keys()
     for iteration, wanted in told.items():
         assert metrics[iteration] == pytest.approx(wanted, abs=1e-4)
-    found, ended = trial.final_state(tmp_path), alone.state()
+    found, ended = tune_trial.final_state(tmp_path), alone.state()
     assert found.keys() == ended.keys()
     for name, value in ended.items():
         assert np.allclose(found[name], value, atol=1e-5), name
@@ -319,7 +340,7 @@ def test_learners_that_a_cluster_can_never_hold_are_refused(
 ):
     job = job_of(folder, resources={"learners": 1000})
     with pytest.raises(Refused, match="the job asks for 1001 CPU and the cluster has"):
-        trial.train([trial.Planned(job, lambda *_: None)], tmp_path)
+        tune_trial.train([tune_trial.Planned(job, lambda *_: None)], tmp_path)
     cpus = ray.cluster_resources()["CPU"]
     assert room_for([{"CPU": 1.5}, {"CPU": 0.5}], 9) == cpus // 2
     halves = [{"Alive": True, "Resources": {"CPU": cpus / 2}}] * 2
@@ -340,7 +361,7 @@ def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
     """Leave a state in a folder as if a run had been stopped there."""
     place = folder / "tune-0" / "trial-0" / "checkpoint_000000"
     place.mkdir(parents=True)
-    save_file(state, place / trial.STATE)
+    save_file(state, place / tune_trial.STATE)
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -354,19 +375,19 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
         return job_of(folder, network=network, stop={"iterations": iterations})
 
     def ended(iterations: int, rate: float) -> Failed | None:
-        planned = trial.Planned(job_at(iterations, rate), lambda *_: None)
-        return trial.train([planned], tmp_path)[0]
+        planned = tune_trial.Planned(job_at(iterations, rate), lambda *_: None)
+        return tune_trial.train([planned], tmp_path)[0]
 
-    trainer = bidding.BiddingTrainer(job_at(1, 0.01), LocalCrew())
+    trainer = supervised.BiddingTrainer(job_at(1, 0.01), LocalCrew())
     trainer.step()
     good = trainer.state()
     begun_at(tmp_path, good)
     assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
     assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
-    kept = trial.final_state(tmp_path)
+    kept = tune_trial.final_state(tmp_path)
     assert all(np.array_equal(value, kept[name]) for name, value in good.items())
     assert ended(2, 0.001) is None
-    assert trial.final_state(tmp_path)["iteration"] == 2
+    assert tune_trial.final_state(tmp_path)["iteration"] == 2
 
 
 def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
@@ -377,12 +398,12 @@ def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
         "network": {"batch": 64},
         "evaluate": {"every": 2, "boards": 60, "final": 60, "against": ["precision"]},
     }  # fmt: skip
-    return config.parse(content, trainers.JOBS, "tiny")
+    return job_file.parse(content, registry.JOBS, "tiny")
 
 
 def ended(job: Any, crew: Crew) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
     """Two iterations, with a stop between: their metrics, and the state at the end."""
-    page = trainers.TRAINERS["bidder"]
+    page = registry.TRAINERS["bidder"]
     trainer = page.trainer(job, crew)
     metrics = [trainer.step()]
     again = page.trainer(job, crew)
@@ -398,8 +419,8 @@ def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
     taught: dict[str, Path], boards: Path
 ):
     job = bidder_job(taught, boards)
-    trainers.TRAINERS["bidder"].check(job)
-    whole = trainers.TRAINERS["bidder"].trainer(job, LocalCrew())
+    registry.TRAINERS["bidder"].check(job)
+    whole = registry.TRAINERS["bidder"].trainer(job, LocalCrew())
     told = [whole.step(), whole.step()]
     metrics, state = ended(job, RayCrew(2))
     assert metrics == told
@@ -408,7 +429,7 @@ def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
 
 
 def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Path], boards: Path):
-    trainer = trainers.TRAINERS["bidder"].trainer(
+    trainer = registry.TRAINERS["bidder"].trainer(
         bidder_job(taught, boards, target="next"), LocalCrew()
     )
     trainer.step()
@@ -416,10 +437,10 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     rows = trainer.outcomes.memory.at(places)
     goal, last = trainer.outcomes.goal(places, rows), rows["last"]
     assert np.allclose(goal.sum(axis=1), 1, atol=1e-5)
-    assert (goal[last].argmax(axis=1) == rows["imps"][last] + networks.MOST).all()
+    assert (goal[last].argmax(axis=1) == rows["imps"][last] + network_bidder.MOST).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
-    possible = np.ones((100, networks.VALUES), bool)
+    possible = np.ones((100, network_bidder.VALUES), bool)
     after = trainer.outcomes.goals.log_probs(unpacked(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
     assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
@@ -446,12 +467,14 @@ def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
     out = str(tmp_path / "made")
     made = told("generate", "examples", "--file", str(boards), "--out", out)
     assert (made["path"], made["rows"], made["left_out"]) == (
-        out, sum(len(examples.Examples(out, split)) for split in examples.SPLITS), [],
-    )  # fmt: skip
+        out,
+        sum(len(bidding_examples.Examples(out, split)) for split in bidding_examples.SPLITS),
+        [],
+    )
     place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
     answer = told("suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E")
     assert answer["hand"] == hand
-    assert answer["candidates"][0]["probability"] >= networks.LIKELY
+    assert answer["candidates"][0]["probability"] >= network_bidder.LIKELY
 
 
 def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
@@ -464,18 +487,18 @@ def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
     holder, dealer, vulnerable = dealt(0, 30, "random", "random", rng)
     other = bidders.side_of("precision")
     for calls in bidders.auctions(side, other, holder, dealer, vulnerable, rng):
-        auction.check([int(made) for made in calls[calls >= 0]])  # lawful, and over
+        auction_rules.check([int(made) for made in calls[calls >= 0]])  # lawful, and over
 
 
 def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
     side, other = bidders.side_of(str(taught["calls"])), bidders.side_of("natural")
-    calls = auction.read("1N P")
+    calls = auction_rules.read("1N P")
     thought = bidders.candidates(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
-    assert all(each.call > auction.CALLS.index("1N") for each in thought)
+    assert all(each.call > auction_rules.CALLS.index("1N") for each in thought)
     assert [each.imps for each in thought] == [None] * len(thought)
     chances = [each.probability for each in thought]
     assert chances == sorted(chances, reverse=True)
-    assert networks.LIKELY <= min(chances) <= sum(chances) <= 1
+    assert network_bidder.LIKELY <= min(chances) <= sum(chances) <= 1
     for hand, said in (
         ("AQ42.K5.QT93.K7", "a hand has 13 cards, but 'AQ42.K5.QT93.K7' has 12"),
         ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is no rank"),
@@ -485,30 +508,32 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
             bidders.candidates(side, other, calls, hand, 0, 0)
     with pytest.raises(Refused, match="natural bids by rules: ask a trained network"):
         bidders.candidates(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
-    over = auction.read("P P P P")
+    over = auction_rules.read("P P P P")
     with pytest.raises(Refused, match="the auction is over"):
         bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 
 
 def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
-    check = trainers.TRAINERS["bidding"].check
+    check = registry.TRAINERS["bidding"].check
     with pytest.raises(Refused, match=r"no examples in .*absent: overtrick generate examples"):
         check(job_of(str(tmp_path / "absent")))
     with pytest.raises(Refused, match="are those of natural and natural, not of precision"):
         check(job_of(folder, system="precision"))
     plain = tmp_path / "plain"
-    collecting.generate(collecting.plan_of([boards], []), plain, LocalCrew(), silent)
+    bidding_examples_build.generate(
+        bidding_examples_build.plan_of([boards], []), plain, LocalCrew(), silent
+    )
     with pytest.raises(Refused, match="do not say what calls brought: generate them again with"):
         check(job_of(str(plain), learn="imps"))
-    files = [next(plain.glob(f"{split}/*.parquet")) for split in examples.SPLITS]
-    kept = store.load(files[0], examples.KIND)
+    files = [next(plain.glob(f"{split}/*.parquet")) for split in bidding_examples.SPLITS]
+    kept = parquet.load(files[0], bidding_examples.KIND)
     for file in files:
         changed = {**kept.parameters, "rules": ["what natural said before"]}
-        store.save(file, examples.KIND, changed, kept.columns)
+        parquet.save(file, bidding_examples.KIND, changed, kept.columns)
     with pytest.raises(Refused, match=r"the systems have changed since .*plain was made: generate"):
         check(job_of(str(plain)))
-    kind = store.Kind(examples.KIND.name, examples.KIND.version + 1, "")
-    store.save(files[0], kind, kept.parameters, kept.columns)
+    kind = parquet.Kind(bidding_examples.KIND.name, bidding_examples.KIND.version + 1, "")
+    parquet.save(files[0], kind, kept.parameters, kept.columns)
     with pytest.raises(Refused, match="has version 2, and we read 1: generate them again"):
         check(job_of(str(plain)))
 
@@ -518,42 +543,46 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
 ):
     """Once a system says something else, its networks would see calls otherwise."""
     job = bidder_job(taught, boards)
-    before = config.parse(model.load(taught["calls"]).job, trainers.JOBS, "its card")
-    assert before.rules == {"natural": system.fingerprint(system.load("natural"))}
-    monkeypatch.setattr(system, "fingerprint", lambda rules: f"{rules.name} changed")
+    before = job_file.parse(model_files.load(taught["calls"]).job, registry.JOBS, "its card")
+    assert before.rules == {"natural": loader.fingerprint(loader.load("natural"))}
+    monkeypatch.setattr(loader, "fingerprint", lambda rules: f"{rules.name} changed")
     place, plan = str(taught["calls"]), ["solved=true"]
     told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
     with pytest.raises(Refused, match=told):  # before it plays a match, or is asked
         bidders.side_of(place)
     with pytest.raises(Refused, match=told):
-        collecting.plan_of([boards], [*plan, f"system_ns={place}", f"system_ew={place}"])
+        bidding_examples_build.plan_of(
+            [boards], [*plan, f"system_ns={place}", f"system_ew={place}"]
+        )
     with pytest.raises(Refused, match=told):
-        trainers.TRAINERS["bidder"].check(bidder_job(taught, boards))
-    weights, rng = model.load(taught["imps"]).weights, np.random.default_rng(0)
+        registry.TRAINERS["bidder"].check(bidder_job(taught, boards))
+    weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
     with pytest.raises(Refused, match="since the bidder of this job was taught"):
-        trainers.TRAINERS["bidder"].judge(job, weights, LocalCrew(), rng)
+        registry.TRAINERS["bidder"].judge(job, weights, LocalCrew(), rng)
     made = tmp_path / "made"
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    collecting.generate(collecting.plan_of([boards], told), made, LocalCrew(), silent)
+    bidding_examples_build.generate(
+        bidding_examples_build.plan_of([boards], told), made, LocalCrew(), silent
+    )
     new = job_of(str(made))
-    trainers.TRAINERS["bidding"].check(new)
+    registry.TRAINERS["bidding"].check(new)
     old = new.model_copy(update={"rules": before.rules})
-    for asked in (lambda: trainers.TRAINERS["bidding"].check(old),
-                  lambda: bidding.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
+    for asked in (lambda: registry.TRAINERS["bidding"].check(old),
+                  lambda: supervised.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
         with pytest.raises(Refused, match="by other rules than those of natural in this job"):
             asked()
 
 
 def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
-    check = trainers.TRAINERS["bidding"].check
+    check = registry.TRAINERS["bidding"].check
     with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
         check(job_of(folder, game="kuhn"))
     with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
         check(job_of(folder, system="naturel"))
     with pytest.raises(Refused, match="examples of which boards"):
-        collecting.plan_of([], [])
+        bidding_examples_build.plan_of([], [])
     with pytest.raises(Refused, match="say who bids with --system-ns"):
-        collecting.plan_of([boards], ["solved=true"])
+        bidding_examples_build.plan_of([boards], ["solved=true"])
     rows = pq.read_table(boards).slice(0, 2).to_pylist()
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
@@ -562,7 +591,7 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
 
 
 def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
-    monkeypatch.setattr(store, "ROWS", 50)
+    monkeypatch.setattr(parquet, "ROWS", 50)
     rows = np.concatenate(list(bidders.solved(str(boards))))
     assert len(rows) == BOARDS
     assert np.array_equal(bidders.sample(str(boards), BOARDS, 1), rows)
@@ -580,25 +609,27 @@ def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
 def test_models_that_do_not_serve_are_one_line(
     taught: dict[str, Path], boards: Path, tmp_path: Path
 ):
-    check = trainers.TRAINERS["bidder"].check
+    check = registry.TRAINERS["bidder"].check
     with pytest.raises(Refused, match="only values calls: to bid takes one of calls, too"):
         bidders.side_of(str(taught["imps"]))
     with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
     plain = bidder_job(taught, boards).model_dump(mode="json")
-    other = config.parse({**plain, "system": "precision"}, trainers.JOBS, "tiny")
+    other = job_file.parse({**plain, "system": "precision"}, registry.JOBS, "tiny")
     with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
         check(other)
-    stored = model.load(taught["calls"])
+    stored = model_files.load(taught["calls"])
     for network, said in (
         ({}, "is damaged: its network is no section"),
         ({"activation": "tanh", "half": False}, "leaky_relu, but .* has tanh"),
     ):
         bad = tmp_path / f"bad{len(network)}"
-        model.save(model.Model(stored.weights, "auction", stored.job | {"network": network}), bad)
+        model_files.save(
+            model_files.Model(stored.weights, "auction", stored.job | {"network": network}), bad
+        )
         with pytest.raises(Refused, match=said):
             check(bidder_job({**taught, "calls": bad}, boards))
     weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
-    model.save(model.Model(weights, "auction", stored.job), tmp_path / "nan")
+    model_files.save(model_files.Model(weights, "auction", stored.job), tmp_path / "nan")
     with pytest.raises(Refused, match=r"network of calls in .* its weights must be finite"):
         bidders.side_of(str(tmp_path / "nan"))

@@ -19,9 +19,11 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from safetensors.numpy import save_file
 from tiny import TINY
 
-from overtrick import config, trainers, trial
-from overtrick.trainers import meta
-from overtrick.workers import Crew, LocalCrew, RayCrew, generator
+from overtrick.config import job_file
+from overtrick.distributed.workers import Crew, LocalCrew, RayCrew, generator
+from overtrick.runs import tune_trial
+from overtrick.training import registry
+from overtrick.training.adaptation import meta
 
 # workers cannot import a test module, so its functions travel whole
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -47,7 +49,7 @@ Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 def outcome(crew: Crew, changes: dict[str, Any] | None = None) -> Outcome:
     """Every iteration's metrics and the last model of the tiny job."""
-    job = config.parse({**TINY, **(changes or {})}, trainers.JOBS, "tiny")
+    job = job_file.parse({**TINY, **(changes or {})}, registry.JOBS, "tiny")
     trainer = meta.MetaTrainer(job, crew)
     metrics = [trainer.step() for _ in range(job.stop.iterations)]
     state = trainer.state()
@@ -180,8 +182,8 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(alone: Outcome, p
 def test_other_trainers_give_the_same_numbers_on_ray_workers(
     section: dict[str, Any], pair: Crew
 ) -> None:
-    job = config.parse({"game": "kuhn", **section}, trainers.JOBS, "this test")
-    make = trainers.TRAINERS[job.trainer].trainer
+    job = job_file.parse({"game": "kuhn", **section}, registry.JOBS, "this test")
+    make = registry.TRAINERS[job.trainer].trainer
     alone, crowded = make(job, LocalCrew()), make(job, pair)
     assert [alone.step(), alone.step()] == [crowded.step(), crowded.step()]
 
@@ -212,17 +214,17 @@ def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_
     changes = {"population": opponents, "stop": {"iterations": 3}}
     whole = outcome(LocalCrew(), changes)
     assert_same(whole, outcome(pair, changes))
-    job = config.parse({**TINY, **changes}, trainers.JOBS, "tiny")
+    job = job_file.parse({**TINY, **changes}, registry.JOBS, "tiny")
     first, second = (meta.MetaTrainer(job, LocalCrew()) for _ in range(2))
     metrics = [first.step(), first.step()]
-    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / trial.STATE)
-    second.load(trial.read_state(tmp_path))
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
+    second.load(tune_trial.read_state(tmp_path))
     assert_same(whole, ([*metrics, second.step()], second.state()))
 
 
 def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
     crew = RayCrew(2)
-    job = config.parse(TINY, trainers.JOBS, "tiny")
+    job = job_file.parse(TINY, registry.JOBS, "tiny")
     trainer = meta.MetaTrainer(job, crew)
     metrics = []
     for iteration in range(job.stop.iterations):
@@ -372,16 +374,16 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
 
 def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
     """Two iterations, a state on disk, and two more are the same as four."""
-    page = trainers.TRAINERS[kind]
-    job = config.parse({"trainer": kind, **plain}, trainers.JOBS, kind)
+    page = registry.TRAINERS[kind]
+    job = job_file.parse({"trainer": kind, **plain}, registry.JOBS, kind)
     whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())
     for _ in range(4):
         expected = whole.step()
     for _ in range(2):
         first.step()
-    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / trial.STATE)
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
     second = page.trainer(job, LocalCrew())
-    second.load(trial.read_state(tmp_path))
+    second.load(tune_trial.read_state(tmp_path))
     second.step()
     assert second.step() == expected
     ours, theirs = whole.state(), second.state()

@@ -11,20 +11,23 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config, games, make, model
+from overtrick import make
+from overtrick.config import job_file
 from overtrick.core import Refused, take_turn
-from overtrick.games.sumo import zoo
-from overtrick.play import play
-from overtrick.policies import Memoryless
-from overtrick.rllib.environments import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of
-from overtrick.rllib.modules import PLAYERS, ActorCritic, MaskedDqn, Seated
-from overtrick.rllib.plan import Plan, config_of, past_of
-from overtrick.solvers import value
-from overtrick.solvers.tree import build
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.kept import opponent_of
-from overtrick.trainers.rllib_job import Dqn, Ppo
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.game_cache import opponent_of
+from overtrick.games import observation_checks, registry
+from overtrick.games.sumo import agent_zoo
+from overtrick.policies.policies import Memoryless
+from overtrick.policies.rollout import play
+from overtrick.rllib.algorithm_config import Plan, config_of, past_of
+from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of
+from overtrick.rllib.rl_modules import PLAYERS, ActorCritic, MaskedDqn, Seated
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
+from overtrick.storage import model_files
+from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.rllib.rllib_job import Dqn, Ppo
 
 FEW = {"strangers": ["call"], "every": 2}
 JOB: dict[str, Any] = {
@@ -40,7 +43,7 @@ MEMORY = {"steps": 2, "rows": 8, "first": 20}
 
 
 def job_of(**more: Any) -> Any:
-    return config.parse({**JOB, **more}, JOBS, "job.yaml")
+    return job_file.parse({**JOB, **more}, JOBS, "job.yaml")
 
 
 def stepped(job):
@@ -116,7 +119,7 @@ def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
 
 
 def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
-    choice = config.GameChoice(name="leduc", options=games.settled("leduc", {}))
+    choice = job_file.GameChoice(name="leduc", options=registry.settled("leduc", {}))
     game, tree = make("leduc"), build(make("leduc"))
     told = {"game": "leduc", "options": {}, "make": partial(opponent_of, choice, "cfr"), "seed": 1}
     module = Seated(
@@ -159,9 +162,9 @@ def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
 
 def test_a_guest_remembers_its_match_and_no_other(rng):
     game = make("sumo", integrator="euler")
-    numbers = {b.name: rng.normal(size=b.shape) for b in zoo.BLOCKS["lstm"]}
+    numbers = {b.name: rng.normal(size=b.shape) for b in agent_zoo.BLOCKS["lstm"]}
     numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
-    ant = zoo.Zoo("lstm", numbers, sample=False)
+    ant = agent_zoo.Zoo("lstm", numbers, sample=False)
     told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
     about = {"observation_space": seen_of(game, True), "action_space": moves_of(game)}
     module = Seated(**about, model_config=told)
@@ -174,7 +177,7 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
         ].numpy()
 
     both, other = ant.sit(2, rng), ant.sit(1, rng)
-    rows = [games.asked(game, each) for each in facts]
+    rows = [observation_checks.asked(game, each) for each in facts]
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
     later = moves(2, [2, 1])  # at table 0 the next match begins
@@ -197,12 +200,12 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
     game, tree = make("kuhn_three"), build(make("kuhn_three"))
     theirs = said_by(ActorCritic, game, tree.turn, state, "learner").astype(float)
     theirs /= theirs.sum(axis=1, keepdims=True)
-    gap = value.exploitability(tree, theirs)
+    gap = best_response.exploitability(tree, theirs)
     assert gap == pytest.approx(metrics["exploitability_chip/policy"], abs=1e-6)
     won = 0.0
     for seat in range(3):  # strangers in both other seats
         sigma = np.where((tree.turn.seat == seat)[:, None], theirs, tree.uniform())
-        won += value.expected(tree, sigma)[seat] / 3
+        won += best_response.expected(tree, sigma)[seat] / 3
     assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
     (row,) = TRAINERS["rllib"].judge(job, kept, LocalCrew(), np.random.default_rng(0))
     assert row["best_response"] > row["steps"][0]
@@ -252,15 +255,17 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
 
     kept = page.trainer(job, LocalCrew())  # as a run keeps its model: nothing is at work
     kept.load(state)
-    model.save(model.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model")
+    model_files.save(
+        model_files.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model"
+    )
     game, tree = make("leduc"), build(make("leduc"))
-    played = model.policy(tmp_path / "model", game)
+    played = model_files.policy(tmp_path / "model", game)
     for seat in range(2):
         theirs = said_by(ActorCritic, game, tree.turn, state, f"seat_{seat}")
         mine = tree.turn.seat == seat
         assert theirs[~tree.turn.legal].max() == 0
         assert np.abs(played.probs(tree.turn) - theirs)[mine].max() < 1e-6
-    gap = value.exploitability(tree, value.sigma_of(tree, [played] * 2))
+    gap = best_response.exploitability(tree, best_response.sigma_of(tree, [played] * 2))
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
 
@@ -323,7 +328,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
 def trained_once(name, **more):
     """A tiny iteration on a game: the game, the state, the model, and the metrics."""
     game = make(name, **more.get("options", {}))
-    job = config.parse(
+    job = job_file.parse(
         {
             **{k: v for k, v in JOB.items() if k != "ppo"},
             **({} if "dqn" in more else {"ppo": {"rows": 20, "epochs": 1}}),
@@ -341,21 +346,21 @@ def trained_once(name, **more):
     learnt = [name for name in state if name.startswith(start)]
     assert any(not np.array_equal(state[name], before[name]) for name in learnt)
     assert any(name.startswith("random/after_0") for name in metrics)
-    return game, state, model.Model(kept, name, job.model_dump(mode="json"))
+    return game, state, model_files.Model(kept, name, job.model_dump(mode="json"))
 
 
 @pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=[] if name == "minibridge" else pytest.mark.slow)
-        for name in games.names()
+        for name in registry.names()
     ],
 )
 def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     options = {"seats": 4} if name == "minibridge" else {}
     game, state, kept = trained_once(name, options=options, population={"strangers": ["random"]})
-    model.save(kept, tmp_path / "model")
-    policy = model.policy(tmp_path / "model", game)
+    model_files.save(kept, tmp_path / "model")
+    policy = model_files.policy(tmp_path / "model", game)
     played = play(game, (policy,) * game.seats, 2, rng)
     assert played.payoff.shape == (2, game.seats)
     assert np.isfinite(played.payoff).all()
@@ -369,8 +374,8 @@ def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tm
     game, state, kept = trained_once(
         "minibridge", options={"seats": 4}, algorithm="rllib/DQN", dqn={**MEMORY, "first": 4}
     )
-    model.save(kept, tmp_path / "model")
-    policy = model.policy(tmp_path / "model", game)
+    model_files.save(kept, tmp_path / "model")
+    policy = model_files.policy(tmp_path / "model", game)
     turn = play(game, (policy,) * 4, 2, rng).batch.turn()
     shown, own = game.renamed(turn)
     best = said_by(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
@@ -385,7 +390,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     own = {"dqn": MEMORY} if algorithm == "DQN" else {"sac": MEMORY} if algorithm == "SAC" else {}
     moves = {"game": {"name": "sumo", "integrator": "euler"}}
     strangers = "motionless" if algorithm == "SAC" else "call"
-    job = config.parse(
+    job = job_file.parse(
         {
             **{k: v for k, v in JOB.items() if k != "ppo"},
             **own,
@@ -416,11 +421,12 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     if algorithm != "APPO":  # which learns on meanwhile
         trainer.load(state)
         assert all(np.array_equal(value, state[name]) for name, value in trainer.state().items())
-    model.save(
-        model.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), tmp_path / "model"
+    model_files.save(
+        model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json")),
+        tmp_path / "model",
     )
     game = make(job.game.name, **job.game.options)
-    played = model.policy(tmp_path / "model", game)
+    played = model_files.policy(tmp_path / "model", game)
     assert np.isfinite(play(game, (played, played), 2, np.random.default_rng(0)).payoff).all()
     trainer.close()
 

@@ -9,13 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from overtrick import cli, record
-from overtrick.cli.seat import understood
+from overtrick import cli
+from overtrick.cli.interactive import understood
 from overtrick.core import Refused
-from overtrick.games.bridge.auction import CALLS, PASS
+from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.cards import NAMES
-from overtrick.seat import session
-from overtrick.seat.table import auction_table, table_of
+from overtrick.interactive import session
+from overtrick.interactive.advice import auction_table, table_of
+from overtrick.storage import game_records
 
 MOST = 20  # games of a session
 
@@ -126,7 +127,7 @@ def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, ca
         monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--keep", str(path)
     )
     assert (code, answer["error"]) == (1, "the terminal is gone")
-    assert len(record.load(path).moves) == 2
+    assert len(game_records.load(path).moves) == 2
 
 
 def test_who_chooses_at_once_with_others_is_told_so():
@@ -223,16 +224,16 @@ def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
 def test_kept_games_are_gone_through_again(tmp_path):
     table = table_of("kuhn", "random", {}, False)
     sheet = session_of(table, first, seat=1, games=5)
-    record.save(tmp_path / "games.parquet", sheet.record())
-    kept = record.load(tmp_path / "games.parquet")
+    game_records.save(tmp_path / "games.parquet", sheet.record())
+    kept = game_records.load(tmp_path / "games.parquet")
     assert kept.players == ("you", "random")
     assert kept.who.tolist() == [[1, 0]] * 5
     for number, done in enumerate(sheet.games):
-        steps = list(record.steps(kept, number))
+        steps = list(game_records.steps(kept, number))
         assert [step.move for step in steps] == list(done.moves)
         assert kept.payoff[number].tolist() == done.payoff.tolist()
-    wrong = record.Games(
+    wrong = game_records.Games(
         kept.game, {}, kept.players, kept.deals, [[(0, 1), (0, 1)]] * 5, kept.who, kept.payoff
     )
     with pytest.raises(Refused, match="not by the rules of kuhn"):
-        list(record.steps(wrong, 0))
+        list(game_records.steps(wrong, 0))

@@ -26,10 +26,13 @@ from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE, environment, kill, mlflow_server
 from tiny import TINY
 
-from overtrick import address, config, model, run
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS
-from overtrick.trainers.exact import solve_game
+from overtrick.runs import lifecycle
+from overtrick.storage import model_files
+from overtrick.studies.exact import solve_game
+from overtrick.tracking import server_address
+from overtrick.training.registry import JOBS
 
 ROOT = Path(__file__).parents[2]
 SAID = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
@@ -51,21 +54,21 @@ def test_a_job_file_cannot_run_code(tag: str, tmp_path: Path) -> None:
     told = "" if tag.startswith("name") else f" ['{mark}']"
     job.write_text(f"trainer: meta\ngame: !!python/{tag}{told}\n")
     with pytest.raises(Refused, match="is not YAML"):
-        config.load(job, [], JOBS)
+        job_file.load(job, [], JOBS)
     job.write_text("trainer: meta\ngame: kuhn\n")
     with pytest.raises(Refused, match="override 'game="):
-        config.load(job, [f"game=!!python/{tag}{told}"], JOBS)
+        job_file.load(job, [f"game=!!python/{tag}{told}"], JOBS)
     yaml.unsafe_load(f"!!python/object/apply:os.mkdir ['{mark}']")
     assert mark.exists()  # so it does, where it is let
 
 
-@pytest.mark.parametrize("file", [model.WEIGHTS, model.CARD])
+@pytest.mark.parametrize("file", [model_files.WEIGHTS, model_files.CARD])
 def test_a_model_file_cannot_run_code(file: str, tmp_path: Path) -> None:
     mark, folder = tmp_path / "mark", tmp_path / "model"
     solve_game("kuhn", "cfr+", 10, save=folder)
     (folder / file).write_bytes(pickle.dumps(Evil(mark)))
     with pytest.raises(Refused, match="damaged"):
-        model.load(folder)
+        model_files.load(folder)
     assert not mark.exists()
     pickle.loads((folder / file).read_bytes())
     assert mark.exists()
@@ -150,12 +153,12 @@ def test_no_secret_of_the_environment_is_kept_with_a_run(
         known[name] = secrets.token_hex(16)
         monkeypatch.setenv(name, known[name])
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
-    job = config.parse(
+    job = job_file.parse(
         {**TINY, "stop": {"iterations": 1}, "track": {"uri": f"sqlite:///{tmp_path}/mlflow.db"}},
         JOBS, "tiny",
     )  # fmt: skip
-    folder = run.open_folder(job, "tiny")
-    run.go(folder, lambda *_: None)
+    folder = lifecycle.open_folder(job, "tiny")
+    lifecycle.go(folder, lambda *_: None)
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     assert holders("overtrick.trainer", tmp_path) != []
     assert holders("PL_DISABLE_FORK", logs) != []  # where Tune's variables are told
@@ -275,14 +278,14 @@ def test_who_may_only_read_an_experiment_is_refused_before_training(
     users.create_user("second", word)
     second = am("second", word)
     with pytest.raises(Refused, match="takes no runs of 'second' in the experiment 'theirs'"):
-        address.check(guarded.uri, experiment="theirs")
-    address.check(guarded.uri, experiment="mine")  # there is none yet, and they may make it
+        server_address.check(guarded.uri, experiment="theirs")
+    server_address.check(guarded.uri, experiment="mine")  # there is none yet, and they may make it
     second.create_experiment("mine")
-    address.check(f"{guarded.uri}/", experiment="mine")
+    server_address.check(f"{guarded.uri}/", experiment="mine")
     am("admin", guarded.password)
     users.grant_user_permission("second", "experiment", theirs, "EDIT")
     am("second", word)
-    address.check(guarded.uri, experiment="theirs")
+    server_address.check(guarded.uri, experiment="theirs")
     second.create_run(theirs)
     assert len(second.search_runs([theirs])) == 1  # to ask made none
 

@@ -10,19 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from overtrick import config, model, trainers
+from overtrick.config import job_file
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import networks, system
-from overtrick.games.bridge.auction_game import Auction
+from overtrick.datasets.bridge_deals import dealt
+from overtrick.distributed.workers import Crew, LocalCrew, RayCrew
+from overtrick.evaluation import bidders
+from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import written
-from overtrick.games.bridge.rows import table_written
+from overtrick.games.bridge.formats.zhang_tsv import table_written
+from overtrick.games.bridge.system import loader
 from overtrick.learners.networks import initial, prefixed
-from overtrick.play import play
-from overtrick.trainers import bidders, pair, selfplay_bidding
-from overtrick.trainers.deals import dealt
-from overtrick.workers import Crew, LocalCrew, RayCrew
+from overtrick.policies.rollout import play
+from overtrick.storage import model_files
+from overtrick.training import registry
+from overtrick.training.bidding import pretrained, self_play
 
-PAGE = trainers.TRAINERS["selfplay_bidding"]
+PAGE = registry.TRAINERS["selfplay_bidding"]
 BOARDS = 60
 
 
@@ -45,17 +49,17 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of both networks, which nobody taught; one of them sees the auction."""
     rng = np.random.default_rng(3)
     weights: dict[str, np.ndarray] = {}
-    for name, outputs in networks.OUTPUTS.items():
-        sizes = (networks.inputs(name == "imps"), 8, outputs)
+    for name, outputs in network_bidder.OUTPUTS.items():
+        sizes = (network_bidder.inputs(name == "imps"), 8, outputs)
         weights |= prefixed(name, initial(sizes, rng, 3.0))
-    rules = {"natural": system.fingerprint(system.load("natural"))}
+    rules = {"natural": loader.fingerprint(loader.load("natural"))}
     told = {
         "system": "natural",
         "rules": rules,
         "network": {"activation": "leaky_relu", "half": False},
     }
     folder = tmp_path_factory.mktemp("untaught") / "model"
-    model.save(model.Model(weights, "auction", told), folder)
+    model_files.save(model_files.Model(weights, "auction", told), folder)
     return folder
 
 
@@ -69,7 +73,7 @@ def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **mo
         "values": {"steps": 3, "room": 3000},
         "evaluate": {"every": 3, "boards": 20, "final": 20, "against": ["precision"]}, **more,
     }  # fmt: skip
-    return config.parse(content, trainers.JOBS, "tiny")
+    return job_file.parse(content, registry.JOBS, "tiny")
 
 
 def ended(job: Any, crew: Crew, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
@@ -99,7 +103,7 @@ def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: P
     assert told[1]["teacher_kl_nats"] == 0 < told[2]["teacher_kl_nats"]
     assert 0 <= told[2]["true_calls"] <= 1
     first, second = (state["past.w0"][k] for k in range(2))
-    before = model.load(untaught).weights["calls.w0"]
+    before = model_files.load(untaught).weights["calls.w0"]
     assert np.array_equal(second, before)  # who joined before anything was learnt
     assert not np.array_equal(first, before)
 
@@ -116,7 +120,7 @@ def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> An
     rng = np.random.default_rng(2)
     boards = bidders.turned(bidders.sample(str(deals), BOARDS, 0), rng)
     common = side, reward, 1.0
-    return boards, *selfplay_bidding._meet(rng, common, boards, other)
+    return boards, *self_play._meet(rng, common, boards, other)
 
 
 def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Path):
@@ -140,9 +144,9 @@ def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Pat
 
 def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rng):
     side = bidders.side_of(str(untaught))
-    rules = system.load("natural")
+    rules = loader.load("natural")
     assert side.calls is not None
-    policy = networks.Trying(rules, rules, side.calls, side.imps)
+    policy = network_bidder.Trying(rules, rules, side.calls, side.imps)
     game = Auction("nothing", seats=2)
     batch = play(game, (policy, policy), 3, rng).batch
     turn = take_turn(batch.turn(), np.arange(12))
@@ -160,22 +164,24 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     trainer = PAGE.trainer(job, LocalCrew())
     trainer.step()
     folder = tmp_path / "model"
-    model.save(model.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder)
-    rows = PAGE.judge(job, model.load(folder).weights, LocalCrew(), np.random.default_rng(0))
+    model_files.save(
+        model_files.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder
+    )
+    rows = PAGE.judge(job, model_files.load(folder).weights, LocalCrew(), np.random.default_rng(0))
     report = trainer.report([(1, {"boards": 140.0})])
     assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
     assert [(row["side"], row["opponent"]) for row in rows] == [
-        ("calls", pair.PRETRAINED), ("calls", "precision"),
-        ("calls and values", pair.PRETRAINED), ("calls and values", "precision"),
-        (pair.PRETRAINED, "precision"),
+        ("calls", pretrained.PRETRAINED), ("calls", "precision"),
+        ("calls and values", pretrained.PRETRAINED), ("calls and values", "precision"),
+        (pretrained.PRETRAINED, "precision"),
     ]  # fmt: skip
     assert rows[0]["mean"] == rows[0]["standard_error"] == PAGE.score(rows) == 0
-    same = {"side": pair.PRETRAINED}
+    same = {"side": pretrained.PRETRAINED}
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
     assert bidders.side_of(str(folder)).imps is None
     trainer.job = job_of(untaught, deals, {"decides": "values"})
-    assert networks.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
+    assert network_bidder.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
 
 
 def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):

@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick import answers, model, track
-from overtrick.play import play
-from overtrick.policies import Uniform
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
+from overtrick.serving import predictor
+from overtrick.storage import model_files
+from overtrick.tracking import mlflow_tracker
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 PATIENCE = 120  # seconds until a server must answer
@@ -40,9 +42,9 @@ def server(store, tmp_path, whole, random_strategy, rng):
     folder = tmp_path / "model"
     sigma = random_strategy(whole("leduc")[1], rng)
     job = {"trainer": "tests", "game": {"name": "leduc", "options": {}}}
-    model.save(model.Model({"sigma": sigma}, "leduc", job), folder)
-    tracker = track.Tracker(store, "models", "served", tmp_path, {})
-    tracker.model(folder, answers.told(folder))
+    model_files.save(model_files.Model({"sigma": sigma}, "leduc", job), folder)
+    tracker = mlflow_tracker.Tracker(store, "models", "served", tmp_path, {})
+    tracker.model(folder, predictor.told(folder))
     tracker.register("served")
     assert tracker.close("FINISHED") == 0
     with socket.socket() as free:
@@ -78,7 +80,7 @@ def test_what_is_served_is_what_the_model_plays(server):
     question = {"dataframe_split": {"columns": game.facts, "data": turn.seen.tolist()}}
     told = asked(f"{url}/invocations", question)
     rows = np.array([[row[name] for name in game.action_names] for row in told])
-    assert np.abs(rows - model.policy(folder, game).probs(turn)).max() < 1e-6
+    assert np.abs(rows - model_files.policy(folder, game).probs(turn)).max() < 1e-6
     page = re.search(r"-d '([^']+)' http://127.0.0.1:5001(/\w+)", PAGE.read_text())
     assert page is not None
     (one,) = asked(url + page[2], json.loads(page[1]))

@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from overtrick import cli, config, figures, model
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.policies import Tabular, Uniform
-from overtrick.solvers import value
-from overtrick.trainers import JOBS, TRAINERS, exact, solve, strangers
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation import reference_opponents
+from overtrick.policies.policies import Tabular, Uniform
+from overtrick.reports import figures
+from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.studies import exact
+from overtrick.training.equilibrium import solve
+from overtrick.training.registry import JOBS, TRAINERS
 
 KEYS = {
     "game", "plan", "iterations", "seconds", "iterations_per_second", "exploitability",
@@ -25,7 +31,7 @@ ALONE = "openspiel/cliff_walking(height=3,width=3,horizon=3)"
 
 def trainer(**section):
     content = {"trainer": "solve", "game": "kuhn", "solve": section}
-    return TRAINERS["solve"].trainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    return TRAINERS["solve"].trainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
 
 
 @pytest.mark.parametrize("plan", solve.ON_TREES)
@@ -42,9 +48,9 @@ def test_every_plan_solves_kuhn_from_the_command_line(plan):
 def test_a_strategy_is_kept_and_met_again(tmp_path, whole):
     game, tree = whole("leduc")
     answer = exact.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
-    policy = strangers.stranger(str(tmp_path / "lp"), game, tree)
-    sigma = value.sigma_of(tree, [policy] * 2)
-    assert value.nash_conv(tree, sigma) == pytest.approx(answer["nash_conv"], abs=1e-12)
+    policy = reference_opponents.stranger(str(tmp_path / "lp"), game, tree)
+    sigma = best_response.sigma_of(tree, [policy] * 2)
+    assert best_response.nash_conv(tree, sigma) == pytest.approx(answer["nash_conv"], abs=1e-12)
     best = exact.best_response_to("leduc", str(tmp_path / "lp"))
     assert best["mean"] == pytest.approx(0, abs=1e-9)
 
@@ -54,7 +60,7 @@ def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
     content = {
         "trainer": "exploit", "game": "kuhn", "exploit": {"opponent": str(tmp_path / "kuhn")},
     }  # fmt: skip
-    job = config.parse(content, JOBS, "this test")
+    job = job_file.parse(content, JOBS, "this test")
     TRAINERS["exploit"].check(job)
     metrics = TRAINERS["exploit"].trainer(job, LocalCrew()).step()
     assert any(name.endswith("after_0_chip") for name in metrics)
@@ -84,7 +90,7 @@ def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
     name = "exploitability_chip/outcome"
     assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
     answer = exact.solve_game("kuhn", "outcome", 10)
-    assert answer["exploitability"] == value.exploitability(
+    assert answer["exploitability"] == best_response.exploitability(
         alone.arena.tree, alone.model()["sigma"]
     )
     draws = [solve.solver_of(plan, alone.arena, 0).rng.random() for plan in ("outcome", "external")]
@@ -112,7 +118,7 @@ def test_the_command_draws_by_its_seed(plan):
 )
 def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan, said):
     content = {"trainer": "solve", "game": game, "solve": {"plans": ["outcome", plan]}}
-    job = config.parse(content, JOBS, "this test")
+    job = job_file.parse(content, JOBS, "this test")
     with pytest.raises(Refused, match=said):
         TRAINERS["solve"].check(job)
     with pytest.raises(Refused, match=said):
@@ -121,14 +127,14 @@ def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan
 
 def test_a_job_that_all_plans_can_solve_is_taken():
     content = {"trainer": "solve", "game": "kuhn", "solve": {"plans": solve.ON_TREES}}
-    TRAINERS["solve"].check(config.parse(content, JOBS, "this test"))
+    TRAINERS["solve"].check(job_file.parse(content, JOBS, "this test"))
 
 
 def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     game = {"name": "abstract_holdem", "abstraction": str(abstraction)}
     monkeypatch.chdir(abstraction.parent)
     content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
-    job = config.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")
+    job = job_file.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")
     monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
     TRAINERS["solve"].check(job)
     one = TRAINERS["solve"].trainer(job, LocalCrew())
@@ -139,20 +145,20 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     row = one.report([(1, first), (2, last)]).rows[1]
     assert row["nash_conv"] == 2 * row["exploitability"] == 2 * last["exploitability_bet/descent"]
     public = {**content, "game": {**game, "index": "public"}, "solve": {"plans": ["cfr+"]}}
-    best = TRAINERS["solve"].trainer(config.parse(public, JOBS, "this test"), LocalCrew())
+    best = TRAINERS["solve"].trainer(job_file.parse(public, JOBS, "this test"), LocalCrew())
     for _ in range(16):
         found = best.step()
     assert found["exploitability_bet/cfr_plus"] < 0.1
     with pytest.raises(Refused, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
         TRAINERS["solve"].check(
-            config.parse({**content, "game": game, "solve": {"plans": ["dcfr"]}}, JOBS, "x")
+            job_file.parse({**content, "game": game, "solve": {"plans": ["dcfr"]}}, JOBS, "x")
         )
 
 
 def test_a_job_stops_after_40_measurements_and_keeps_each():
-    job = config.parse({"trainer": "solve", "game": "kuhn"}, JOBS, "this test")
+    job = job_file.parse({"trainer": "solve", "game": "kuhn"}, JOBS, "this test")
     assert (job.stop.iterations, job.checkpoints.every, job.solve.looks) == (40, 1, 8)
-    assert job.checkpoints.keep == config.Checkpoints().keep
+    assert job.checkpoints.keep == job_file.Checkpoints().keep
 
 
 def test_the_report_has_a_row_for_every_plan_and_the_curves():
@@ -181,7 +187,7 @@ def test_the_curve_of_an_exact_answer_can_be_drawn(tmp_path):
 
 
 def keep(folder, sigma, game="kuhn"):
-    model.save(model.Model({"sigma": sigma}, game, {}), folder)
+    model_files.save(model_files.Model({"sigma": sigma}, game, {}), folder)
     return folder
 
 
@@ -190,12 +196,12 @@ def test_a_row_that_does_not_sum_to_1_is_refused(tmp_path, whole):
     sigma = tree.uniform()
     sigma[3, 0] += 0.2
     with pytest.raises(Refused, match=r"row 3 .* sums to 1\.2"):
-        model.policy(keep(tmp_path / "bad", sigma), game)
-    for judged in (value.nash_conv, value.exploitability):
+        model_files.policy(keep(tmp_path / "bad", sigma), game)
+    for judged in (best_response.nash_conv, best_response.exploitability):
         with pytest.raises(Refused, match="row 3"):
             judged(tree, sigma)
     with pytest.raises(Refused, match="row 3"):
-        value.best_response(tree, sigma, 0)
+        best_response.best_response(tree, sigma, 0)
 
 
 def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
@@ -204,7 +210,7 @@ def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
         sigma = tree.uniform()
         sigma[0] = row
         with pytest.raises(Refused, match="row 0"):
-            value.check(tree, sigma)
+            best_response.check(tree, sigma)
 
 
 def test_probability_of_an_illegal_action_is_refused(whole):
@@ -213,20 +219,20 @@ def test_probability_of_an_illegal_action_is_refused(whole):
     row = np.flatnonzero(~tree.legal.all(axis=1))[0]
     sigma[row] = 1 / sigma.shape[1]
     with pytest.raises(Refused, match=f"row {row}"):
-        value.check(tree, sigma)
+        best_response.check(tree, sigma)
 
 
 def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
     game, tree = whole("kuhn")
     other = whole("leduc_textbook")[1].uniform()
     with pytest.raises(Refused, match="other options"):
-        model.policy(keep(tmp_path / "other", other), game)
+        model_files.policy(keep(tmp_path / "other", other), game)
     with pytest.raises(Refused, match="plays leduc_textbook, not kuhn"):
-        model.policy(keep(tmp_path / "name", other, "leduc_textbook"), game)
+        model_files.policy(keep(tmp_path / "name", other, "leduc_textbook"), game)
     with pytest.raises(Refused, match="another game"):
-        value.exploitability(tree, other)
+        best_response.exploitability(tree, other)
     with pytest.raises(Refused):
-        value.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
+        best_response.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
 
 
 def test_a_tree_that_does_not_fit_is_refused():
@@ -242,7 +248,7 @@ def test_an_unknown_plan_names_the_nearest():
 @pytest.mark.parametrize("name", ["openspiel/kuhn_poker", "kuhn_three"])
 @pytest.mark.parametrize("which", ["meta", "exploit"])
 def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
-    job = config.parse({"trainer": which, "game": name}, JOBS, "this test")
+    job = job_file.parse({"trainer": which, "game": name}, JOBS, "this test")
     with pytest.raises(Refused, match="no game that 2 seats play"):
         TRAINERS[which].check(job)
 

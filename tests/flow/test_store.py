@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import parquet as pq
 
-from overtrick import store
 from overtrick.core import Refused
+from overtrick.storage import parquet
 
-BOARDS = store.Kind("boards", 3, "deal them with `overtrick generate boards`")
+BOARDS = parquet.Kind("boards", 3, "deal them with `overtrick generate boards`")
 MADE_WITH = {"boards": 40, "seed": 7, "sizes": (2, 3), "name": "a"}
 
 
@@ -32,14 +32,14 @@ def columns(rng, rows=40):
 def kept(tmp_path, rng):
     """The path of a file of boards."""
     path = tmp_path / "boards.parquet"
-    store.save(path, BOARDS, MADE_WITH, columns(rng))
+    parquet.save(path, BOARDS, MADE_WITH, columns(rng))
     return path
 
 
 def assert_refused(path, kind=BOARDS, parameters=None, *words):
     """Refused in one line, which names the file, says these words, and what to do."""
     with pytest.raises(Refused) as refusal:
-        store.load(path, kind, parameters)
+        parquet.load(path, kind, parameters)
     line = str(refusal.value)
     assert "\n" not in line
     assert all(word in line for word in (str(path), kind.remedy, *words)), line
@@ -48,8 +48,8 @@ def assert_refused(path, kind=BOARDS, parameters=None, *words):
 @pytest.mark.parametrize("rows", [0, 1, 40, 5000])
 def test_what_is_kept_comes_back(tmp_path, rng, rows):
     path, kept = tmp_path / "boards.parquet", columns(rng, rows)
-    store.save(path, BOARDS, MADE_WITH, kept)
-    stored = store.load(path, BOARDS, MADE_WITH)
+    parquet.save(path, BOARDS, MADE_WITH, kept)
+    stored = parquet.load(path, BOARDS, MADE_WITH)
     assert stored.parameters == {**MADE_WITH, "sizes": [2, 3]}  # JSON knows no tuples
     assert stored.columns.keys() == kept.keys()
     for name, column in kept.items():
@@ -58,23 +58,23 @@ def test_what_is_kept_comes_back(tmp_path, rng, rows):
 
 
 def test_other_programs_can_read_it(kept):
-    table = parquet.read_table(kept)
+    table = pq.read_table(kept)
     assert table.column_names == ["tricks", "cards", "score", "table", "vulnerable", "number"]
     assert len(table) == 40
 
 
 def test_transposed_arrays_are_kept_as_they_are_read(tmp_path):
     table = np.arange(6.0).reshape(2, 3).T
-    store.save(tmp_path / "t", BOARDS, {}, {"table": table})
-    np.testing.assert_array_equal(store.load(tmp_path / "t", BOARDS).columns["table"], table)
+    parquet.save(tmp_path / "t", BOARDS, {}, {"table": table})
+    np.testing.assert_array_equal(parquet.load(tmp_path / "t", BOARDS).columns["table"], table)
 
 
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_beside(kept, rng):
     with pytest.raises(ValueError, match="length"):
-        store.save(kept, BOARDS, {}, {"a": np.zeros(2), "b": np.zeros(3)})
+        parquet.save(kept, BOARDS, {}, {"a": np.zeros(2), "b": np.zeros(3)})
     with pytest.raises(TypeError):
-        store.save(kept, BOARDS, {"a": object()}, {})
-    assert store.load(kept, BOARDS, MADE_WITH).columns["tricks"].shape == (40,)
+        parquet.save(kept, BOARDS, {"a": object()}, {})
+    assert parquet.load(kept, BOARDS, MADE_WITH).columns["tricks"].shape == (40,)
     assert list(kept.parent.iterdir()) == [kept]
 
 
@@ -91,13 +91,13 @@ def test_a_truncated_file_is_refused(kept, share):
 
 
 def test_a_changed_byte_is_never_taken_for_what_was_kept(kept, rng):
-    whole, before = kept.read_bytes(), store.load(kept, BOARDS).columns
+    whole, before = kept.read_bytes(), parquet.load(kept, BOARDS).columns
     for place in rng.integers(len(whole), size=200):
         changed = bytearray(whole)
         changed[place] ^= 0x10
         kept.write_bytes(bytes(changed))
         try:
-            after = store.load(kept, BOARDS).columns
+            after = parquet.load(kept, BOARDS).columns
         except Refused:
             continue
         for name, column in before.items():  # a byte that means nothing to us
@@ -108,7 +108,7 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_text("rows of text\n" * 100)
     assert_refused(path, BOARDS, None, "is damaged")
-    parquet.write_table(pa.table({"a": [1, 2]}), path)
+    pq.write_table(pa.table({"a": [1, 2]}), path)
     assert_refused(path, BOARDS, None, "not ours")
 
 
@@ -119,7 +119,7 @@ def test_another_kind_is_refused(kept):
 def test_another_version_is_refused(kept, monkeypatch):
     newer = dataclasses.replace(BOARDS, version=4)
     assert_refused(kept, newer, None, "has version 3, and we read 4")
-    monkeypatch.setattr(store, "FORMAT", 2)
+    monkeypatch.setattr(parquet, "FORMAT", 2)
     assert_refused(kept, BOARDS, None, "has format 1, and we read 2")
 
 
@@ -144,25 +144,25 @@ def test_text_and_gaps_come_back(tmp_path):
         "tricks": np.array([9, None, 13], object),
         "score": np.array([1, 2, 3]),
     }
-    store.save(path, BOARDS, {}, given)
-    back = store.load(path, BOARDS, {}).columns
+    parquet.save(path, BOARDS, {}, given)
+    back = parquet.load(path, BOARDS, {}).columns
     for name, column in given.items():
         assert back[name].tolist() == column.tolist()
-    table = parquet.read_table(path)
+    table = pq.read_table(path)
     assert table.column("tricks").to_pylist() == [9, None, 13]  # for anyone who reads Parquet
     assert pa.types.is_string(table.schema.field("deal").type)
     changed = table.set_column(0, "deal", pa.array(["N:AK", "E:u", ""]))
-    parquet.write_table(changed, path)
+    pq.write_table(changed, path)
     with pytest.raises(Refused, match="its digest is another"):
-        store.load(path, BOARDS, {})
+        parquet.load(path, BOARDS, {})
 
 
 def test_any_file_is_read_bit_by_bit(tmp_path, monkeypatch):
     path = tmp_path / "any.parquet"
-    parquet.write_table(pa.table({"a": list(range(5)), "b": list("uvwxy"), "c": [None] * 5}), path)
-    monkeypatch.setattr(store, "ROWS", 2)
-    parts = list(store.batches(path, ["b"], ["a", "z"]))
+    pq.write_table(pa.table({"a": list(range(5)), "b": list("uvwxy"), "c": [None] * 5}), path)
+    monkeypatch.setattr(parquet, "ROWS", 2)
+    parts = list(parquet.batches(path, ["b"], ["a", "z"]))
     assert parts[0] == {"b": ["u", "v"], "a": [0, 1]}
     assert [len(part["a"]) for part in parts] == [2, 2, 1]
     with pytest.raises(Refused, match=r"any\.parquet has no column 'z', but a, b, c"):
-        list(store.batches(path, ["z"], []))
+        list(parquet.batches(path, ["z"], []))

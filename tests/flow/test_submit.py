@@ -24,10 +24,13 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from overtrick import cli, config, environment, model, parcel, submit
+from overtrick import cli, startup
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew
+from overtrick.distributed import job_client, job_package
+from overtrick.distributed.workers import LocalCrew
+from overtrick.storage import model_files
+from overtrick.training.registry import JOBS, TRAINERS
 
 JOB: dict[str, Any] = {
     "trainer": "coevolve",
@@ -50,7 +53,7 @@ def overtrick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     """Run a command in a folder with a job; its exit code, its last line, all that it printed."""
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(environment, "MADE_UP", set())  # the head has the token of these tests
+    monkeypatch.setattr(startup, "MADE_UP", set())  # the head has the token of these tests
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "shared"))
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -81,11 +84,11 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
     assert "3/3" in said
     # what came of it is what would have come of it here
     (place,) = (tmp_path / "shared").glob("job-*/model")
-    job = config.parse({**JOB, "seed": 3}, JOBS, "job")
+    job = job_file.parse({**JOB, "seed": 3}, JOBS, "job")
     trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
     for _ in range(3):
         trainer.step()
-    assert (model.load(place).weights["sigma"] == trainer.model()["sigma"]).all()
+    assert (model_files.load(place).weights["sigma"] == trainer.model()["sigma"]).all()
     client = MlflowClient(f"sqlite:///{tmp_path}/shared/mlflow.db")
     experiment = client.get_experiment_by_name("overtrick").experiment_id
     (found,) = client.search_runs([experiment], f"attributes.run_name = '{place.parent.name}'")
@@ -97,7 +100,7 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
         told["id"], "train job", "SUCCEEDED", 0,
     )  # fmt: skip
     # nothing secret went along
-    there = submit.Cluster(address)
+    there = job_client.Cluster(address)
     everything = shown + "".join(map(str, there._client.list_jobs())) + there.log(told["id"])
     assert SECRET not in everything
     assert os.environ[head.TOKEN] not in everything
@@ -117,7 +120,7 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
     assert code == 2
     assert "error: the job asks for 51 CPU and the cluster has 4: lower 'workers'" in said
     # whoever stops looking does not stop the job
-    there = submit.Cluster(address)
+    there = job_client.Cluster(address)
     while "training" not in (said := there.log(long)) and "1/" not in said:
         assert there.job(long).status in ("PENDING", "RUNNING"), said
         time.sleep(0.2)
@@ -126,7 +129,7 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(submit.Cluster, "_tail", ctrl_c)
+        patch.setattr(job_client.Cluster, "_tail", ctrl_c)
         code, _, said = overtrick("logs", long, *at, "--follow")
     assert code == cli.INTERRUPTED
     assert f"{long} goes on. To see more: overtrick logs {long} --address {address} --foll" in said
@@ -134,7 +137,7 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
     code, told, _ = overtrick("stop", long, *at, "--json")
     assert (code, told) == (0, {"id": long, "status": "STOPPED"})
     assert "stopped; `overtrick resume RUN` goes on from the last checkpoint" in there.log(long)
-    assert there.follow(long, lambda text: None) == submit.STOPPED
+    assert there.follow(long, lambda text: None) == job_client.STOPPED
     _, told, _ = overtrick("jobs", *at, "--json")
     listed = {each["id"]: (each["job"], each["status"], each["exit_code"]) for each in told["jobs"]}
     assert listed[wide] == ("train job", "FAILED", 2)
@@ -144,7 +147,7 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
 def test_a_log_goes_on_where_it_was_when_the_connection_broke(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = submit.Cluster(address)
+    there = job_client.Cluster(address)
     job = there.jobs()[0].id
     tail, breaks = there._client.tail_job_logs, iter((3, 5, None))
 
@@ -161,10 +164,10 @@ def test_a_log_goes_on_where_it_was_when_the_connection_broke(
     statuses = iter(("RUNNING", "RUNNING"))
     known = there.job
 
-    def not_yet(submission: str) -> submit.Listed:
+    def not_yet(submission: str) -> job_client.Listed:
         found = known(submission)
         status = next(statuses, found.status)
-        return submit.Listed(job, "", status, found.start, found.seconds, found.exit_code)
+        return job_client.Listed(job, "", status, found.start, found.seconds, found.exit_code)
 
     monkeypatch.setattr(there, "job", not_yet)
     shown: list[str] = []
@@ -233,8 +236,8 @@ def test_a_network_that_blinks_does_not_end_the_looking(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     where, answers = blinking
-    there = submit.Cluster(where)
-    monkeypatch.setattr(submit, "PACE", 0.01)
+    there = job_client.Cluster(where)
+    monkeypatch.setattr(job_client, "PACE", 0.01)
     tail, log = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs"
     answers[:] = [
         (tail, None), (JOBS_PAGE, None), (JOBS_PAGE, 502),
@@ -247,7 +250,7 @@ def test_a_network_that_blinks_does_not_end_the_looking(
     assert answers == [("/the end", None)]
     assert len(caplog.messages) == 3  # each time that nobody answers is told once
     # it does not wait for ever, and not at all for what no waiting mends
-    monkeypatch.setattr(submit, "AWAY", 0.1)
+    monkeypatch.setattr(job_client, "AWAY", 0.1)
     answers[:] = [(tail, None), (JOBS_PAGE, None)]
     with pytest.raises(Refused, match=f"no Ray cluster answers at {where}"):
         there.follow("x", shown.append)
@@ -264,9 +267,9 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     where, answers = blinking
-    there = submit.Cluster(where)
-    monkeypatch.setattr(submit, "PACE", 0.01)
-    monkeypatch.setattr(submit, "QUIET", 0.5)
+    there = job_client.Cluster(where)
+    monkeypatch.setattr(job_client, "PACE", 0.01)
+    monkeypatch.setattr(job_client, "QUIET", 0.5)
     tail, log, going = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs", {**OVER, "status": "RUNNING"}
     first, _ = LOG.splitlines(keepends=True)
     answers[:] = [
@@ -281,7 +284,7 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
     assert "".join(shown) == LOG
     assert answers == [("/the end", None)]
     assert len(caplog.messages) == 1
-    monkeypatch.setattr(submit, "AWAY", 0.1)
+    monkeypatch.setattr(job_client, "AWAY", 0.1)
     answers[:] = [(tail, SILENT), (JOBS_PAGE, SILENT)]
     with pytest.raises(Refused, match=rf"no Ray cluster answers at {where} \(ReadTimeout\): start"):
         there.follow("x", shown.append)
@@ -306,9 +309,9 @@ def test_a_missing_or_wrong_token_is_told_apart(
 def test_another_version_of_ray_on_the_head_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submit, "version", lambda name: "2.1.0")
+    monkeypatch.setattr(job_client, "version", lambda name: "2.1.0")
     with pytest.raises(Refused, match=r"runs Ray \d+\.\d+\.\d+ and this machine 2\.1\.0: install"):
-        submit.Cluster(address)
+        job_client.Cluster(address)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +392,7 @@ def running(entry: str, tmp_path: Path, **environment: str) -> tuple[int, str]:
 def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
     tmp_path: Path, job: dict[str, Any] | None
 ) -> None:
-    ours = parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+    ours = job_package.packed(job_package.Order("train", "job", job, "", {}), tmp_path)
     runs = f"{tmp_path}/its own runs"
     code, said = running(ours, tmp_path, OVERTRICK_RUNS=runs)
     assert code == 0
@@ -409,11 +412,11 @@ def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None
     (tmp_path / "deals.parquet").touch()
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(Refused, match=r"job names .*deals.parquet, which is kept with .* by --run"):
-        parcel.packed(parcel.Order("train", "job", job, "", {}), tmp_path)
+        job_package.packed(job_package.Order("train", "job", job, "", {}), tmp_path)
 
 
-def order(job: dict[str, Any]) -> parcel.Order:
-    return parcel.Order("train", "job", job, "/shared/runs", {})
+def order(job: dict[str, Any]) -> job_package.Order:
+    return job_package.Order("train", "job", job, "/shared/runs", {})
 
 
 def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> None:
@@ -422,7 +425,7 @@ def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> N
     (named / "weights").write_bytes(b"w" * 100)
     packed = tmp_path / "packed"
     packed.mkdir()
-    entry = parcel.packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
+    entry = job_package.packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
     shipped = json.loads((packed / "job.yaml").read_text())
     there, stranger, again = shipped["a"]["b"]
     assert stranger == "call"
@@ -441,7 +444,7 @@ def test_a_file_too_large_to_travel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
-    monkeypatch.setattr(parcel, "LARGEST", 2**19)
+    monkeypatch.setattr(job_package, "LARGEST", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(Refused, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
-        parcel.packed(order(job), tmp_path)
+        job_package.packed(order(job), tmp_path)

@@ -16,10 +16,14 @@ import yaml
 from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE, environment, kill_once
 
-from overtrick import config, model, parts, rounds, run, sweep, track, trial
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.runs import group, lifecycle, tune_trial
+from overtrick.storage import model_files
+from overtrick.sweeps import pbt, sweep
+from overtrick.tracking import mlflow_tracker
+from overtrick.training.registry import JOBS, TRAINERS
 
 GRID: dict[str, Any] = {
     "trainer": "coevolve",
@@ -30,8 +34,8 @@ GRID: dict[str, Any] = {
 }
 
 
-def parse(**changes: Any) -> config.Job:
-    return config.parse({**GRID, **changes}, JOBS, "grid.yaml")
+def parse(**changes: Any) -> job_file.Job:
+    return job_file.parse({**GRID, **changes}, JOBS, "grid.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,7 @@ def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Sw
         patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
         job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
         told: list[int] = []
-        done = sweep.go(run.open_folder(job, "grid", parts=True), told.append)
+        done = sweep.go(lifecycle.open_folder(job, "grid", parts=True), told.append)
     assert told == list(range(1, 9))  # four trials of two iterations
     return done
 
@@ -56,13 +60,13 @@ def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -
         job = parse(seed=row["seed"], coevolve={"generations": 3, "genome": row["coevolve.genome"]})
         trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
         trainer.step(), trainer.step()
-        stored = model.load(parts.place_of(swept.folder, row["trial"]) / "model")
+        stored = model_files.load(group.place_of(swept.folder, row["trial"]) / "model")
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
 
 
 def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(swept: sweep.Swept) -> None:
-    place = parts.place_of(swept.folder, 2)
-    kept = parts.place_of(swept.folder, 1) / run.TABLE
+    place = group.place_of(swept.folder, 2)
+    kept = group.place_of(swept.folder, 1) / lifecycle.TABLE
     before = kept.stat().st_mtime_ns
     for lost in [place, *swept.folder.glob("tune-*/trial-2")]:
         shutil.rmtree(lost)
@@ -78,7 +82,7 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     steps, checkpoints = {"iterations": 12}, {"every": 1}
     job = parse(stop=steps, checkpoints=checkpoints, track={"uri": f"sqlite:///{tmp_path}/alone"})
-    alone = sweep.go(run.open_folder(job, "alone", parts=True), lambda told: None)
+    alone = sweep.go(lifecycle.open_folder(job, "alone", parts=True), lambda told: None)
     here = tmp_path / "killed"
     here.mkdir()
     (here / "grid.yaml").write_text(
@@ -92,7 +96,7 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     there = "runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors"
     kill_once(lambda: list(here.glob(there)), driver)
     (folder,) = (here / "runs").iterdir()
-    reached = [trial.reached(folder, number) for number in range(4)]
+    reached = [tune_trial.reached(folder, number) for number in range(4)]
     assert 0 < sum(reached) < 4 * 12
     resumed = subprocess.run(
         [*COMMAND, "resume", folder.name, "--json"],
@@ -101,16 +105,16 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     assert resumed.returncode == 0, resumed.stderr
     told = json.loads(resumed.stdout)
     assert told["rows"] == alone.rows
-    assert told["best"] == str(parts.place_of(folder, alone.rows[0]["trial"]))
+    assert told["best"] == str(group.place_of(folder, alone.rows[0]["trial"]))
     assert told["median"] == alone.median
     client = MlflowClient(f"sqlite:///{here}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
-    names = [parts.place_of(folder, number).name for number in range(4)]
+    names = [group.place_of(folder, number).name for number in range(4)]
     assert sorted(each.info.run_name for each in runs) == [folder.name, *names]
     assert {each.info.status for each in runs} == {"FINISHED"}
     for number, name in enumerate(names):
-        history = track.history(parts.place_of(folder, number))
-        assert history == track.history(parts.place_of(alone.folder, number))
+        history = mlflow_tracker.history(group.place_of(folder, number))
+        assert history == mlflow_tracker.history(group.place_of(alone.folder, number))
         (part,) = [each for each in runs if each.info.run_name == name]
         assert points.known(client, part.info.run_id) == points.of(history)
 
@@ -120,12 +124,14 @@ def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
 ) -> None:
     trained = [SimpleNamespace(path=str(tmp_path / f"trial-{n}"), metrics={}) for n in (1, 0)]
     trained[0].error, trained[1].error = None, ValueError("broken")
-    monkeypatch.setattr(trial.Tuner, "fit", lambda tuner: trained)  # Tune's order after a retry
+    monkeypatch.setattr(
+        tune_trial.Tuner, "fit", lambda tuner: trained
+    )  # Tune's order after a retry
     reached = iter((0, 0, 2, 2))  # before, and of the one that did not break after
-    monkeypatch.setattr(trial, "reached", lambda folder, number: next(reached, 2))
-    monkeypatch.setattr(trial, "newest_checkpoint", lambda folder, number: None)
+    monkeypatch.setattr(tune_trial, "reached", lambda folder, number: next(reached, 2))
+    monkeypatch.setattr(tune_trial, "newest_checkpoint", lambda folder, number: None)
     job = parse(search={})
-    ended = trial.train([trial.Planned(job, lambda i, m: None)] * 2, tmp_path)
+    ended = tune_trial.train([tune_trial.Planned(job, lambda i, m: None)] * 2, tmp_path)
     assert "the trial failed: " in str(ended[0])
     assert ended[1] is None
 
@@ -167,7 +173,7 @@ def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> 
         "trainer: solve\ngame: leduc\nsolve: {memory: 1e+1}\n"
         "search: {game.fold: {grid: [true, false]}}\n"
     )
-    job = config.load(tmp_path / "job.yaml", [], JOBS)
+    job = job_file.load(tmp_path / "job.yaml", [], JOBS)
     assert job.model_dump()["solve"]["memory"] == 10
     made = sweep.trials_of(job, "job.yaml")
     assert [each.game.options for _, each in made] == [{"fold": True}, {"fold": False}]
@@ -190,9 +196,9 @@ def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(brok
     whole: Any = SimpleNamespace(
         parts=[trained(score=score) for score in (broken, 1.0, broken, broken)], ended=[None] * 4
     )
-    scores = rounds._scores(whole, lambda metrics: metrics["score"], 0, 1)
-    first: rounds.Round = [{"copied": None, "values": {"seed": n}} for n in range(4)]
-    following = rounds._next(job, [first], scores)
+    scores = pbt._scores(whole, lambda metrics: metrics["score"], 0, 1)
+    first: pbt.Round = [{"copied": None, "values": {"seed": n}} for n in range(4)]
+    following = pbt._next(job, [first], scores)
     assert [each["copied"] for each in following] == [1, None, 1, 1]
 
 
@@ -200,7 +206,7 @@ def test_a_trial_whose_score_is_no_number_is_ranked_last(tmp_path: Path) -> None
     places = [SimpleNamespace(number=n, place=tmp_path / str(n)) for n in range(3)]
     for part, gap in zip(places, (math.nan, 0.5, 0.25), strict=True):
         part.place.mkdir()
-        (part.place / run.TABLE).write_text(json.dumps([{"exploitability": gap}]))
+        (part.place / lifecycle.TABLE).write_text(json.dumps([{"exploitability": gap}]))
     whole: Any = SimpleNamespace(parts=places)
     rows = sweep._rows("coevolve", [{}] * 3, whole, [{}] * 3)
     assert [(row["trial"], row["score"]) for row in rows] == [(2, -0.25), (1, -0.5), (0, None)]
@@ -210,7 +216,7 @@ def test_a_sweep_and_a_run_are_resumed_by_their_own_commands(
     swept: sweep.Swept, tmp_path: Path
 ) -> None:
     with pytest.raises(Refused, match=f"overtrick sweep --resume {swept.folder.name}"):
-        run.go(swept.folder, lambda iteration, metrics: None)
-    run.write_job(parse(), tmp_path)
+        lifecycle.go(swept.folder, lambda iteration, metrics: None)
+    lifecycle.write_job(parse(), tmp_path)
     with pytest.raises(Refused, match=f"overtrick train --resume {tmp_path.name}"):
         sweep.go(tmp_path, lambda done: None)

@@ -19,11 +19,14 @@ from outside import COMMAND, environment, kill_once
 from scipy.stats import ttest_ind
 from tiny import TINY
 
-from overtrick import cli, config, model, parts, run
-from overtrick.comparison import job, outcome, plan, work
+from overtrick import cli
+from overtrick.comparison import runner, schedule, statistics, table_job
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.runs import group, lifecycle
+from overtrick.storage import model_files
+from overtrick.training.registry import JOBS, TRAINERS
 
 LEARN: dict[str, Any] = {
     "trainer": "exploit",
@@ -59,14 +62,16 @@ def write(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[work.Compared]:
+def compared(
+    local_ray: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[runner.Compared]:
     """A table that is trained and judged in one go."""
     folder = tmp_path_factory.mktemp("table")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        table = job.load(write(folder), [])
-        total, told = plan.check(table), list[int]()
-        done = work.go(run.open_folder(table, "table", parts=True), told.append)
+        table = table_job.load(write(folder), [])
+        total, told = schedule.check(table), list[int]()
+        done = runner.go(lifecycle.open_folder(table, "table", parts=True), told.append)
         assert told[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
         assert told == sorted(told)
         yield done
@@ -77,20 +82,20 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
     methods = {"ours": METHODS["ours"], "NFSP": {"job": nfsp}}
     changes = {"methods": methods, "strangers": {"call": "call"}, "seeds": [0]}
     for every in ("2", "null"):
-        table = job.load(
+        table = table_job.load(
             write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.judged=50"]
         )
-        plan.check(table)
-        ours, never = plan.planned(table, tmp_path).jobs
+        schedule.check(table)
+        ours, never = schedule.planned(table, tmp_path).jobs
         assert (ours.evaluate.games, ours.evaluate.judged) == (10, 50)
         assert (never.evaluate.games, never.evaluate.judged) == (200, 50)
-        kept = plan.in_training(table, never)
-        assert config.parse(kept.model_dump(mode="json"), JOBS, "as a run keeps it") == kept
+        kept = schedule.in_training(table, never)
+        assert job_file.parse(kept.model_dump(mode="json"), JOBS, "as a run keeps it") == kept
 
 
 @pytest.mark.slow
 def test_a_table_killed_while_it_trains_comes_to_the_same(
-    compared: work.Compared, tmp_path: Path
+    compared: runner.Compared, tmp_path: Path
 ) -> None:
     """The driver and all its children are killed; another goes on."""
     write(tmp_path)
@@ -102,16 +107,16 @@ def test_a_table_killed_while_it_trains_comes_to_the_same(
     kill_once(lambda: list(tmp_path.glob(first)), started)
     (place,) = (tmp_path / "runs").iterdir()
     assert not (place / "table.md").exists()
-    assert work.go(place, lambda done: None).outcome.rows == compared.outcome.rows
+    assert runner.go(place, lambda done: None).outcome.rows == compared.outcome.rows
 
 
-def row(found: outcome.Outcome, method: str, stranger: str) -> dict[str, Any]:
+def row(found: statistics.Outcome, method: str, stranger: str) -> dict[str, Any]:
     (one,) = (r for r in found.rows if (r["method"], r["stranger"]) == (method, stranger))
     return one
 
 
 def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
-    compared: work.Compared,
+    compared: runner.Compared,
 ) -> None:
     assert not compared.failed
     alone = {
@@ -120,17 +125,17 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
     }
     wanted = [(alone[method], seed) for method in alone for seed in TABLE["seeds"]]
     for number, (content, seed) in enumerate(wanted):
-        plain = config.parse({**content, "seed": seed}, JOBS, "this test")
+        plain = job_file.parse({**content, "seed": seed}, JOBS, "this test")
         trainer = TRAINERS[plain.trainer].trainer(plain, LocalCrew())
         for _ in range(plain.stop.iterations):
             trainer.step()
-        stored = model.load(parts.place_of(compared.folder, number) / "model").weights
+        stored = model_files.load(group.place_of(compared.folder, number) / "model").weights
         weights = trainer.model()
         assert stored.keys() == weights.keys()
         assert all((stored[name] == weights[name]).all() for name in weights)
 
 
-def test_known_answers_stand_where_they_belong(compared: work.Compared) -> None:
+def test_known_answers_stand_where_they_belong(compared: runner.Compared) -> None:
     found = compared.outcome
     assert row(found, "Oracle", "call")["mean"] == pytest.approx(1 / 3)
     assert row(found, "CFR", "cfr")["mean"] == pytest.approx(0, abs=1e-12)  # it meets itself
@@ -147,13 +152,13 @@ def test_known_answers_stand_where_they_belong(compared: work.Compared) -> None:
     assert ours["standard_error"] == pytest.approx(abs(np.diff([*ours["payoffs"].values()])[0]) / 2)
 
 
-def test_a_cell_is_what_evaluate_says_of_its_trial(compared: work.Compared) -> None:
-    rows, _, _ = run.judge(str(parts.place_of(compared.folder, 1)), workers=0)
+def test_a_cell_is_what_evaluate_says_of_its_trial(compared: runner.Compared) -> None:
+    rows, _, _ = lifecycle.judge(str(group.place_of(compared.folder, 1)), workers=0)
     for stranger, again in zip(TABLE["strangers"], rows, strict=True):
         assert row(compared.outcome, "ours", stranger)["payoffs"][1] == again["steps"][-1]
 
 
-def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: work.Compared) -> None:
+def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: runner.Compared) -> None:
     for faced in compared.outcome.against_baselines:
         ours, other, fixed = (
             [*row(compared.outcome, method, faced["stranger"])["payoffs"].values()]
@@ -169,30 +174,30 @@ def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: work.Compare
             assert faced["verdict"] == ("better" if faced["difference"] > 0 else "worse")
 
 
-def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(compared: work.Compared) -> None:
+def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(compared: runner.Compared) -> None:
     folder = compared.folder
-    before = {name: (folder / name).read_bytes() for name in outcome.FILES}
+    before = {name: (folder / name).read_bytes() for name in statistics.FILES}
     models = sorted(folder.glob("trials/*/model/*"))
     trained = [path.stat().st_mtime_ns for path in models]
-    shutil.rmtree(folder / work.CELLS)
-    table = work.read_job(folder)
+    shutil.rmtree(folder / runner.CELLS)
+    table = runner.read_job(folder)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        work.go(folder, stop)
-    assert len(list((folder / work.CELLS).iterdir())) == 1
-    run.write_job(table.model_copy(update={"workers": 2}), folder)
+        runner.go(folder, stop)
+    assert len(list((folder / runner.CELLS).iterdir())) == 1
+    lifecycle.write_job(table.model_copy(update={"workers": 2}), folder)
     told: list[int] = []
-    work.go(folder, told.append)
+    runner.go(folder, told.append)
     assert told == list(range(12, 35))  # ten iterations and one cell were done
-    assert {name: (folder / name).read_bytes() for name in outcome.FILES} == before
+    assert {name: (folder / name).read_bytes() for name in statistics.FILES} == before
     assert [path.stat().st_mtime_ns for path in models] == trained
-    run.write_job(table, folder)
+    lifecycle.write_job(table, folder)
 
 
-def test_people_and_spreadsheets_read_the_same_figures(compared: work.Compared) -> None:
+def test_people_and_spreadsheets_read_the_same_figures(compared: runner.Compared) -> None:
     text = (compared.folder / "table.md").read_text()
     assert "| ours | " in text
     assert "learnt is the model of other, seed 0, whose exploitability is 0." in text
@@ -206,14 +211,14 @@ def test_people_and_spreadsheets_read_the_same_figures(compared: work.Compared) 
     assert stored["against_baselines"] == compared.outcome.against_baselines
 
 
-def test_mlflow_has_the_table_and_under_it_every_training(compared: work.Compared) -> None:
+def test_mlflow_has_the_table_and_under_it_every_training(compared: runner.Compared) -> None:
     client = MlflowClient(f"sqlite:///{compared.folder.parents[1]}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
     (parent,) = [r for r in runs if r.info.run_name == compared.folder.name]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert len(children) == 4
     assert {r.info.status for r in runs} == {"FINISHED"}
-    assert {"job.json", *outcome.FILES} <= {
+    assert {"job.json", *statistics.FILES} <= {
         f.path for f in client.list_artifacts(parent.info.run_id)
     }
     mean = row(compared.outcome, "ours", "learnt")["mean"]
@@ -223,9 +228,9 @@ def test_mlflow_has_the_table_and_under_it_every_training(compared: work.Compare
     assert sum(told) / 2 == pytest.approx(mean)
 
 
-def test_curves_show_what_was_measured_while_the_methods_learnt(compared: work.Compared) -> None:
+def test_curves_show_what_was_measured_while_the_methods_learnt(compared: runner.Compared) -> None:
     assert (compared.folder / "figures" / "bands.png").exists()
-    spool = parts.place_of(compared.folder, 0) / "track.jsonl"
+    spool = group.place_of(compared.folder, 0) / "track.jsonl"
     events = [json.loads(line) for line in spool.read_text().splitlines()]
     seen = {
         e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "metrics" in e
@@ -238,9 +243,9 @@ def test_curves_show_what_was_measured_while_the_methods_learnt(compared: work.C
 
 
 def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
-    table = job.load(write(tmp_path), ["evaluate={every: null}"])
-    for each in plan.planned(table, tmp_path).jobs[:2]:
-        unwatched = plan.in_training(table, each)
+    table = table_job.load(write(tmp_path), ["evaluate={every: null}"])
+    for each in schedule.planned(table, tmp_path).jobs[:2]:
+        unwatched = schedule.in_training(table, each)
         assert unwatched.evaluate.strangers == ("random",)
         assert unwatched.evaluate.every > each.stop.iterations
         assert each.evaluate.strangers[:2] == ("call", "cfr")
@@ -250,8 +255,8 @@ def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Pat
 def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
     change = {"without": ["population"], "set": {"population.size": 4, "population.style": 2.0}}
     methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
-    table = job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
-    ours = plan.planned(table, tmp_path).jobs[0]
+    table = table_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
+    ours = schedule.planned(table, tmp_path).jobs[0]
     assert (ours.population.size, ours.population.style) == (4, 2.0)
     assert ours.population.fitness_games == 50  # the default, not the 10 of the file
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
@@ -263,12 +268,12 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
     game = {"name": "sumo", "reward": "result"}
     theirs = {"trainer": "meta", "evaluate": {"strangers": ["random"]}}
 
-    def loaded(**options: Any) -> job.Table:
+    def loaded(**options: Any) -> table_job.Table:
         methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
         asked = {"game": game, "strangers": {"still": "motionless"}, "methods": methods}
-        return job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
+        return table_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
-    assert plan.check(loaded(reward={"win": 3.0})) > 0
+    assert schedule.check(loaded(reward={"win": 3.0})) > 0
     with pytest.raises(Refused, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
         loaded(integrator="euler")
 
@@ -278,9 +283,9 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
 ) -> None:
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
     strangers = {"learnt": {"method": "other"}, "call": "call"}
-    table = job.load(write(tmp_path, methods=methods, strangers=strangers), [])
-    made = plan.planned(table, tmp_path / "t")
-    theirs = str(parts.place_of(tmp_path / "t", 2) / "model")
+    table = table_job.load(write(tmp_path, methods=methods, strangers=strangers), [])
+    made = schedule.planned(table, tmp_path / "t")
+    theirs = str(group.place_of(tmp_path / "t", 2) / "model")
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
     assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
     assert made.early == 6
@@ -332,7 +337,7 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
     write(tmp_path, **changes)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Refused) as refused:
-        plan.check(job.load("table.yaml", []))
+        schedule.check(table_job.load("table.yaml", []))
     assert said in str(refused.value)
 
 
@@ -364,12 +369,12 @@ def test_a_wrong_command_is_refused(
 
 
 def test_tables_and_runs_are_resumed_by_their_own_commands(
-    compared: work.Compared, tmp_path: Path
+    compared: runner.Compared, tmp_path: Path
 ) -> None:
     name = compared.folder.name
-    for folder in (compared.folder, parts.place_of(compared.folder, 0)):
+    for folder in (compared.folder, group.place_of(compared.folder, 0)):
         with pytest.raises(Refused, match=f"{name} is a table: `overtrick evaluate --resume"):
-            run.go(folder, lambda iteration, metrics: None)
-    run.write_job(config.parse(TINY, JOBS, "tiny"), tmp_path)
+            lifecycle.go(folder, lambda iteration, metrics: None)
+    lifecycle.write_job(job_file.parse(TINY, JOBS, "tiny"), tmp_path)
     with pytest.raises(Refused, match="is a run: `overtrick train --resume"):
-        work.go(tmp_path, lambda done: None)
+        runner.go(tmp_path, lambda done: None)

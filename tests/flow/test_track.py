@@ -9,12 +9,12 @@ import points
 import pytest
 from mlflow import MlflowClient
 
-from overtrick import track
+from overtrick.tracking import mlflow_tracker
 
 
-def open_tracker(store: str, folder: Path) -> track.Tracker:
+def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
     folder.mkdir(exist_ok=True)
-    return track.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})
+    return mlflow_tracker.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})
 
 
 def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     run = client.get_run(tracker.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.params["meta.inner_step"] == "0.1"
-    assert len(run.data.params["long"]) == track.PARAM_LENGTH
+    assert len(run.data.params["long"]) == mlflow_tracker.PARAM_LENGTH
     assert run.data.tags["overtrick.game"] == "kuhn"
     assert points.known(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, s / 2) for s in range(1, 451)]
@@ -42,7 +42,7 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
 def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, calls = track._send, []
+    send, calls = mlflow_tracker._send, []
 
     def flaky(client: object, run_id: str, events: list[dict[str, object]]) -> None:
         calls.append(len(events))
@@ -52,8 +52,8 @@ def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
             raise ConnectionError("the server is away")
         send(client, run_id, events)
 
-    monkeypatch.setattr(track, "_send", flaky)
-    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    monkeypatch.setattr(mlflow_tracker, "_send", flaky)
+    monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "flaky")
     for step in range(1, 31):
         tracker.metrics(step, {"payoff": float(step)})
@@ -75,7 +75,7 @@ def test_a_run_is_made_once_though_the_answer_is_lost(
         raise ConnectionError("the server is away")
 
     monkeypatch.setattr(MlflowClient, "create_run", lost)
-    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "lost")
     tracker.metrics(1, {"payoff": 1.0})
     assert tracker.close("FINISHED") == 0
@@ -91,8 +91,8 @@ def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
         raise ConnectionError("the server is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(track, "_send", away)
-        patch.setattr(track, "BACKOFF", (0.01, 0.05))
+        patch.setattr(mlflow_tracker, "_send", away)
+        patch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
         first = open_tracker(store, tmp_path / "again")
         first.metrics(1, {"payoff": 1.0})
         first.metrics(2, {"payoff": 2.0})
@@ -142,7 +142,7 @@ def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
 def test_a_closing_run_is_patient_with_a_server_that_stumbles(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, calls = track._send, []
+    send, calls = mlflow_tracker._send, []
 
     def stumbling(*arguments: object) -> None:
         calls.append(1)
@@ -150,8 +150,8 @@ def test_a_closing_run_is_patient_with_a_server_that_stumbles(
             raise ConnectionError("database is locked")
         send(*arguments)
 
-    monkeypatch.setattr(track, "_send", stumbling)
-    monkeypatch.setattr(track, "BACKOFF", (0.01, 0.05))
+    monkeypatch.setattr(mlflow_tracker, "_send", stumbling)
+    monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "stumbling")
     tracker.metrics(1, {"payoff": 1.0})
     assert tracker.close("FINISHED") == 0

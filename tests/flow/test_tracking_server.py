@@ -17,7 +17,11 @@ from mlflow import MlflowClient
 from outside import PATIENCE, kill, mlflow_server
 from tiny import TINY, alone
 
-from overtrick import config, model, run, track, trainers
+from overtrick.config import job_file
+from overtrick.runs import lifecycle
+from overtrick.storage import model_files
+from overtrick.tracking import mlflow_tracker
+from overtrick.training import registry
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +61,9 @@ def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """That of a run which tells this server."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     job = {**JOB, "track": {"uri": server.uri}}
-    asked = config.parse(job, trainers.JOBS, "tiny")
-    run.check(asked)  # it need not be there yet
-    return run.open_folder(asked, "tiny")
+    asked = job_file.parse(job, registry.JOBS, "tiny")
+    lifecycle.check(asked)  # it need not be there yet
+    return lifecycle.open_folder(asked, "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,7 @@ def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
 def told(folder: Path) -> tuple[int, int]:
     """How many events a run has kept on disk, and how many of them MLflow has taken."""
     sent = folder / "track.sent"
-    kept = (folder / track.SPOOL).read_text().count("\n")
+    kept = (folder / mlflow_tracker.SPOOL).read_text().count("\n")
     return kept, int(sent.read_text()) if sent.exists() else 0
 
 
@@ -80,8 +84,8 @@ def check(
 ) -> None:
     """MLflow has what the run has on disk, which is what an undisturbed run has."""
     metrics, weights = expected
-    assert track.history(folder) == list(enumerate(metrics, start=1))
-    stored = model.load(folder / "model", "kuhn").weights
+    assert mlflow_tracker.history(folder) == list(enumerate(metrics, start=1))
+    stored = model_files.load(folder / "model", "kuhn").weights
     assert stored.keys() == weights.keys()
     assert all(np.array_equal(stored[name], weights[name]) for name in weights)
     client = MlflowClient(server.uri)
@@ -108,19 +112,19 @@ def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
             assert (kept, sent) == (iteration + 3, 0)  # after parameters, job and note
             server.start()
 
-    assert run.go(folder, progress).undelivered == ""
+    assert lifecycle.go(folder, progress).undelivered == ""
     check(folder, server, undisturbed)
 
 
 def test_a_server_that_was_away_all_the_time_hears_of_a_run_when_that_is_opened_again(
     local_ray: None, server: Server, folder: Path, undisturbed: Any
 ) -> None:
-    done = run.go(folder, lambda iteration, metrics: None)
+    done = lifecycle.go(folder, lambda iteration, metrics: None)
     kept, sent = told(folder)
     assert sent == 0
     assert done.undelivered.startswith(f"{kept} events: ")
     server.start()
-    assert run.go(folder, lambda iteration, metrics: None).undelivered == ""
+    assert lifecycle.go(folder, lambda iteration, metrics: None).undelivered == ""
     check(folder, server, undisturbed)
 
 
@@ -144,7 +148,7 @@ def test_a_server_that_is_killed_and_started_again_has_every_step_once(
             server.start()
 
     server.start()
-    assert run.go(folder, progress).undelivered == ""
+    assert lifecycle.go(folder, progress).undelivered == ""
     assert [kept for kept, sent in taken] == [8, 12]
     assert all(0 < sent <= kept for kept, sent in taken)
     check(folder, server, undisturbed)

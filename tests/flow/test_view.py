@@ -12,13 +12,18 @@ import pytest
 from browser import needs_browser, shown
 from tiny import TINY
 
-from overtrick import cli, config, parts, record, registry, run, track, trainers, view
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Failed, Refused
-from overtrick.games.bridge import records
-from overtrick.games.bridge.records import Board
-from overtrick.match import match
-from overtrick.trainers.exact import solve_game
-from overtrick.view import html, note
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.formats.pbn_lin import Board
+from overtrick.reports.html import elements
+from overtrick.runs import group, html_page, lifecycle, mlflow_note
+from overtrick.storage import game_records, locate
+from overtrick.studies.exact import solve_game
+from overtrick.studies.match import match
+from overtrick.tracking import mlflow_tracker
+from overtrick.training import registry
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -74,12 +79,12 @@ def boards_file(path):
         holder, "N", "EW", bid, "3N", "N", play=(1, 2, 3, 0, 7, 4), number=1,
         systems=("natural", "natural"),
     )  # fmt: skip
-    records.save(path, [played, Board(holder, "E", "None", ("P",) * 4, "Pass", number=2)])
+    pbn_lin.save(path, [played, Board(holder, "E", "None", ("P",) * 4, "Pass", number=2)])
     return path
 
 
 def test_every_board_call_and_card_is_on_the_page(tmp_path):
-    page = Page(view.of_file(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
+    page = Page(html_page.of_file(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
     assert page.tags.count("article") == 2
     for words in ("Board 1", "Board 2", "3N by North", "Dealer East", "vulnerable EW"):
         assert words in page.text
@@ -91,7 +96,7 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
 
 
 def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
-    page = Page(view.of_file(boards_file(tmp_path / "two.lin"), 1)).check()
+    page = Page(html_page.of_file(boards_file(tmp_path / "two.lin"), 1)).check()
     assert page.tags.count("article") == 1
     assert "Strong notrump" not in page.text
     assert "Systems: North-South" in page.text
@@ -100,8 +105,8 @@ def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
 @pytest.mark.parametrize("name", ["kuhn", "minibridge"])
 def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
     met = match("random", "random", name, {}, 2, 0, kept=True)
-    record.save(tmp_path / "games.parquet", met.games)
-    page = Page(view.of_file(tmp_path / "games.parquet", 3)).check()
+    game_records.save(tmp_path / "games.parquet", met.games)
+    page = Page(html_page.of_file(tmp_path / "games.parquet", 3)).check()
     shown = met.games.moves[:3]
     assert page.tags.count("article") == 3
     assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
@@ -114,21 +119,21 @@ def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
 
 def test_a_film_of_a_match_is_a_page(tmp_path):
     (tmp_path / "match.mp4").write_bytes(b"film")
-    page = Page(view.of_file(tmp_path / "match.mp4", 50)).check()
+    page = Page(html_page.of_file(tmp_path / "match.mp4", 50)).check()
     assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
 
 
 def test_what_others_wrote_is_escaped():
     evil = '<script>alert("x")</script>'
-    page = html.page(evil, evil, [html.Section(evil, [html.table([evil], [[evil]])])])
+    page = elements.page(evil, evil, [elements.Section(evil, [elements.table([evil], [[evil]])])])
     assert Page(page).check().text.count(evil) == 7  # of the title as well
     assert "<script>alert" not in page
 
 
 def test_a_page_never_grows_beyond_its_limit(tmp_path):
-    small, large = html.text("here"), html.text("x" * html.MOST)
-    page = html.page("t", "", [html.Section("films", [large, small])])
-    assert len(page.encode()) < html.MOST
+    small, large = elements.text("here"), elements.text("x" * elements.MOST)
+    page = elements.page("t", "", [elements.Section("films", [large, small])])
+    assert len(page.encode()) < elements.MOST
     assert "here" in page
     assert "1 left out: the page would be too large" in page
 
@@ -139,10 +144,12 @@ def run_folder(folder):
     job = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "seed": 7}
     (folder / "job.json").write_text(json.dumps(job))
     told = [{"step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
-    (folder / track.SPOOL).write_text("".join(f"{json.dumps(each)}\n" for each in told) + '{"cut')
+    (folder / mlflow_tracker.SPOOL).write_text(
+        "".join(f"{json.dumps(each)}\n" for each in told) + '{"cut'
+    )
     row = {"stranger": "random", "steps": [1.25, 1.5], "standard_error": [0, 0],
            "exploitability": None, "best_response": 2.0, "share": 0.75}  # fmt: skip
-    (folder / view.TABLE).write_text(json.dumps([row]))
+    (folder / html_page.TABLE).write_text(json.dumps([row]))
     return folder
 
 
@@ -152,7 +159,7 @@ def test_the_page_of_a_run(tmp_path):
     (folder / "figures" / "bars.png").write_bytes(b"\x89PNG")
     (folder / "films").mkdir()
     (folder / "films" / "iteration_00001.mp4").write_bytes(b"film")
-    page = Page(view.of_run(folder)).check()
+    page = Page(html_page.of_run(folder)).check()
     for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
         assert words in page.text
     assert page.tags.count("svg") == 1  # what never changed has no curve
@@ -174,16 +181,16 @@ class Told:
 
 def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog):
     told, folder = Told(), run_folder(tmp_path / "r")
-    view.tell(folder, told)
+    html_page.tell(folder, told)
     (note,) = told.notes
     assert note.startswith("**meta** on **leduc**, seed 7.\n\n| stranger | before | after 1 |")
     assert "| random | 1.250 | 1.500 | 2.000 | 75% |" in note
-    view.keep(folder, told)
-    assert told.artifacts == [view.PAGE]
-    assert (folder / view.PAGE).exists()
-    (folder / view.TABLE).write_text("{")
-    view.keep(folder, told)
-    assert told.artifacts == [view.PAGE]
+    html_page.keep(folder, told)
+    assert told.artifacts == [html_page.PAGE]
+    assert (folder / html_page.PAGE).exists()
+    (folder / html_page.TABLE).write_text("{")
+    html_page.keep(folder, told)
+    assert told.artifacts == [html_page.PAGE]
     assert "no page of the run" in caplog.text
 
 
@@ -206,7 +213,7 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
 )
 def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status, said):
     told, folder, closed = Told(), run_folder(tmp_path / "r"), []
-    with pytest.raises(type(error)), view.ending(folder, told, closed.append):
+    with pytest.raises(type(error)), html_page.ending(folder, told, closed.append):
         raise error
     assert closed == [status]
     assert told.notes == [f"**meta** on **leduc**, seed 7.\n\n{said}"]
@@ -214,29 +221,29 @@ def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status
 
 def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path):
     told, folder = Told(), run_folder(tmp_path / "r")
-    view.tell(folder, told, "It failed: " + "x" * 9000)
-    assert told.notes[0].partition("It failed: ")[2].count("x") > note.MOST - 20
+    html_page.tell(folder, told, "It failed: " + "x" * 9000)
+    assert told.notes[0].partition("It failed: ")[2].count("x") > mlflow_note.MOST - 20
     assert told.notes[0].endswith("xxx ...")
-    (folder / note.WHOLE).write_text("| a line of a table |\n" * 1000)
-    view.tell(folder, told)
+    (folder / mlflow_note.WHOLE).write_text("| a line of a table |\n" * 1000)
+    html_page.tell(folder, told)
     assert told.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
     assert all(len(text) < 8000 for text in told.notes)
 
 
 def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
-    job = config.parse({**TINY, "track": {"uri": store}}, trainers.JOBS, "tiny")
+    job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
     folder = tmp_path / "sweep"
-    (folder / registry.TRIALS).mkdir(parents=True)
-    run.write_job(job, folder)
-    with suppress(KeyboardInterrupt), parts.at_work(folder, job, [job] * 4) as whole:
+    (folder / locate.TRIALS).mkdir(parents=True)
+    lifecycle.write_job(job, folder)
+    with suppress(KeyboardInterrupt), group.at_work(folder, job, [job] * 4) as whole:
         whole.parts[0].tracker.metrics(1, {"payoff": 0.5})
         whole.ended[1] = Failed("the trial failed")
-        whole.halved = {2: 4}
-        run.keep_table(whole.parts[3].place, [], whole.parts[3].tracker)
+        whole.stopped_early = {2: 4}
+        lifecycle.keep_table(whole.parts[3].place, [], whole.parts[3].tracker)
         raise KeyboardInterrupt
     said = []
     for place in (folder, *(part.place for part in whole.parts)):
-        events = map(json.loads, (place / track.SPOOL).read_text().splitlines())
+        events = map(json.loads, (place / mlflow_tracker.SPOOL).read_text().splitlines())
         said.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
     assert said == [
         "It was stopped after iteration 0; `overtrick resume sweep` goes on.",
@@ -261,7 +268,7 @@ def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, cap
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (stop.value.code, told["bytes"]) == (0, out.stat().st_size)
     assert Page(out.read_text()).check().tags.count("article") == 4
-    assert registry.runs() == ["r"]
+    assert locate.runs() == ["r"]
 
 
 def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, capsys):
@@ -269,7 +276,7 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     run_folder(tmp_path / "r")
     met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
-    record.save(tmp_path / "games.parquet", met.games)
+    game_records.save(tmp_path / "games.parquet", met.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
     for words, said in (
         ("match.mp4 --first 2", "--first is of games and boards, not of match.mp4"),
@@ -293,20 +300,20 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
     with pytest.raises(Refused, match="nor are they boards"):
-        view.of_file(tmp_path / "x.parquet", 1)
+        html_page.of_file(tmp_path / "x.parquet", 1)
     (tmp_path / "x.txt2").write_text("nothing")
     with pytest.raises(Refused, match=r"x\.txt2"):
-        view.of_file(tmp_path / "x.txt2", 1)
+        html_page.of_file(tmp_path / "x.txt2", 1)
     with pytest.raises(Refused, match=r"name an \.html file"):
-        view.check(tmp_path / "page.pdf")
+        html_page.check(tmp_path / "page.pdf")
 
 
 @needs_browser
 def test_a_browser_shows_one_step_at_a_time(tmp_path):
     met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
-    record.save(tmp_path / "games.parquet", met.games)
+    game_records.save(tmp_path / "games.parquet", met.games)
     page = tmp_path / "page.html"
-    page.write_text(view.of_file(tmp_path / "games.parquet", 2))
+    page.write_text(html_page.of_file(tmp_path / "games.parquet", 2))
     dom = Page(shown(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
     for moves in met.games.moves[:2]:

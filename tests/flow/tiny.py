@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from overtrick import config, trainers
-from overtrick.trainers import meta
-from overtrick.workers import LocalCrew
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew
+from overtrick.training import registry
+from overtrick.training.adaptation import meta
 
 TINY: dict[str, Any] = {
     "trainer": "meta",
@@ -23,7 +24,7 @@ TINY: dict[str, Any] = {
 
 def alone(job: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, Any]]:
     """What such a job comes to that nobody disturbs: the metrics of its iterations, its model."""
-    asked = config.parse(job, trainers.JOBS, "tiny")
+    asked = job_file.parse(job, registry.JOBS, "tiny")
     trainer = meta.MetaTrainer(asked, LocalCrew())
     metrics = [trainer.step() for _ in range(asked.stop.iterations)]
     return metrics, trainer.model()

@@ -7,15 +7,15 @@ import pytest
 from scipy.stats import chisquare
 
 import overtrick
-from overtrick import games as registry
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import auction, score
-from overtrick.games.bridge.auction import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
+from overtrick.games import registry
+from overtrick.games.bridge import auction_rules, scoring
+from overtrick.games.bridge.auction.observation import told
+from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
 from overtrick.games.bridge.cards import hands
-from overtrick.games.bridge.facts import told
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.play import play
-from overtrick.policies import Uniform, draw
+from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.rollout import play
 
 
 def moments(game, deals, rng):
@@ -28,13 +28,13 @@ def moments(game, deals, rng):
 
 
 def test_international_match_points_rise_with_the_difference():
-    assert (np.diff(score.IMP_FLOORS) > 0).all()
-    assert (score.IMP_FLOORS % 10 == 0).all()
-    assert len(score.IMP_FLOORS) == 24
-    won = score.imps(np.arange(-9000, 9001))
-    assert won[-1] == score.imps(4000) == 24
-    assert score.imps(3990) == 23
-    assert score.imps(np.array([0, 10, 20, 40, 50, 430, 490, 500])).tolist() == [
+    assert (np.diff(scoring.IMP_FLOORS) > 0).all()
+    assert (scoring.IMP_FLOORS % 10 == 0).all()
+    assert len(scoring.IMP_FLOORS) == 24
+    won = scoring.imps(np.arange(-9000, 9001))
+    assert won[-1] == scoring.imps(4000) == 24
+    assert scoring.imps(3990) == 23
+    assert scoring.imps(np.array([0, 10, 20, 40, 50, 430, 490, 500])).tolist() == [
         0, 0, 1, 1, 2, 10, 10, 11,
     ]  # fmt: skip
     assert (won == -won[::-1]).all()
@@ -50,7 +50,7 @@ def test_calls_are_numbered_by_rank():
 def test_calls_are_read_in_other_words_too():
     assert read("1N P 2D X XX") == read("1nt Pass 2d Dbl Rdbl") == [4, 35, 6, 36, 37]
     assert read("") == []
-    assert auction.written(read("1n PASS 7NT")) == "1N P 7N"
+    assert auction_rules.written(read("1n PASS 7NT")) == "1N P 7N"
     for word in ("8N", "0C", "1", "N", "1NTT", "XXX", "Pa"):
         with pytest.raises(Refused, match=f"'{word}' is no call: write P, X, XX or a bid"):
             read(f"1C {word}")
@@ -77,20 +77,20 @@ def test_calls_are_read_in_other_words_too():
 )
 def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
     with pytest.raises(Refused, match=said):
-        auction.check(read(calls))
+        auction_rules.check(read(calls))
     if "end:" in said:
-        auction.check(read(calls), done=False)
+        auction_rules.check(read(calls), done=False)
 
 
 def test_a_number_that_is_no_call_is_refused():
     with pytest.raises(Refused, match="call 2 of the auction, 38, is no number of a call"):
-        auction.check([0, 38])
+        auction_rules.check([0, 38])
 
 
 def test_the_longest_auction_has_319_calls():
     calls = read("P P P " + " ".join(f"{bid} P P X P P XX P P" for bid in CALLS[:BIDS]) + " P")
     assert len(calls) == 319
-    auction.check(calls)
+    auction_rules.check(calls)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_the_longest_auction_has_319_calls():
     ],
 )
 def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):
-    auction.check(read(calls))
-    assert auction.contract_in_words(read(calls), dealer) == (contract, declarer)
+    auction_rules.check(read(calls))
+    assert auction_rules.contract_in_words(read(calls), dealer) == (contract, declarer)
 
 
 def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
@@ -115,12 +115,12 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
     calls = np.full((500, 60), -1, np.int8)
     for number, (turn, action) in enumerate(moments(game, deals, rng)):
         calls[turn.game, number] = action
-    found = auction.contract_of(calls, deals[:, 52])
+    found = auction_rules.contract_of(calls, deals[:, 52])
     for row, dealer, declarer, level, strain, doubled in zip(
         calls.tolist(), deals[:, 52], *(column.tolist() for column in found), strict=True
     ):
         made = [call for call in row if call >= 0]
-        auction.check(made)
+        auction_rules.check(made)
         bids = [(place, call) for place, call in enumerate(made) if call < BIDS]
         if not bids:
             assert (declarer, level, strain, doubled) == (-1, 0, -1, 0)
@@ -184,7 +184,7 @@ def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt,
             total[k] += gained
     assert np.array_equal(total[0], np.tile(total[1], 2))
     best = par(deals[:, -20:].reshape(-1, 4, 5), deals[:, 52], deals[:, 53]).score
-    assert np.array_equal(total[0][:, 0], score.imps(total[2][:, 0] - best))
+    assert np.array_equal(total[0][:, 0], scoring.imps(total[2][:, 0] - best))
 
 
 def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():

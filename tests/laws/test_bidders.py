@@ -6,14 +6,21 @@ import numpy as np
 import pytest
 
 from overtrick.core import take_turn
-from overtrick.games.bridge import auction, bidding, double_dummy, features, heard, networks, packed
-from overtrick.games.bridge.auction_game import TABLE, WIDTH, Auction
+from overtrick.datasets.bidding_examples import for_judging
+from overtrick.evaluation import bidders
+from overtrick.games.bridge import auction_rules, double_dummy
+from overtrick.games.bridge.auction import (
+    features,
+    features_from_observation,
+    network_bidder,
+    packed_features,
+)
+from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, hands
-from overtrick.games.bridge.system import load
+from overtrick.games.bridge.system import auction_simulation
+from overtrick.games.bridge.system.loader import load
 from overtrick.learners.networks import initial
-from overtrick.play import play
-from overtrick.trainers import bidders
-from overtrick.trainers.examples import for_judging
+from overtrick.policies.rollout import play
 
 GAMES = 400
 
@@ -26,8 +33,10 @@ def table():
     game = Auction("nothing", seats=2)
     deals = game.deal(GAMES, rng)
     dealer, vulnerable = deals[:, CARDS].astype(int), deals[:, CARDS + 1].astype(int)
-    calls = bidding.auctions(hands(deals[:, :CARDS]), dealer, vulnerable, natural, precision)
-    rules = networks.Rules(natural, precision)
+    calls = auction_simulation.auctions(
+        hands(deals[:, :CARDS]), dealer, vulnerable, natural, precision
+    )
+    rules = network_bidder.Rules(natural, precision)
     batch = play(game, (rules, rules), deals, rng).batch
     return deals, dealer, vulnerable, calls, natural, precision, batch
 
@@ -35,48 +44,50 @@ def table():
 def test_rules_as_a_policy_bid_as_the_kernel_of_whole_auctions(table):
     _, _, _, calls, _, _, batch = table
     placed = np.full_like(calls, -1)
-    placed[batch.game, heard.places(batch.seen)] = batch.action
+    placed[batch.game, features_from_observation.places(batch.seen)] = batch.action
     assert np.array_equal(placed, calls)
 
 
 def test_features_by_the_facts_are_those_of_whole_auctions(table):
     deals, dealer, vulnerable, calls, ns, ew, batch = table
-    place = heard.places(batch.seen)
+    place = features_from_observation.places(batch.seen)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     told = hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
     before, after = features.rows(*told), features.rows(*told, after=True)
-    assert np.array_equal(heard.before(batch.seen, ns, ew), before[row])
+    assert np.array_equal(features_from_observation.before(batch.seen, ns, ew), before[row])
     every = np.arange(len(batch.seen))
-    assert np.array_equal(heard.after(batch.seen, every, batch.action, ns, ew), after[row])
+    assert np.array_equal(
+        features_from_observation.after(batch.seen, every, batch.action, ns, ew), after[row]
+    )
 
 
 def test_packing_loses_nothing(table):
     deals, dealer, vulnerable, calls, ns, ew, _ = table
     rows = features.rows(hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
-    bits = packed.packed(rows)
+    bits = packed_features.packed(rows)
     assert bits.shape == (len(rows), 161)
-    assert np.array_equal(packed.unpacked(bits), rows)
-    assert sum(packed.WIDTHS) == features.OF_PLAYER
+    assert np.array_equal(packed_features.unpacked(bits), rows)
+    assert sum(packed_features.WIDTHS) == features.OF_PLAYER
     wide = np.full((len(rows), features.WIDTH + 3), 7, np.float32)
-    packed.unpacked(bits, wide)
+    packed_features.unpacked(bits, wide)
     assert np.array_equal(wide[:, : features.WIDTH], rows)
     assert (wide[:, features.WIDTH :] == 7).all()
     with pytest.raises(ValueError, match="do not fit"):
-        packed.unpacked(bits[:, :100])
+        packed_features.unpacked(bits[:, :100])
 
 
 def test_what_is_lawful_follows_from_the_last_bid_alone(table):
     _, _, _, calls, _, _, batch = table
-    place = heard.places(batch.seen)
+    place = features_from_observation.places(batch.seen)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
-    situations = auction.situations(calls)[row]
-    assert np.array_equal(networks.situations(batch.seen), situations)
-    assert np.array_equal(auction.legal_after(situations), batch.legal)
-    seen = networks.numbers(np.zeros((len(row), packed.BYTES), np.uint8), situations)
+    situations = auction_rules.situations(calls)[row]
+    assert np.array_equal(network_bidder.situations(batch.seen), situations)
+    assert np.array_equal(auction_rules.legal_after(situations), batch.legal)
+    seen = network_bidder.numbers(np.zeros((len(row), packed_features.BYTES), np.uint8), situations)
     told = seen[:, features.WIDTH :]
     assert (told.sum(axis=1) == 3).all()
     assert np.array_equal(told[:, :36].argmax(axis=1), situations[:, 0] % 36)
-    later = networks.situations_after(situations, batch.action)
+    later = network_bidder.situations_after(situations, batch.action)
     step = np.stack([later[:, 0], (later[:, 1] - 1) % 4, later[:, 2]], axis=1)
     step[later[:, 0] < 0, 1] = -1
     order = np.lexsort((place, batch.game))
@@ -103,11 +114,11 @@ def test_turned_deals_take_their_tricks_along(rng):
     assert np.array_equal(turned[:, TABLE:], again)
 
 
-def pair(rng) -> tuple[networks.Network, networks.Network]:
+def pair(rng) -> tuple[network_bidder.Network, network_bidder.Network]:
     """Fresh networks of both kinds."""
     made = [
-        networks.Network(initial((features.WIDTH, 16, outputs), rng), "leaky_relu")
-        for outputs in networks.OUTPUTS.values()
+        network_bidder.Network(initial((features.WIDTH, 16, outputs), rng), "leaky_relu")
+        for outputs in network_bidder.OUTPUTS.values()
     ]
     return made[0], made[1]
 
@@ -115,14 +126,19 @@ def pair(rng) -> tuple[networks.Network, networks.Network]:
 def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    bidder, turn = networks.Bidder(ns, ew, calls, imps), take_turn(batch.turn(), np.arange(300))
+    bidder, turn = (
+        network_bidder.Bidder(ns, ew, calls, imps),
+        take_turn(batch.turn(), np.arange(300)),
+    )
     chosen = bidder.probs(turn)
     assert np.array_equal(chosen.sum(axis=1), np.ones(len(turn)))
     likely = bidder.likely(turn)
     assert np.allclose(likely.sum(axis=1), 1)
     assert not likely[~turn.legal].any()
     for row, candidates in enumerate(bidder.candidates(turn)):
-        assert {c.call for c in candidates} == set(np.flatnonzero(likely[row] >= networks.LIKELY))
+        assert {c.call for c in candidates} == set(
+            np.flatnonzero(likely[row] >= network_bidder.LIKELY)
+        )
         values = [c.imps for c in candidates]
         assert values == sorted(values, reverse=True)
         assert chosen[row].argmax() == candidates[0].call
@@ -132,7 +148,7 @@ def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
 def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, _ = pair(rng)
-    bidder, turn = networks.Bidder(ns, ew, calls), batch.turn()
+    bidder, turn = network_bidder.Bidder(ns, ew, calls), batch.turn()
     assert np.array_equal(bidder.probs(turn).argmax(axis=1), bidder.likely(turn).argmax(axis=1))
 
 
@@ -140,7 +156,7 @@ def test_exploring_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
     turn = take_turn(batch.turn(), np.arange(500))
-    probs = networks.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(turn)
+    probs = network_bidder.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(turn)
     candidates = (probs > 0).sum(axis=1)
     assert (candidates > 1).any()
     least = np.where(probs > 0, probs, 1).min(axis=1)

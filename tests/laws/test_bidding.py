@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from overtrick.core import Refused
-from overtrick.games.bridge import auction, bidding, features, hand, system
-from overtrick.games.bridge.auction import CALLS
-from overtrick.games.bridge.bidding import auctions, explained, follow, meanings
+from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge.auction import features
+from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.cards import hands, read, shuffled
-from overtrick.games.bridge.choosing import NO_RULE
-from overtrick.games.bridge.known import LIMITS, POWER
+from overtrick.games.bridge.system import auction_simulation, hand_evaluation, loader
+from overtrick.games.bridge.system.auction_simulation import auctions, explained, follow, meanings
+from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
+from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 SAYC = Path(__file__).parent / "sayc.bidding"
 SHIPPED = ("natural", "precision")
@@ -48,13 +50,13 @@ def hand_of(text):
 
 @pytest.mark.parametrize("pair", itertools.product(SHIPPED, SHIPPED), ids="-".join)
 def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
-    ns, ew = map(system.load, pair)
+    ns, ew = map(loader.load, pair)
     cards, dealer, vulnerable = dealt(3000, rng)
     calls = auctions(cards, dealer, vulnerable, ns, ew)
     for row in calls[:500]:
-        auction.check([int(made) for made in row[row >= 0]])
+        auction_rules.check([int(made) for made in row[row >= 0]])
     lengths = (calls >= 0).sum(axis=1)
-    assert lengths.max() < bidding.ROOM
+    assert lengths.max() < auction_simulation.ROOM
     assert 8 <= lengths.mean() <= 13
 
 
@@ -62,7 +64,7 @@ def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
 def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
     """The rule that bids is known to the reader, and what a player has shown is true of the hand
     but for a few in a thousand, whose calls are rare ones."""
-    rules = system.load(name)
+    rules = loader.load(name)
     of = dealt(3000, rng)
     calls = auctions(*of, rules, rules)
     found = follow(*of, calls, rules, rules)
@@ -84,28 +86,28 @@ def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
     ],
 )
 def test_openings_that_every_player_of_the_system_makes(cards, call):
-    rules = system.load("natural")
+    rules = loader.load("natural")
     found = auctions(
         np.array([[hand_of(cards), *[hand_of("J852.Q7.K9832.42")] * 3]]), *np.zeros((2, 1), int),
         rules, rules,
     )  # fmt: skip
-    assert auction.CALLS[found[0, 0]] == call
+    assert auction_rules.CALLS[found[0, 0]] == call
 
 
 def test_calls_are_explained_in_a_player_s_words():
-    rules = system.load("natural")
-    told = explained(auction.read("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
+    rules = loader.load("natural")
+    told = explained(auction_rules.read("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
     assert told[0] == "Strong notrump: 15-17 points, balanced"
     assert told[2].startswith("Jacoby transfer: ")
     assert "5+ hearts" in told[2]
     assert told[4].startswith("Transfer completed")
-    stranger = explained(auction.read("1C P 7N"), 0, 0, rules, rules)
+    stranger = explained(auction_rules.read("1C P 7N"), 0, 0, rules, rules)
     assert stranger[2] == "7N: not in the system here"
 
 
 def test_what_is_shown_is_what_a_hand_can_have(rng):
     """What a call shows stays between what any hand has."""
-    rules = system.load("natural")
+    rules = loader.load("natural")
     cards, dealer, vulnerable = dealt(30, rng)
     for row, d, v in zip(auctions(cards, dealer, vulnerable, rules, rules), dealer, vulnerable,
                          strict=True):  # fmt: skip
@@ -116,7 +118,7 @@ def test_what_is_shown_is_what_a_hand_can_have(rng):
 
 
 def test_the_numbers_of_a_decision(rng):
-    rules = system.load("natural")
+    rules = loader.load("natural")
     of = dealt(200, rng)
     calls = auctions(*of, rules, rules)
     rows = features.rows(*of, calls, rules, rules)
@@ -132,10 +134,10 @@ def test_the_numbers_of_a_decision(rng):
 def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
     """15 to 17 points are a third each; K32.AK95.T874.A6 has its small cards from the lowest
     position on (Zhang et al. 2022, Figs. 3 and 4)."""
-    rules = system.load("natural")
+    rules = loader.load("natural")
     north = hand_of("K32.AK95.T874.A6")
     cards = np.array([[north] * 4])
-    calls = np.array([auction.read("1N P")], np.int8)
+    calls = np.array([auction_rules.read("1N P")], np.int8)
     rows = features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
     clubs, diamonds, hearts, spades = rows[0, :52].reshape(4, 13)
     assert np.flatnonzero(clubs).tolist() == [0, 12]
@@ -149,17 +151,17 @@ def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
 
 
 def test_an_array_that_does_not_fit_the_rows_is_refused():
-    rules = system.load("natural")
+    rules = loader.load("natural")
     cards = np.array([[hand_of("K32.AK95.T874.A6")] * 4])
-    calls = np.array([auction.read("1N P")], np.int8)
+    calls = np.array([auction_rules.read("1N P")], np.int8)
     with pytest.raises(ValueError, match="do not fit"):
         features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules,
                       np.empty((1, features.WIDTH), np.float32))  # fmt: skip
 
 
 def test_what_a_hand_is_worth():
-    fields = dict(zip(hand.FIELDS, hand.evaluated(np.array([hand_of("AKQ85.K7.984.Q95")]))[0],
-                      strict=True))  # fmt: skip
+    (worth,) = hand_evaluation.evaluated(np.array([hand_of("AKQ85.K7.984.Q95")]))
+    fields = dict(zip(hand_evaluation.FIELDS, worth, strict=True))
     assert fields["hcp"] == 14
     assert fields["total"] == 15
     assert fields["adjusted"] == 15
@@ -175,10 +177,10 @@ def test_what_a_hand_is_worth():
 
 def test_a_third_system_needs_no_code():
     """A file with openings and raises of its own: a limit raise shows three cards, not four."""
-    rules = system.load(SAYC)
-    told = explained(auction.read("1S P 3S"), 0, 0, rules, rules)
+    rules = loader.load(SAYC)
+    told = explained(auction_rules.read("1S P 3S"), 0, 0, rules, rules)
     assert told[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
-    (opening,) = explained(auction.read("1N"), 0, 0, rules, rules)
+    (opening,) = explained(auction_rules.read("1N"), 0, 0, rules, rules)
     assert opening == "One notrump: 15-17 points, balanced"
 
 
@@ -215,10 +217,10 @@ def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
         f"system mine\n{wide}\nat 1S (P)\n  {RAISE}\nat anywhere\n  P | anything | Pass\n"
     )
     if reached:
-        system.load(path)
+        loader.load(path)
     else:
         with pytest.raises(Refused, match=r"line 5: rule 'Jacoby .*' is never reached: line 3, 'S"):
-            system.load(path)
+            loader.load(path)
 
 
 @pytest.mark.parametrize("fault", BROKEN)
@@ -226,7 +228,7 @@ def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text("system mine\n" + BROKEN[fault] + "\n")
     with pytest.raises(Refused, match=r"mine\.bidding, line [234]: .*") as refused:
-        system.load(path)
+        loader.load(path)
     assert fault in str(refused.value)
 
 
@@ -237,13 +239,16 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
         "system mine\nat opening\n  1N | 9-11 hcp | Mini notrump | heard\n"
         "  1N | 10-12 hcp | Weak notrump\n  P | anything | Pass\n"
     )
-    rules = system.load(path)
-    (mini,) = meanings(auction.read("1N"), 0, 0, rules, rules)
-    assert (mini.lo[hand.HCP], mini.hi[hand.HCP]) == (10, 12)  # what it promises
+    rules = loader.load(path)
+    (mini,) = meanings(auction_rules.read("1N"), 0, 0, rules, rules)
+    assert (mini.lo[hand_evaluation.HCP], mini.hi[hand_evaluation.HCP]) == (
+        10,
+        12,
+    )  # what it promises
     cards, dealer, vulnerable = dealt(500, rng)
     calls = np.full((500, 1), CALLS.index("1N"), np.int8)
     seen = follow(cards, dealer, vulnerable, calls, rules, rules)
-    points = hand.evaluated(cards[np.arange(500), dealer])[:, hand.HCP]
+    points = hand_evaluation.evaluated(cards[np.arange(500), dealer])[:, hand_evaluation.HCP]
     assert (seen.width == 4).all()
     assert np.array_equal(seen.true[:, 0], (points >= 9) & (points <= 12))
     first = auctions(cards, dealer, vulnerable, rules, rules)[:, 0]
@@ -261,7 +266,7 @@ def test_a_rule_that_is_heard_fills_no_gap_and_needs_a_hand_too(rules, fault, tm
     path = tmp_path / "mine.bidding"
     path.write_text(f"system mine\nat opening\n{rules}\n")
     with pytest.raises(Refused, match=fault):
-        system.load(path)
+        loader.load(path)
 
 
 def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path):
@@ -269,18 +274,18 @@ def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path)
     (tmp_path / "a.bidding").write_text(f"system a\nbased on b\n{place}")
     (tmp_path / "b.bidding").write_text(f"system b\nbased on a\n{place}")
     with pytest.raises(Refused, match="which is based on it"):
-        system.load(tmp_path / "a.bidding")
+        loader.load(tmp_path / "a.bidding")
     (tmp_path / "c.bidding").write_bytes(b"system c\n\xff")
     with pytest.raises(Refused, match="UTF-8"):
-        system.load(tmp_path / "c.bidding")
+        loader.load(tmp_path / "c.bidding")
     (tmp_path / "d.bidding").write_text("system d\n")
     with pytest.raises(Refused, match="no places"):
-        system.load(tmp_path / "d.bidding")
+        loader.load(tmp_path / "d.bidding")
 
 
 def test_a_player_tells_the_table_no_more_than_the_call(rng):
     """Reading the calls alone leaves everybody where bidding them did: nobody hears a hand."""
-    rules = system.load("natural")
+    rules = loader.load("natural")
     of = dealt(3000, rng)
     calls = auctions(*of, rules, rules)
     strangers = (hands(shuffled(3000, rng)), *of[1:])
@@ -299,40 +304,44 @@ def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(
         "  1N | 14-17 hcp | Stretched | heard\n  P | anything | Pass\n"
         "at anywhere\n  3N | together 25+ hcp | Game\n  P | anything | Pass\n"
     )
-    rules = system.load(path)
+    rules = loader.load(path)
     north, others = hand_of("AK32.AK.AQ32.A32"), [hand_of("J852.Q7.K9832.42")] * 3
     calls = auctions(np.array([[north, *others]]), *np.zeros((2, 1), int), rules, rules)
-    assert auction.CALLS[calls[0, 0]] == "1N"
-    opening = meanings(auction.read("1N"), 0, 0, rules, rules)[0]
-    assert opening.lo[hand.HCP] == 15
+    assert auction_rules.CALLS[calls[0, 0]] == "1N"
+    opening = meanings(auction_rules.read("1N"), 0, 0, rules, rules)[0]
+    assert opening.lo[hand_evaluation.HCP] == 15
     ten = np.array([[north, north, hand_of("KQ2.Q92.K9832.42"), north]])
-    found = follow(ten, *np.zeros((2, 1), int), np.array([auction.read("1N P P")]), rules, rules)
+    found = follow(
+        ten, *np.zeros((2, 1), int), np.array([auction_rules.read("1N P P")]), rules, rules
+    )
     assert found.width[0, 0] == 4
     assert not found.true[0, 0]
-    assert auction.CALLS[found.calls[0, 2]] == "3N"  # 10 points with 15, not with 14
+    assert auction_rules.CALLS[found.calls[0, 2]] == "3N"  # 10 points with 15, not with 14
 
 
 def test_key_cards_are_told():
-    rules = system.load("natural")
-    answer = meanings(auction.read("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
-    code = hand.KEYCODE + 3
+    rules = loader.load("natural")
+    answer = meanings(auction_rules.read("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
+    code = hand_evaluation.KEYCODE + 3
     assert (answer.lo[code], answer.hi[code]) == (1, 1)
 
 
 def test_the_queen_of_trumps_and_kings_are_told():
-    natural, precision = map(system.load, SHIPPED)
-    queen = meanings(auction.read("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural)[-1]
-    assert queen.lo[hand.QUEEN + 3] == 1
-    kings = meanings(auction.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, natural, natural)[-1]
-    assert (kings.lo[hand.KINGS], kings.hi[hand.KINGS]) == (1, 1)
-    king = meanings(auction.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, precision, precision)[-1]
-    assert (king.lo[hand.KING + 1], king.hi[hand.KING]) == (1, 0)
+    natural, precision = map(loader.load, SHIPPED)
+    queen = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural)[-1]
+    assert queen.lo[hand_evaluation.QUEEN + 3] == 1
+    kings = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, natural, natural)[-1]
+    assert (kings.lo[hand_evaluation.KINGS], kings.hi[hand_evaluation.KINGS]) == (1, 1)
+    king = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, precision, precision)[
+        -1
+    ]
+    assert (king.lo[hand_evaluation.KING + 1], king.hi[hand_evaluation.KING]) == (1, 0)
 
 
 def test_a_rebid_tells_extra_values_or_a_minimum():
-    rules = system.load("natural")
+    rules = loader.load("natural")
     for auction_so_far, power in (("1D P 1S P 3D", 1), ("1D P 1S P 1N", 0), ("1D P 1S P 2C", -1)):
-        said = meanings(auction.read(auction_so_far), 0, 0, rules, rules)[-1].said
+        said = meanings(auction_rules.read(auction_so_far), 0, 0, rules, rules)[-1].said
         assert said[POWER] == power
 
 
@@ -340,9 +349,9 @@ def test_a_file_without_a_name_or_with_an_unknown_base_is_refused(tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text("at opening\n  P | anything | Pass\n")
     with pytest.raises(Refused, match="begin with 'system NAME'"):
-        system.load(path)
+        loader.load(path)
     path.write_text("system mine\nbased on nothing\nat opening\n  P | anything | Pass\n")
     with pytest.raises(Refused, match="based on 'nothing'"):
-        system.load(path)
+        loader.load(path)
     with pytest.raises(Refused, match="did you mean 'natural'"):
-        system.load("naturel")
+        loader.load("naturel")

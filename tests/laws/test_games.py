@@ -12,24 +12,15 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick import games as registry
-from overtrick.core import (
-    CHANCE,
-    Enumerable,
-    Game,
-    Redealable,
-    Refused,
-    Turn,
-    take,
-    take_turn,
-)
+from overtrick.core import CHANCE, Enumerable, Game, Redealable, Refused, Turn, take, take_turn
+from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
+from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.games.poker.small import SmallPoker
-from overtrick.play import play
-from overtrick.policies import Uniform, draw
-from overtrick.solvers import value
-from overtrick.solvers.tree import build
+from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.rollout import play
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
 
 GAMES = [
     *((name, {}) for name in overtrick.names() if overtrick.make(name).actions is not None),
@@ -106,7 +97,7 @@ def rows_of(moments):
 
 def test_facts_alone_tell_who_acts_what_is_legal_and_which_information_set(game, wandered):
     for turn, _ in wandered:
-        told = registry.asked(game, turn.seen[:100])
+        told = observation_checks.asked(game, turn.seen[:100])
         for name in ("seat", "seen", "legal", "infoset"):
             theirs, ours = getattr(turn, name), getattr(told, name)
             assert (ours is None) == (theirs is None)
@@ -122,7 +113,7 @@ def test_facts_that_do_not_fit_are_refused_before_a_kernel_sees_them(game, wande
         largest = 10 ** rng.integers(1, 16)
         facts[0, rng.integers(len(game.facts))] = rng.integers(-largest, largest)
         with contextlib.suppress(Refused):
-            assert np.array_equal(registry.asked(game, facts).seen, facts)
+            assert np.array_equal(observation_checks.asked(game, facts).seen, facts)
             continue
         refused += 1
     assert refused > 250
@@ -325,7 +316,7 @@ def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     _, tree = unrolled
     payoff = sum(gain for _, gain in wandered)
     error = payoff.std(axis=0, ddof=1) / np.sqrt(len(payoff))
-    gap = payoff.mean(axis=0) - value.expected(tree, tree.uniform())
+    gap = payoff.mean(axis=0) - best_response.expected(tree, tree.uniform())
     assert (np.abs(gap) < 5 * error).all()
 
 

@@ -9,10 +9,11 @@ import pytest
 
 import overtrick
 from overtrick.core import END, Nodes, Refused, Turn
-from overtrick.games.openspiel import OpenSpiel
-from overtrick.games.poker.small import SmallPoker
-from overtrick.solvers import cfr, value
-from overtrick.solvers.tree import build, size
+from overtrick.games.openspiel_tree import OpenSpiel
+from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build, size
 
 GIB = 2**30
 
@@ -50,8 +51,8 @@ def solved(game):
     """Its tree after the work that takes the most memory."""
     tree = build(game)
     sigma = cfr.solve(tree, 1)
-    value.nash_conv(tree, sigma)
-    value.gradient(tree, sigma, 0)
+    best_response.nash_conv(tree, sigma)
+    best_response.gradient(tree, sigma, 0)
     return tree
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import overtrick
 from overtrick.core import Game, Refused, take, take_turn
-from overtrick.play import play
-from overtrick.policies import UniformMoves
+from overtrick.policies.policies import UniformMoves
+from overtrick.policies.rollout import play
 
 RANDOM = UniformMoves(8)
 

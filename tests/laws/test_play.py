@@ -10,10 +10,10 @@ import pytest
 
 import overtrick
 from overtrick.core import Choice, Enumerable, Turn
-from overtrick.play import decisions_of, duplicate, play, random_seating
-from overtrick.policies import Tabular, Uniform, draw
-from overtrick.solvers import value
-from overtrick.trainers.evaluate import exact_payoff
+from overtrick.evaluation.evaluate import exact_payoff
+from overtrick.policies.policies import Tabular, Uniform, draw
+from overtrick.policies.rollout import decisions_of, duplicate, play, random_seating
+from overtrick.solvers.extensive import best_response
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
 SMALL = [name for name in GAMES if isinstance(overtrick.make(name), Enumerable)]
@@ -197,7 +197,7 @@ def test_deals_can_be_given(unrolled, rng):
     deals, probability = game.every_deal()
     policies = [pure(tree, rng) for _ in range(game.seats)]
     payoff = play(game, policies, deals, rng).payoff
-    exact = value.expected(tree, value.sigma_of(tree, policies))
+    exact = best_response.expected(tree, best_response.sigma_of(tree, policies))
     assert np.allclose(probability @ payoff, exact, atol=1e-12, rtol=0)
 
 

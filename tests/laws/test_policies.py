@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import overtrick
-from overtrick import games as registry
 from overtrick.core import Enumerable, Turn, take_turn
-from overtrick.games.poker.percentile import percentiles
-from overtrick.games.poker.scripted import ByStrength
+from overtrick.games import registry
+from overtrick.games.poker.holdem.hand_percentile import percentiles
+from overtrick.games.poker.scripted_players import ByStrength
 from overtrick.learners.networks import initial, stack
-from overtrick.play import play
-from overtrick.policies import (
+from overtrick.policies.policies import (
     Crowd,
     Network,
     Tabular,
@@ -31,6 +30,7 @@ from overtrick.policies import (
     pad_slots,
     tensors,
 )
+from overtrick.policies.rollout import play
 from overtrick.solvers import cfr
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]

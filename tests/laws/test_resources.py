@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from overtrick import config
-from overtrick.bundles import check_room, grown, placed, times, total
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.trainers import JOBS
-from overtrick.trial import Trial
+from overtrick.distributed.placement import check_room, grown, placed, times, total
+from overtrick.runs.tune_trial import Trial
+from overtrick.training.registry import JOBS
 
 JOB: dict[str, Any] = {"trainer": "meta", "game": "kuhn", "workers": 2}
 SMALL, LARGE = {"CPU": 4.0, "memory": 1e9}, {"CPU": 8.0, "GPU": 1.0, "memory": 1e9}
 
 
 def asked(resources: dict[str, Any]) -> Any:
-    job = config.parse({**JOB, "resources": resources}, JOBS, "job.yaml")
+    job = job_file.parse({**JOB, "resources": resources}, JOBS, "job.yaml")
     run = {"job": job.model_dump(mode="json"), "number": 0, "last": 1, "resume": None}
     return Trial.default_resource_request({"run": run})
 

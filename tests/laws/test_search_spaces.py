@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from overtrick import config, sweep
+from overtrick.config import job_file
+from overtrick.config.search_space import Tries
 from overtrick.core import Refused
-from overtrick.search import Tries
-from overtrick.trainers import JOBS
-from overtrick.trainers.standing import closeness, made, named, payoff
+from overtrick.sweeps import sweep
+from overtrick.training.registry import JOBS
+from overtrick.training.scores import closeness, made, named, payoff
 
 JOB: dict[str, Any] = {"trainer": "coevolve", "game": "kuhn"}
 STEP = {"coevolve.step": {"loguniform": [0.01, 1.0]}}
 BOTH = STEP | {"coevolve.population": {"randint": [4, 9]}}
 
 
-def job_of(search: dict[str, Any], **more: Any) -> config.Job:
-    return config.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
+def job_of(search: dict[str, Any], **more: Any) -> job_file.Job:
+    return job_file.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
 
 
 def tried(search: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
     for search in ({"method": "asha", "trials": 4, "factor": 2, **BOTH}, {"seed": {"grid": [1]}}):
         job = job_of(search)
         plain = job.model_dump(mode="json")
-        assert config.parse(plain, JOBS, "again") == job
+        assert job_file.parse(plain, JOBS, "again") == job
         assert search.items() <= plain["search"].items()
     assert job_of({}).model_dump(mode="json")["search"] == {}
 

@@ -5,34 +5,43 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick import config, model
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.games.openspiel import OpenSpiel
-from overtrick.policies import Tabular, Uniform
-from overtrick.solvers import cfr, local, mccfr, search, sequence_form, value
-from overtrick.solvers.tree import build
-from overtrick.trainers import JOBS, TRAINERS, exact, strangers
+from overtrick.evaluation import reference_opponents
+from overtrick.games.openspiel_tree import OpenSpiel
+from overtrick.policies.policies import Tabular, Uniform
+from overtrick.solvers import cfr, mccfr, sequence_form
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
+from overtrick.solvers.lookahead import expectimax_mcts, local_best_response
+from overtrick.storage import model_files
+from overtrick.studies import exact
+from overtrick.training.registry import JOBS, TRAINERS
 
 RNG = np.random.default_rng(0)
 
 WORK = {
-    "expected": value.expected,
-    "expecteds": lambda tree, sigma: value.expecteds(tree, sigma[None]),
-    "reach": value.reach,
-    "gradient": lambda tree, sigma: value.gradient(tree, sigma, 0),
-    "edge_probability": value.edge_probability,
-    "nash_convs": lambda tree, sigma: value.nash_convs(tree, sigma[None]),
+    "expected": best_response.expected,
+    "expecteds": lambda tree, sigma: best_response.expecteds(tree, sigma[None]),
+    "reach": best_response.reach,
+    "gradient": lambda tree, sigma: best_response.gradient(tree, sigma, 0),
+    "edge_probability": best_response.edge_probability,
+    "nash_convs": lambda tree, sigma: best_response.nash_convs(tree, sigma[None]),
 }
 """These ask for the shape alone, so that a strategy can be varied."""
 
 CHECKED = {
-    "best_response": lambda tree, sigma: value.best_response(tree, sigma, 0),
-    "nash_conv": value.nash_conv,
-    "expectimax": lambda tree, sigma: search.expectimax(tree, sigma, 0, 9),
-    "mcts": lambda tree, sigma: search.mcts(tree, sigma, 0, 10, RNG),
-    "local_reply": lambda tree, sigma: local.local_reply(tree, sigma, [tree.uniform()], 0),
-    "fallback": lambda tree, sigma: local.local_reply(tree, tree.uniform(), [sigma], 0),
-    "sigma_of": lambda tree, sigma: value.sigma_of(tree, [Tabular(sigma)] * 2),
+    "best_response": lambda tree, sigma: best_response.best_response(tree, sigma, 0),
+    "nash_conv": best_response.nash_conv,
+    "expectimax": lambda tree, sigma: expectimax_mcts.expectimax(tree, sigma, 0, 9),
+    "mcts": lambda tree, sigma: expectimax_mcts.mcts(tree, sigma, 0, 10, RNG),
+    "local_reply": lambda tree, sigma: local_best_response.local_reply(
+        tree, sigma, [tree.uniform()], 0
+    ),
+    "fallback": lambda tree, sigma: local_best_response.local_reply(
+        tree, tree.uniform(), [sigma], 0
+    ),
+    "sigma_of": lambda tree, sigma: best_response.sigma_of(tree, [Tabular(sigma)] * 2),
 }
 
 
@@ -60,10 +69,10 @@ def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
     sigma = tree.uniform()
     sigma[0, 0] += error
     if abs(error) < 1e-5:
-        value.check(tree, sigma)
+        best_response.check(tree, sigma)
     else:
         with pytest.raises(Refused, match="row 0"):
-            value.check(tree, sigma)
+            best_response.check(tree, sigma)
 
 
 @pytest.mark.parametrize("illegal", [0.5, -0.5, np.nan])
@@ -73,23 +82,25 @@ def test_nothing_may_stand_at_illegal_actions(whole, illegal):
     row = int(np.flatnonzero(~tree.legal.all(axis=1))[0])
     sigma[row, np.flatnonzero(~tree.legal[row])[0]] = illegal
     with pytest.raises(Refused, match=f"row {row}"):
-        value.check(tree, sigma)
+        best_response.check(tree, sigma)
 
 
 def test_a_seat_without_a_policy_is_refused(whole):
     with pytest.raises(Refused, match="row"):
-        value.sigma_of(whole("kuhn")[1], [Uniform()])
+        best_response.sigma_of(whole("kuhn")[1], [Uniform()])
 
 
 def test_a_table_cannot_sit_in_a_larger_game(whole):
     game, _ = whole("leduc")
     table = Tabular(whole("kuhn")[1].uniform())
     with pytest.raises(Refused, match="for another game"):
-        local.local_best_response(game, table, [Uniform()], 4, np.random.default_rng(0), 2)
+        local_best_response.local_best_response(
+            game, table, [Uniform()], 4, np.random.default_rng(0), 2
+        )
 
 
 def keep(folder, game, sigma):
-    model.save(model.Model({"sigma": sigma}, game, {}), folder)
+    model_files.save(model_files.Model({"sigma": sigma}, game, {}), folder)
     return str(folder)
 
 
@@ -112,7 +123,7 @@ def test_a_table_for_another_game_of_openspiel_is_refused_by_the_games_name(tmp_
     game = OpenSpiel(two)
     tree = build(game)
     with pytest.raises(Refused, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
-        strangers.stranger(str(tmp_path / "model"), game, tree)
+        reference_opponents.stranger(str(tmp_path / "model"), game, tree)
 
 
 def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
@@ -122,7 +133,7 @@ def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
     game = OpenSpiel(name)
     tree = build(game)
     with pytest.raises(Refused, match=r"model is \(2, 2\), but .* has 1 information sets"):
-        strangers.stranger(str(tmp_path / "model"), game, tree)
+        reference_opponents.stranger(str(tmp_path / "model"), game, tree)
 
 
 def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
@@ -131,12 +142,12 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     content = {"trainer": "exploit", "game": "leduc", "exploit": {"opponent": folder}}
     said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
     with pytest.raises(Refused, match=said):
-        TRAINERS["exploit"].check(config.parse(content, JOBS, "this test"))
+        TRAINERS["exploit"].check(job_file.parse(content, JOBS, "this test"))
     content = {"trainer": "meta", "game": "leduc", "evaluate": {"strangers": [folder]}}
     with pytest.raises(Refused, match=said):
-        TRAINERS["meta"].check(config.parse(content, JOBS, "this test"))
+        TRAINERS["meta"].check(job_file.parse(content, JOBS, "this test"))
     with pytest.raises(Refused, match=said):
-        strangers.stranger(folder, game, tree)
+        reference_opponents.stranger(folder, game, tree)
 
 
 @pytest.mark.parametrize(
@@ -152,13 +163,13 @@ def test_a_game_without_decisions_is_worth_what_chance_makes_it(tmp_path, rest, 
     sigma = cfr.solve(tree, 10)
     assert sigma.shape == (0, 0)
     assert mccfr.solve(tree, 10, mccfr.OUTCOME, np.random.default_rng(0)).shape == (0, 0)
-    assert value.expected(tree, sigma).tolist() == [worth, -worth]
-    assert value.nash_conv(tree, sigma) == 0
-    assert value.gradient(tree, sigma, 0)[0].shape == (0,)
+    assert best_response.expected(tree, sigma).tolist() == [worth, -worth]
+    assert best_response.nash_conv(tree, sigma) == 0
+    assert best_response.gradient(tree, sigma, 0)[0].shape == (0,)
     assert sequence_form.equilibrium(tree)[0] == pytest.approx(worth)
     for seat, won in enumerate((worth, -worth)):
-        assert value.best_response(tree, sigma, seat)[0] == won
-        assert search.expectimax(tree, sigma, seat, 0).value == won
-        assert local.local_reply(tree, sigma, [sigma], seat)[0] == won
-        found = search.mcts(tree, sigma, seat, 10_000, np.random.default_rng(0))
+        assert best_response.best_response(tree, sigma, seat)[0] == won
+        assert expectimax_mcts.expectimax(tree, sigma, seat, 0).value == won
+        assert local_best_response.local_reply(tree, sigma, [sigma], seat)[0] == won
+        found = expectimax_mcts.mcts(tree, sigma, seat, 10_000, np.random.default_rng(0))
         assert abs(found.value - won) < 0.03  # 5 standard errors

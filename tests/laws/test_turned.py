@@ -7,8 +7,8 @@ import pytest
 from data import DATA, needed
 
 import overtrick
-from overtrick.games.sumo import zoo
-from overtrick.games.sumo.facts import FACTS, quarters, turned
+from overtrick.games.sumo import agent_zoo
+from overtrick.games.sumo.observation import FACTS, quarters, turned
 
 STEPS = 12
 
@@ -86,7 +86,7 @@ def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
 
 
 def test_agentzoo_plays_in_world_coordinates_whatever_its_game_shows(rng):
-    policy = zoo.load("zoo:mlp1", str(needed(DATA / "agentzoo")))
+    policy = agent_zoo.load("zoo:mlp1", str(needed(DATA / "agentzoo")))
     policy.sample = False
     deals = overtrick.make("sumo").deal(3, rng)
     turns = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.config import GameChoice
+from overtrick.config.job_file import GameChoice
+from overtrick.evaluation.evaluate import Evaluate, exact_payoff
+from overtrick.evaluation.game_cache import two_seats
 from overtrick.learners.networks import initial, repeat
-from overtrick.policies import Tabular, inputs
-from overtrick.trainers import adaptation
-from overtrick.trainers.evaluate import Evaluate, exact_payoff
-from overtrick.trainers.kept import two_seats
-from overtrick.trainers.meeting import adapt, exact_sample, strategies
+from overtrick.policies.policies import Tabular, inputs
+from overtrick.training.adaptation import held_out_evaluation
+from overtrick.training.adaptation.rollouts import adapt, exact_sample, strategies
 
 KUHN = GameChoice(name="kuhn")
 
@@ -23,14 +23,14 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     """One step against the model moves the policy where one on the tree does, against the truth."""
     rng = np.random.default_rng(seed)
     game, tree = two_seats(KUHN)
-    monkeypatch.setattr(adaptation, "two_seats", lambda choice: (game, None))
+    monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     size = inputs(game)
     theta = initial((size, 32, game.actions), rng)
     critic = initial((size, 8, 1), rng, head=0.1)
     how = Evaluate(steps=1, games=20_000, draws=2, step=1.0)
-    start = adaptation.Start(theta, critic, False, 1.0, "model")
-    before, after = adaptation.adapted(rng, start, how, KUHN, Tabular(theirs))
+    start = held_out_evaluation.Start(theta, critic, False, 1.0, "model")
+    before, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
     alone = repeat(theta, 1)
     right = strategies(game, tree, adapt(alone, exact_sample(game, tree, alone, theirs[None]), 1.0))
@@ -52,13 +52,13 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     rng = np.random.default_rng(0)
     game, tree = two_seats(KUHN)
     if not tree_fits:
-        monkeypatch.setattr(adaptation, "two_seats", lambda choice: (game, None))
+        monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     theta = initial((inputs(game), 32, game.actions), rng, head=0.1)
     critic = initial((inputs(game), 8, 1), rng, head=0.1)
     how = Evaluate(steps=1, games=5_000, draws=2, step=0.3)
-    start = adaptation.Start(theta, critic, False, 1.0, "model", updates=10)
-    _, after = adaptation.adapted(rng, start, how, KUHN, Tabular(theirs))
+    start = held_out_evaluation.Start(theta, critic, False, 1.0, "model", updates=10)
+    _, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
     payoffs, params = [], repeat(theta, 1)
     for _ in range(10):

@@ -7,16 +7,17 @@ import shutil
 import numpy as np
 import pytest
 
-from overtrick import config, games
+from overtrick.config import job_file
 from overtrick.core import Refused
+from overtrick.datasets.card_abstraction_build import generate
+from overtrick.distributed.workers import LocalCrew
+from overtrick.games import registry
+from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Direct, Perceptron
-from overtrick.population.strategy import Strategy
-from overtrick.solvers import value
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.arena import OnChains, OnTree
-from overtrick.trainers.generate import generate
-from overtrick.trainers.inner import Inner, reply_won
-from overtrick.workers import LocalCrew
+from overtrick.solvers.extensive import best_response
+from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
+from overtrick.training.equilibrium.strategy_evaluator import OnChains, OnTree
+from overtrick.training.registry import JOBS, TRAINERS
 
 
 def trainer(game, seed=0, inner=None, **section):
@@ -24,7 +25,7 @@ def trainer(game, seed=0, inner=None, **section):
         "trainer": "coevolve", "game": game, "seed": seed, "coevolve": section,
         "inner": inner or {},
     }  # fmt: skip
-    job = config.parse(content, JOBS, "this test")
+    job = job_file.parse(content, JOBS, "this test")
     return TRAINERS["coevolve"].trainer(job, LocalCrew())
 
 
@@ -48,7 +49,7 @@ def test_every_genome_is_a_strategy(whole, rng, name):
         sigmas = genome.strategies(rng.normal(scale=3, size=(20, genome.genes)))
         assert sigmas.shape == (20, *tree.legal.shape)
         for sigma in sigmas:
-            value.check(tree, sigma)
+            best_response.check(tree, sigma)
 
 
 def test_a_genome_of_nothing_is_uniform_play(whole):
@@ -139,7 +140,7 @@ def test_a_network_without_inputs_finds_biased_rock_paper_scissors():
 
 def test_a_network_comes_near_an_equilibrium_of_kuhn():
     one = evolved("kuhn", 800, genome="network", strategy="cma")
-    assert value.exploitability(one.arena.tree, one.sigma()) < 0.003
+    assert best_response.exploitability(one.arena.tree, one.sigma()) < 0.003
 
 
 def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
@@ -159,7 +160,7 @@ def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
 
 def test_three_play_kuhn_with_a_small_nash_conv():
     one = evolved("kuhn_three", 1000, strategy="cma")
-    assert value.nash_conv(one.arena.tree, one.sigma()) < 0.1
+    assert best_response.nash_conv(one.arena.tree, one.sigma()) < 0.1
 
 
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
@@ -179,7 +180,7 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
     genome = Direct(tree.legal)
     sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
     for seat in range(2):
-        exact = value.best_response(tree, sigma, seat)[0]
+        exact = best_response.best_response(tree, sigma, seat)[0]
         asked = (OnTree(game, tree), genome, sigma, seat, rng.normal(size=genome.genes), 0, rng)
         few, _ = reply_won(Inner(kind="evolved", generations=1), *asked)
         many, reply = reply_won(Inner(kind="evolved", generations=200), *asked)
@@ -192,9 +193,9 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
 @pytest.mark.parametrize("kind", ["exact", "searched", "evolved"])
 def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
     one = trainer("kuhn", strategy="cma", generations=60, inner={"kind": kind, "generations": 10})
-    start = value.exploitability(one.arena.tree, one.sigma())
+    start = best_response.exploitability(one.arena.tree, one.sigma())
     one.step()
-    assert value.exploitability(one.arena.tree, one.sigma()) < start / 3
+    assert best_response.exploitability(one.arena.tree, one.sigma()) < start / 3
 
 
 def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
@@ -233,7 +234,7 @@ def test_what_cannot_evolve_is_refused(game, section, match):
 
 
 def test_a_network_needs_a_game_with_inputs():
-    job = config.parse(
+    job = job_file.parse(
         {"trainer": "coevolve", "game": "openspiel/kuhn_poker", "coevolve": {"genome": "network"}},
         JOBS,
         "this test",
@@ -270,13 +271,13 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
     file.unlink()
     generate("abstraction", file, counts)
     with pytest.raises(Refused, match=r"mine.parquet is another abstraction than this was made"):
-        OnChains(games.make("abstract_holdem", **one.job.game.options))
+        OnChains(registry.make("abstract_holdem", **one.job.game.options))
 
 
 def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
     def check(game, **sections):
         content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
-        TRAINERS["coevolve"].check(config.parse(content, JOBS, "this test"))
+        TRAINERS["coevolve"].check(job_file.parse(content, JOBS, "this test"))
 
     here = {"abstraction": str(abstraction)}
     with pytest.raises(Refused, match=r"no tree to search: set inner.kind to exact"):

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config, model, run, trainers
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.learners.dron import OPPONENT, UNSURE, experts, mixture, profile
-from overtrick.play import play
-from overtrick.policies import Uniform, draw, forward, tensors
-from overtrick.trainers import dron
-from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
-from overtrick.trainers.kept import two_seats
-from overtrick.trainers.strangers import stranger
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
+from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.learners.value_based.dron import OPPONENT, UNSURE, experts, mixture, profile
+from overtrick.policies.policies import Uniform, draw, forward, tensors
+from overtrick.policies.rollout import play
+from overtrick.runs import lifecycle
+from overtrick.storage import model_files
+from overtrick.training import registry
+from overtrick.training.adaptation import dron
 
 BIASED = {"rocky": (0.5, 0.25, 0.25), "sharp": (0.25, 0.25, 0.5)}
 """Two players of biased rock, paper, scissors: paper wins 11.25 from the first, rock 18.75 from
@@ -30,14 +33,14 @@ def biased(tmp_path):
             "policy.w0": np.zeros((2, 3), np.float32),
             "policy.b0": np.log(np.array(mixture_)).astype(np.float32),
         }
-        model.save(model.Model(weights, "brps", {}), tmp_path / name)
+        model_files.save(model_files.Model(weights, "brps", {}), tmp_path / name)
     return [str(tmp_path / name) for name in BIASED]
 
 
 def trained(plain):
     """A trainer after its last iteration, and the metrics of that."""
-    job = config.parse(plain, trainers.JOBS, "this test")
-    trainer = trainers.TRAINERS["dron"].trainer(job, LocalCrew())
+    job = job_file.parse(plain, registry.JOBS, "this test")
+    trainer = registry.TRAINERS["dron"].trainer(job, LocalCrew())
     for _ in range(job.stop.iterations):
         metrics = trainer.step()
     return trainer, metrics
@@ -61,7 +64,7 @@ def test_what_is_known_decides_what_is_the_best_reply(biased):
             "evaluate": {"strangers": biased, "steps": 2, "games": 300, "draws": 10},
         }
     )  # fmt: skip
-    rows = trainers.TRAINERS["dron"].judge(
+    rows = registry.TRAINERS["dron"].judge(
         trainer.job, trainer.model(), trainer.crew, np.random.default_rng(0)
     )
     assert [round(row["best_response"], 2) for row in rows] == [11.25, 18.75]
@@ -87,7 +90,7 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc", "holdem"])
 def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
-    game, _ = two_seats(config.GameChoice(name=name))
+    game, _ = two_seats(job_file.GameChoice(name=name))
     batch = play(game, [Uniform(), Uniform()], 300, rng).batch
     situation = game.situation(batch.turn())
     assert 0 <= situation.min() <= situation.max() < game.situations
@@ -121,9 +124,9 @@ def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
 
 def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
     """A caller beside a random player: the caller alone never raises."""
-    game, tree = two_seats(config.GameChoice(name="leduc"))
-    job = config.parse({"trainer": "dron", "game": "leduc"}, trainers.JOBS, "this test")
-    weights = trainers.TRAINERS["dron"].trainer(job, LocalCrew()).learner.weights()
+    game, tree = two_seats(job_file.GameChoice(name="leduc"))
+    job = job_file.parse({"trainer": "dron", "game": "leduc"}, registry.JOBS, "this test")
+    weights = registry.TRAINERS["dron"].trainer(job, LocalCrew()).learner.weights()
 
     class Both:
         """The caller plays the first half of the games."""
@@ -153,9 +156,9 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 
 def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
     monkeypatch.delattr("overtrick.games.matrix.Matrix.situation")
-    job = config.parse({"trainer": "dron", "game": "brps"}, trainers.JOBS, "this test")
+    job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
     with pytest.raises(Refused, match="brps has no situations"):
-        trainers.TRAINERS["dron"].check(job)
+        registry.TRAINERS["dron"].check(job)
 
 
 def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
@@ -167,13 +170,13 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
         "evaluate": {"strangers": ["call"], "games": 5, "draws": 2},
     }
     trainer, metrics = trained(plain)
-    kept = model.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
-    model.save(kept, tmp_path / "watcher")
-    (row,), game, _ = run.judge(str(tmp_path / "watcher"), 0)
+    kept = model_files.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
+    model_files.save(kept, tmp_path / "watcher")
+    (row,), game, _ = lifecycle.judge(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
     with pytest.raises(Refused, match="it has to search, or to watch its opponent"):
-        model.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
+        model_files.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
     with pytest.raises(Refused, match="the model has other layers than its job says"):
         dron.judge(trainer.job, fewer, LocalCrew(), np.random.default_rng(0))

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.learners.eom import corrected, fitted
-from overtrick.learners.imitation import Imitation, Rows, cross_entropy, imitate
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.learners.networks import Adam, initial, repeat, unprefixed
-from overtrick.policies import tensors
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.eom import EomTrainer
-from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
-from overtrick.trainers.meeting import strategies
-from overtrick.trainers.modelling import best_reply
-from overtrick.workers import LocalCrew
+from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, cross_entropy, imitate
+from overtrick.learners.supervised.opponent_model import corrected, fitted
+from overtrick.policies.policies import tensors
+from overtrick.training.adaptation.eom import EomTrainer
+from overtrick.training.adaptation.opponent_modelling import best_reply
+from overtrick.training.adaptation.rollouts import strategies
+from overtrick.training.registry import JOBS, TRAINERS
 
 
 def entropy(sigma):
@@ -106,7 +106,7 @@ def job(game, **changes):
         "evaluate": {"strangers": ["call"], "games": 200, "draws": 2, "every": 100},
         **changes,
     }  # fmt: skip
-    return config.parse(content, JOBS, "this test")
+    return job_file.parse(content, JOBS, "this test")
 
 
 def rows_of(content):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick import config
+from overtrick.config import job_file
 from overtrick.core import Refused
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.learners.networks import MOVE_STD, stack
-from overtrick.policies import LOG_STD
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.evaluate import exact_payoff
-from overtrick.trainers.evolve import EvolveTrainer, round_robin
-from overtrick.trainers.meeting import strategies
-from overtrick.workers import LocalCrew
+from overtrick.policies.policies import LOG_STD
+from overtrick.training.adaptation.evolve import EvolveTrainer, round_robin
+from overtrick.training.adaptation.rollouts import strategies
+from overtrick.training.registry import JOBS, TRAINERS
 
 
 def trainer(game, seed=0, iterations=60, **section):
@@ -22,7 +22,7 @@ def trainer(game, seed=0, iterations=60, **section):
         "evolve": {"hidden": [8], **section},
         "evaluate": {"strangers": ["random"], "draws": 2, "every": 1000},
     }  # fmt: skip
-    return EvolveTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    return EvolveTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
 
 
 def pure(game, action):
@@ -40,7 +40,7 @@ def test_fitness_in_biased_rock_paper_scissors_is_the_mean_of_the_payoff_table(w
     members = stack([pure(game, action) for action in played])
     won = np.array([[0, -25, 50], [25, 0, -5], [-50, 5, 0]])
     expected = [sum(won[a][b] for b in played) / (len(played) - 1) for a in played]
-    found = round_robin(config.GameChoice(name="brps"), members, 4, LocalCrew(), rng)
+    found = round_robin(job_file.GameChoice(name="brps"), members, 4, LocalCrew(), rng)
     assert np.abs(found - expected).max() < 1e-9
 
 
@@ -103,4 +103,4 @@ def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
 def test_what_members_lose_must_go_to_others():
     section = {"trainer": "evolve", "game": "sumo", "evaluate": {"strangers": ["random"]}}
     with pytest.raises(Refused, match="in sumo only results cancel: set its reward to result"):
-        TRAINERS["evolve"].check(config.parse(section, JOBS, "this test"))
+        TRAINERS["evolve"].check(job_file.parse(section, JOBS, "this test"))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from overtrick.halving import Halving
-from overtrick.trial import _Watch
+from overtrick.runs.tune_trial import _Watch
+from overtrick.sweeps.asha import Halving
 
 
 def told(metrics: dict[str, float]) -> float | None:
@@ -37,9 +37,9 @@ def test_the_same_trials_are_stopped_as_by_tune(
         assert stop == (tune.on_trial_result(None, trial, told_tune) == TrialScheduler.STOP)
         if stop or trial.iteration == 99:
             going.remove(trial)
-    assert 0 < len(ours.stopped) < 30
+    assert 0 < len(ours.stopped_at()) < 30
     again = Halving(tmp_path / "halving.jsonl", grace, factor, told)
-    assert again.stopped == ours.stopped
+    assert again.stopped_at() == ours.stopped_at()
 
 
 def test_a_decision_stands_when_a_trial_comes_to_its_rung_again(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_a_decision_stands_when_a_trial_comes_to_its_rung_again(tmp_path: Path) 
     with file.open("a") as cut:
         cut.write('{"trial": 2, "iter')  # killed while it wrote
     again = Halving(file, 2, 2, told)
-    assert again.stopped == {1: 2}
+    assert again.stopped_at() == {1: 2}
     assert not again.stops(0, 2, {"score": 0.1})  # from its checkpoint before the rung
     assert not again.stops(0, 3, {"score": 0.1})
     assert again.stops(2, 2, {"score": 0.6})
-    assert Halving(file, 2, 2, told).stopped == {1: 2, 2: 2}
+    assert Halving(file, 2, 2, told).stopped_at() == {1: 2, 2: 2}
 
 
 def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: P
     assert not halving.stops(1, 4, {"score": 1.0})  # the first to be measured there
     assert (tmp_path / "halving.jsonl").read_text().count("\n") == 1
     assert halving.stops(0, 7, {"loss": 9.0, "kl": 0.1})
-    assert halving.unmeasured.startswith("nothing was measured by iteration 7: name another")
-    assert "one of kl, loss" in halving.unmeasured
+    assert halving.error().startswith("nothing was measured by iteration 7: name another")
+    assert "one of kl, loss" in halving.error()
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
@@ -78,7 +78,7 @@ def test_a_score_that_is_no_number_stops_its_trial_and_others_are_stopped_as_eve
         assert not halving.stops(trial, 1, {"score": score})
     assert halving.stops(4, 1, {"score": 1.0})  # the middle of the four is 1.5
     assert halving.stops(5, 1, {"score": broken})
-    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped == {0: 1, 4: 1, 5: 1}
+    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped_at() == {0: 1, 4: 1, 5: 1}
 
 
 def test_what_stops_a_trial_is_in_its_record_before_anything_is_decided(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_what_stops_a_trial_is_in_its_record_before_anything_is_decided(tmp_path
     result = {"config": config, "iteration": 1, "last": 0, "metrics": {"score": -np.inf}}
     with pytest.raises(OSError, match="No space left"):
         _Watch({0: plan}, ours)("0", result)
-    assert ours.stopped == {}
+    assert ours.stopped_at() == {}
     assert not (tmp_path / "halving.jsonl").exists()
     plan.listener = lambda iteration, metrics: None
     assert _Watch({0: plan}, ours)("0", result)
-    assert ours.stopped == {0: 1}
+    assert ours.stopped_at() == {0: 1}

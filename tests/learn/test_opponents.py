@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from overtrick import config
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew
 from overtrick.learners.networks import initial
-from overtrick.policies import LOG_STD
-from overtrick.trainers import JOBS
-from overtrick.trainers.meta import MetaTrainer
-from overtrick.trainers.opponents import KINDS, Opponents
-from overtrick.workers import LocalCrew
+from overtrick.policies.policies import LOG_STD
+from overtrick.training.adaptation.meta import MetaTrainer
+from overtrick.training.adaptation.opponent_population import KINDS, Opponents
+from overtrick.training.registry import JOBS
 
 SIZES = (2, 4, 3)
 
@@ -21,7 +21,7 @@ SIZES = (2, 4, 3)
 def opposition(rng, founder=None, **plan):
     founder = initial(SIZES, rng) if founder is None else founder
     section = Opponents(**plan)
-    choice = config.GameChoice(name="brps")
+    choice = job_file.GameChoice(name="brps")
     return KINDS[section.kind](choice, SIZES, section, founder, LocalCrew(), rng)
 
 
@@ -84,7 +84,7 @@ def test_only_a_population_that_evolves_is_scored(kind):
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
         "population": {"kind": kind}, "evaluate": {"strangers": ["random"], "draws": 2},
     }  # fmt: skip
-    trainer = MetaTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
     metrics = trainer.step()
     assert ("fitness_best" in metrics) == (kind == "evolving")
 
@@ -96,7 +96,7 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
         "population": {"kind": kind, "every": 2},
         "evaluate": {"strangers": ["random"], "draws": 2},
     }  # fmt: skip
-    trainer = MetaTrainer(config.parse(content, JOBS, "this test"), LocalCrew())
+    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
     met = []
     for _ in range(4):
         trainer.step()

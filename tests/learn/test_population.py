@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.population.evolution import Evolution, elite_count, evolve, select
+from overtrick.population.genetic import Evolution, elite_count, evolve, select
 from overtrick.population.population import Population, with_guest
 
 MEMBERS = 10

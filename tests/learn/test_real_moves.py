@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch.distributions import Independent, Normal, kl_divergence
 
-from overtrick import config
+from overtrick.config import job_file
 from overtrick.core import Failed, Turn
+from overtrick.distributed.workers import LocalCrew
 from overtrick.games.sumo.physics import Physics
-from overtrick.learners import maml
-from overtrick.learners.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.networks import Critic, fresh, repeat
-from overtrick.learners.samples import evidence, join, sampled
-from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
-from overtrick.play import play
-from overtrick.policies import LOG_STD, Crowd, draw_moves, of_network, tensors
-from overtrick.trainers import JOBS, TRAINERS
-from overtrick.trainers.meeting import adapt, meet, networks
-from overtrick.workers import LocalCrew
+from overtrick.learners.policy_gradient import maml
+from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
+from overtrick.learners.policy_gradient.sample import evidence, join, sampled
+from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
+from overtrick.policies.policies import LOG_STD, Crowd, draw_moves, of_network, tensors
+from overtrick.policies.rollout import play
+from overtrick.training.adaptation.rollouts import adapt, meet, networks
+from overtrick.training.registry import JOBS, TRAINERS
 
 ALONE = [0.7, -0.3]
 STEPS = {"trpo": 0.02, "ppo": 0.01}
@@ -209,7 +209,7 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
     reward = {"win": 1, "lose": -1, "draw": -1, "move": 0, "push": 0, "control": 0}
     game = {"name": "sumo", "integrator": "euler", "reward": reward}
     job = {"trainer": kind, "game": game, "stop": {"iterations": 3}, **TRAINED[kind]}
-    trainer = TRAINERS[kind].trainer(config.parse(job, JOBS, "a test"), LocalCrew())
+    trainer = TRAINERS[kind].trainer(job_file.parse(job, JOBS, "a test"), LocalCrew())
     right = Physics.advance
 
     def lost(physics, bodies, control):

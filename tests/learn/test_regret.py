@@ -11,9 +11,10 @@ from open_spiel.python.algorithms import cfr as openspiel_cfr
 from open_spiel.python.algorithms import discounted_cfr
 
 from overtrick import make
-from overtrick.games import openspiel
-from overtrick.solvers import cfr, value
-from overtrick.solvers.tree import build
+from overtrick.games import openspiel_tree
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
 
 THEIRS = {
     "cfr": openspiel_cfr.CFRSolver,
@@ -102,7 +103,7 @@ def test_discounts_far_from_zero_are_none_at_all_or_all(whole):
 
 
 def gap(tree, plan, iterations):
-    return value.exploitability(tree, cfr.solve(tree, iterations, plan))
+    return best_response.exploitability(tree, cfr.solve(tree, iterations, plan))
 
 
 @pytest.mark.parametrize("name", sorted(cfr.PLANS))
@@ -136,6 +137,6 @@ def test_a_run_in_two_parts_is_the_run_in_one(whole, name):
 def test_a_strategy_travels_to_openspiel_and_back(kuhn):
     game, tree = kuhn
     sigma = cfr.solve(tree, 100)
-    policy = openspiel.tabular_policy(game.words, tree.legal, sigma)
+    policy = openspiel_tree.tabular_policy(game.words, tree.legal, sigma)
     theirs = pyspiel.exploitability(pyspiel.load_game("kuhn_poker"), policy)
-    assert abs(theirs - value.exploitability(tree, sigma)) < 1e-12
+    assert abs(theirs - best_response.exploitability(tree, sigma)) < 1e-12

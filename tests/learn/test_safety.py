@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from overtrick import cli, config, model
+from overtrick import cli
+from overtrick.config import job_file
 from overtrick.core import Refused
-from overtrick.policies import Uniform
-from overtrick.solvers import cfr, safety, sequence_form, value
-from overtrick.solvers.walk import plan
-from overtrick.trainers import JOBS, TRAINERS, strangers
-from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
-from overtrick.trainers.kept import equilibrium_of
-from overtrick.trainers.safety import BOUNDS, TRUSTS
-from overtrick.workers import LocalCrew
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
+from overtrick.evaluation.game_cache import equilibrium_of
+from overtrick.policies.policies import Uniform
+from overtrick.solvers import cfr, safe_exploitation, sequence_form
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.traversal import plan
+from overtrick.storage import model_files
+from overtrick.studies.safety import BOUNDS, TRUSTS
+from overtrick.training.registry import JOBS, TRAINERS
 
 GAMES = ["kuhn", "leduc"]
 ROUNDING = 1e-9
@@ -40,7 +44,9 @@ def met(whole):
 
     def of(name):
         game, tree = whole(name)
-        opponent = value.sigma_of(tree, [strangers.stranger("call", game, tree)] * 2)
+        opponent = best_response.sigma_of(
+            tree, [reference_opponents.stranger("call", game, tree)] * 2
+        )
         return tree, sequence_form.equilibrium(tree)[1], opponent
 
     return of
@@ -48,7 +54,7 @@ def met(whole):
 
 def best(tree, opponent):
     """A best response in both seats."""
-    found = [value.best_response(tree, opponent, seat)[1] for seat in range(2)]
+    found = [best_response.best_response(tree, opponent, seat)[1] for seat in range(2)]
     return np.where((tree.turn.seat == 0)[:, None], *found)
 
 
@@ -61,7 +67,7 @@ def test_a_mixtures_plan_is_the_mixture_of_the_plans(whole, some_strategies, rng
     _, tree = whole(name)
     one, *others = some_strategies(tree, rng)
     for other, share in zip(others, rng.random(len(others)), strict=True):
-        mixed = realised(tree, safety.mix(tree, one, other, share))
+        mixed = realised(tree, safe_exploitation.mix(tree, one, other, share))
         wanted = (1 - share) * realised(tree, one) + share * realised(tree, other)
         assert np.abs(mixed - wanted).max() < 1e-12
 
@@ -71,7 +77,7 @@ def test_a_mixture_wins_the_mean_of_what_is_mixed(whole, some_strategies, rng, n
     """Averaging probabilities set by set would not."""
     _, tree = whole(name)
     one, other, opponent, *_ = some_strategies(tree, rng)
-    mixed = safety.mix(tree, one, other, 0.3)
+    mixed = safe_exploitation.mix(tree, one, other, 0.3)
     ends = [exact_payoff(tree, each, opponent) for each in (one, other)]
     assert abs(exact_payoff(tree, mixed, opponent) - 0.7 * ends[0] - 0.3 * ends[1]) < 1e-12
     naive = exact_payoff(tree, 0.7 * one + 0.3 * other, opponent)
@@ -84,8 +90,8 @@ def test_where_a_mixtures_choices_never_lead_the_safe_one_stands(whole, name):
     one = tree.uniform()
     last = tree.legal & (np.cumsum(tree.legal[:, ::-1], axis=1)[:, ::-1] == 1)
     other = last.astype(float)  # always the last action
-    assert (safety.mix(tree, one, other, 0) == one).all()
-    whole_share = safety.mix(tree, one, other, 1)
+    assert (safe_exploitation.mix(tree, one, other, 0) == one).all()
+    whole_share = safe_exploitation.mix(tree, one, other, 1)
     leads = realised(tree, other)[tree.past] > 0
     assert np.abs(whole_share - np.where(leads[:, None], other, one)).max() < 1e-15
     assert not leads.all()
@@ -98,7 +104,7 @@ def test_exploitability_is_convex_in_the_share(whole, some_strategies, rng, name
     bends = []
     for other in others:
         gaps = [
-            value.exploitability(tree, safety.mix(tree, one, other, share))
+            best_response.exploitability(tree, safe_exploitation.mix(tree, one, other, share))
             for share in np.linspace(0, 1, 21)
         ]
         assert np.diff(gaps, 2).min() > -ROUNDING
@@ -111,15 +117,15 @@ def test_exploitability_is_convex_in_the_share(whole, some_strategies, rng, name
 def test_within_reaches_its_bound_and_never_passes_it(met, name, bound):
     tree, equilibrium, opponent = met(name)
     free = best(tree, opponent)
-    assert value.exploitability(tree, free) > bound
+    assert best_response.exploitability(tree, free) > bound
     for safe in (equilibrium, cfr.solve(tree, 100)):
-        start = value.exploitability(tree, safe)
-        sigma, share = safety.within(tree, safe, free, bound)
-        gap = value.exploitability(tree, sigma)
+        start = best_response.exploitability(tree, safe)
+        sigma, share = safe_exploitation.within(tree, safe, free, bound)
+        gap = best_response.exploitability(tree, sigma)
         assert start + bound - ROUNDING < gap <= start + bound + 1e-12
         assert 0 < share < 1
-        more = safety.mix(tree, safe, free, share + 1e-6)
-        assert value.exploitability(tree, more) > start + bound
+        more = safe_exploitation.mix(tree, safe, free, share + 1e-6)
+        assert best_response.exploitability(tree, more) > start + bound
         won = [exact_payoff(tree, each, opponent) for each in (safe, sigma, free)]
         assert won[0] < won[1] < won[2]
 
@@ -128,11 +134,11 @@ def test_within_reaches_its_bound_and_never_passes_it(met, name, bound):
 def test_what_is_safe_already_is_left_alone(met, name):
     tree, equilibrium, _ = met(name)
     free = cfr.solve(tree, 200)
-    bound = value.exploitability(tree, free) + 1e-6
-    sigma, share = safety.within(tree, equilibrium, free, bound)
+    bound = best_response.exploitability(tree, free) + 1e-6
+    sigma, share = safe_exploitation.within(tree, equilibrium, free, bound)
     assert share == 1
     assert np.abs(realised(tree, sigma) - realised(tree, free)).max() < 1e-15
-    assert safety.nearest(tree, equilibrium, free, bound) is free
+    assert safe_exploitation.nearest(tree, equilibrium, free, bound) is free
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -140,20 +146,20 @@ def test_bound_0_is_as_safe_as_an_equilibrium(met, name):
     tree, equilibrium, opponent = met(name)
     free = best(tree, opponent)
     for sigma in (
-        safety.within(tree, equilibrium, free, 0)[0],
-        safety.nearest(tree, equilibrium, free, 0),
-        safety.safest_response(tree, opponent, 0),
+        safe_exploitation.within(tree, equilibrium, free, 0)[0],
+        safe_exploitation.nearest(tree, equilibrium, free, 0),
+        safe_exploitation.safest_response(tree, opponent, 0),
     ):
-        assert abs(value.exploitability(tree, sigma)) < ROUNDING
+        assert abs(best_response.exploitability(tree, sigma)) < ROUNDING
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_restricted_responses_go_from_an_equilibrium_to_a_best_response(met, name):
     tree, _, opponent = met(name)
     trusts = np.linspace(0, 1, 9)
-    found = [safety.restricted_response(tree, opponent, trust) for trust in trusts]
+    found = [safe_exploitation.restricted_response(tree, opponent, trust) for trust in trusts]
     won = np.array([exact_payoff(tree, sigma, opponent) for sigma in found])
-    gaps = np.array([value.exploitability(tree, sigma) for sigma in found])
+    gaps = np.array([best_response.exploitability(tree, sigma) for sigma in found])
     assert gaps[0] < ROUNDING
     assert abs(won[-1] - best_response_payoff(tree, opponent)) < ROUNDING
     assert np.diff(won).min() > -ROUNDING
@@ -167,12 +173,17 @@ def test_no_mixture_or_strategy_is_above_the_frontier(met, some_strategies, rng,
     """By its definition as an equilibrium of the restricted game, for every trust."""
     tree, equilibrium, opponent = met(name)
     free = best(tree, opponent)
-    others = [safety.mix(tree, equilibrium, free, share) for share in (0.1, 0.5, 0.9)]
-    others += [safety.nearest(tree, equilibrium, free, 0.1), *some_strategies(tree, rng, 5)]
-    points = [(exact_payoff(tree, s, opponent), value.exploitability(tree, s)) for s in others]
+    others = [safe_exploitation.mix(tree, equilibrium, free, share) for share in (0.1, 0.5, 0.9)]
+    others += [
+        safe_exploitation.nearest(tree, equilibrium, free, 0.1),
+        *some_strategies(tree, rng, 5),
+    ]
+    points = [
+        (exact_payoff(tree, s, opponent), best_response.exploitability(tree, s)) for s in others
+    ]
     for trust in (0, 0.3, 0.7, 1):
-        sigma = safety.restricted_response(tree, opponent, trust)
-        gap = value.exploitability(tree, sigma)
+        sigma = safe_exploitation.restricted_response(tree, opponent, trust)
+        gap = best_response.exploitability(tree, sigma)
         reached = trust * exact_payoff(tree, sigma, opponent) - (1 - trust) * gap
         assert all(trust * won - (1 - trust) * gap <= reached + ROUNDING for won, gap in points)
 
@@ -181,16 +192,18 @@ def test_no_mixture_or_strategy_is_above_the_frontier(met, some_strategies, rng,
 @pytest.mark.parametrize("name", GAMES)
 def test_the_safest_response_wins_the_most_at_its_exploitability(met, name, bound):
     tree, equilibrium, opponent = met(name)
-    sigma = safety.safest_response(tree, opponent, bound)
+    sigma = safe_exploitation.safest_response(tree, opponent, bound)
     won = exact_payoff(tree, sigma, opponent)
-    assert value.exploitability(tree, sigma) < bound + ROUNDING
+    assert best_response.exploitability(tree, sigma) < bound + ROUNDING
     free = best(tree, opponent)
-    held = safety.nearest(tree, equilibrium, free, bound)
-    mixed = safety.within(tree, equilibrium, free, bound)[0]
+    held = safe_exploitation.nearest(tree, equilibrium, free, bound)
+    mixed = safe_exploitation.within(tree, equilibrium, free, bound)[0]
     assert won > exact_payoff(tree, held, opponent) - ROUNDING
     assert won > exact_payoff(tree, mixed, opponent) + 0.005
-    restricted = safety.restricted_response(tree, opponent, 0.5)
-    again = safety.safest_response(tree, opponent, value.exploitability(tree, restricted))
+    restricted = safe_exploitation.restricted_response(tree, opponent, 0.5)
+    again = safe_exploitation.safest_response(
+        tree, opponent, best_response.exploitability(tree, restricted)
+    )
     same = exact_payoff(tree, restricted, opponent)
     assert abs(exact_payoff(tree, again, opponent) - same) < 1e-7
 
@@ -200,18 +213,18 @@ def test_the_safest_response_wins_the_most_at_its_exploitability(met, name, boun
 def test_the_nearest_safe_strategy_is_nearer_than_any_mixture(met, name, bound):
     tree, safe, opponent = met(name)
     free = best(tree, opponent)
-    held = safety.nearest(tree, safe, free, bound)
-    assert abs(value.exploitability(tree, held) - bound) < ROUNDING
+    held = safe_exploitation.nearest(tree, safe, free, bound)
+    assert abs(best_response.exploitability(tree, held) - bound) < ROUNDING
     matters = np.zeros(len(tree.owner))
     for seat in range(2):
-        others = value.reach(tree, tree.uniform(), without=seat)
+        others = best_response.reach(tree, tree.uniform(), without=seat)
         for node in np.flatnonzero(tree.seat == seat):
             matters[tree.owner == tree.infoset[node]] += others[node]
 
     def distance(sigma):
         return matters @ np.abs(realised(tree, sigma) - realised(tree, free))[1:]
 
-    mixed = safety.within(tree, safe, free, bound)[0]
+    mixed = safe_exploitation.within(tree, safe, free, bound)[0]
     assert distance(held) < distance(mixed) - 0.01
 
 
@@ -220,38 +233,40 @@ def test_what_no_bound_can_be_kept_for_is_refused(whole):
     _, tree = whole("kuhn")
     sigma = tree.uniform()
     with pytest.raises(Refused, match="a bound on exploitability needs 2 seats: this game has 3"):
-        safety.within(three, three.uniform(), three.uniform(), 0.1)
+        safe_exploitation.within(three, three.uniform(), three.uniform(), 0.1)
     for bound in (-0.1, math.nan):
         for ask in (
-            lambda b: safety.within(tree, sigma, sigma, b),
-            lambda b: safety.nearest(tree, sigma, sigma, b),
-            lambda b: safety.safest_response(tree, sigma, b),
+            lambda b: safe_exploitation.within(tree, sigma, sigma, b),
+            lambda b: safe_exploitation.nearest(tree, sigma, sigma, b),
+            lambda b: safe_exploitation.safest_response(tree, sigma, b),
         ):
             with pytest.raises(Refused, match="must be at least 0"):
                 ask(bound)
     with pytest.raises(Refused, match=r"trust must be 0 to 1, not 1\.1"):
-        safety.restricted_response(tree, sigma, 1.1)
+        safe_exploitation.restricted_response(tree, sigma, 1.1)
     with pytest.raises(Refused, match="for another game"):
-        safety.mix(tree, sigma, whole("brps")[1].uniform(), 0.5)
+        safe_exploitation.mix(tree, sigma, whole("brps")[1].uniform(), 0.5)
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_the_equilibrium_that_is_mixed_in_is_exact_and_wins_what_cfr_does(whole, name):
     """That of the linear program alone wins far less in Leduc."""
     game, tree = whole(name)
-    choice = config.GameChoice(name=name)
+    choice = job_file.GameChoice(name=name)
     sigma = equilibrium_of(choice)
-    assert abs(value.exploitability(tree, sigma)) < ROUNDING
-    near = strangers.stranger("cfr", game, tree).sigma
+    assert abs(best_response.exploitability(tree, sigma)) < ROUNDING
+    near = reference_opponents.stranger("cfr", game, tree).sigma
     for stranger in ("random", "call"):
-        opponent = value.sigma_of(tree, [strangers.stranger(stranger, game, tree)] * 2)
+        opponent = best_response.sigma_of(
+            tree, [reference_opponents.stranger(stranger, game, tree)] * 2
+        )
         won = [exact_payoff(tree, each, opponent) for each in (sigma, near)]
         assert abs(won[0] - won[1]) < 0.03
 
 
 def judged(*overrides):
     """The rows of an untrained model of the tiny job."""
-    job = config.parse(config.overridden(TINY, overrides), JOBS, "this test")
+    job = job_file.parse(job_file.overridden(TINY, overrides), JOBS, "this test")
     page = TRAINERS["meta"]
     page.check(job)
     weights = page.trainer(job, LocalCrew()).model()
@@ -279,21 +294,23 @@ def test_a_response_to_what_was_seen_comes_near_the_most_that_its_bound_allows(w
     game, tree = whole("kuhn")
     plays = ("evaluate.safe=0.05", "meta.test_play=response", "evaluate.games=2000")
     for row in judged(*plays):
-        policy = strangers.stranger(row["stranger"], game, tree)
-        opponent = value.sigma_of(tree, [policy] * 2)
-        won = exact_payoff(tree, safety.safest_response(tree, opponent, 0.05), opponent)
+        policy = reference_opponents.stranger(row["stranger"], game, tree)
+        opponent = best_response.sigma_of(tree, [policy] * 2)
+        won = exact_payoff(tree, safe_exploitation.safest_response(tree, opponent, 0.05), opponent)
         assert 0.95 * won < row["steps"][-1] < won + 1e-6
 
 
 def test_a_row_says_how_exploitable_each_policy_is(whole):
     """One who never adapts, so it is known."""
     _, tree = whole("kuhn")
-    job = config.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
+    job = job_file.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
     weights = TRAINERS["exploit"].trainer(job, LocalCrew()).model()
     weights = {name: np.zeros_like(array) for name, array in weights.items()}  # plays uniformly
     (row,) = TRAINERS["exploit"].judge(job, weights, LocalCrew(), np.random.default_rng(0))
-    uniform = value.sigma_of(tree, [Uniform()] * 2)
-    assert row["exploitability"] == pytest.approx([value.exploitability(tree, uniform)], abs=1e-6)
+    uniform = best_response.sigma_of(tree, [Uniform()] * 2)
+    assert row["exploitability"] == pytest.approx(
+        [best_response.exploitability(tree, uniform)], abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,9 +336,11 @@ def test_a_bound_that_cannot_be_kept_is_refused_before_any_work(overrides, said)
 @pytest.fixture
 def stored(tmp_path):
     """The folder of an untrained model of the tiny job."""
-    job = config.parse(TINY, JOBS, "this test")
+    job = job_file.parse(TINY, JOBS, "this test")
     weights = TRAINERS["meta"].trainer(job, LocalCrew()).model()
-    model.save(model.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "model")
+    model_files.save(
+        model_files.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "model"
+    )
     return tmp_path / "model"
 
 
@@ -342,13 +361,18 @@ def test_the_command_draws_a_model_below_the_frontier(stored, tmp_path, whole):
             assert point["exploitability"] < point["bound"] + ROUNDING
     # from the caller of Kuhn a king wins 2, a queen nothing, and a jack loses 1
     assert row["frontier"][-1]["payoff"] == pytest.approx(1 / 3)
-    assert sorted(path.name for path in stored.iterdir()) == [model.WEIGHTS, model.CARD][::-1]
+    assert (
+        sorted(path.name for path in stored.iterdir())
+        == [model_files.WEIGHTS, model_files.CARD][::-1]
+    )
 
 
 def test_the_study_of_what_does_not_adapt_is_refused(tmp_path):
-    job = config.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
+    job = job_file.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
     weights = TRAINERS["exploit"].trainer(job, LocalCrew()).model()
-    model.save(model.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "one")
+    model_files.save(
+        model_files.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "one"
+    )
     done = CliRunner().invoke(cli.app, ["safety", str(tmp_path / "one")])
     assert isinstance(done.exception, Refused)
     assert "a model of exploit does not adapt to strangers" in str(done.exception)

@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import make, model
-from overtrick.games import scripted_players
-from overtrick.learners import maml
-from overtrick.learners.actor_critic import SOLVERS
+from overtrick import make
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
+from overtrick.games.registry import scripted_players
 from overtrick.learners.networks import Adam, Critic, initial, predict, repeat
-from overtrick.learners.ppo import Ppo
-from overtrick.learners.returns import advantages
-from overtrick.learners.samples import Tensors, evidence, join, of_games
-from overtrick.learners.surrogate import Surrogate, policy_gradient_loss
-from overtrick.learners.trpo import Trpo, conjugate_gradient
-from overtrick.play import play
-from overtrick.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
-from overtrick.solvers.tree import build
-from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
-from overtrick.trainers.exploit import Exploit, ExploitJob, ExploitTrainer, judge
-from overtrick.trainers.meeting import exact_sample, meet, strategies
-from overtrick.workers import LocalCrew
+from overtrick.learners.policy_gradient import maml
+from overtrick.learners.policy_gradient.actor_critic import SOLVERS
+from overtrick.learners.policy_gradient.advantages import advantages
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.policy_gradient.sample import Tensors, evidence, join, of_games
+from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
+from overtrick.learners.policy_gradient.trpo import Trpo, conjugate_gradient
+from overtrick.policies.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
+from overtrick.policies.rollout import play
+from overtrick.solvers.extensive.tree import build
+from overtrick.storage import model_files
+from overtrick.training.adaptation.rollouts import exact_sample, meet, strategies
+from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer, judge
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}
 """For each solver a step with which it learns these small games in 60 iterations."""
@@ -145,7 +146,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
         "policy.b0": np.log(np.array(mixture)).astype(np.float32),
     }
     folder = tmp_path / "opponent"
-    model.save(model.Model(weights, "brps", {}), folder)
+    model_files.save(model_files.Model(weights, "brps", {}), folder)
     one = trainer("brps", str(folder), solver)
     for _ in range(60):
         one.step()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from overtrick.learners.networks import initial
-from overtrick.learners.supervised import Classifier, Plan
+from overtrick.learners.supervised.classifier import Classifier, Plan
 
 WEIGHTS = initial((6, 32, 4), np.random.default_rng(0))
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from overtrick.core import Batch
-from overtrick.games import make
-from overtrick.learners.tabular import FIRST, Plan, QTable, merged
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.solvers import value
-from overtrick.solvers.tree import build
+from overtrick.games.registry import make
+from overtrick.learners.value_based.tabular import FIRST, Plan, QTable, merged
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
 
 
 def by_infoset(turn):
@@ -48,16 +48,16 @@ def values_of(table, states):
 def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
     game = make("kuhn")
     tree = build(game)
-    opponent = value.sigma_of(tree, [Uniform()] * 2)
+    opponent = best_response.sigma_of(tree, [Uniform()] * 2)
     table = QTable(states, Plan(rule, None, 1.0))
     rng = np.random.default_rng(0)
     for round in range(20):
         mine = table.policy(True, 1.0 if round == 0 else epsilon)
         table.learn(play(game, (mine, Uniform()), 1000, rng, watch=[0]).batch)
-    both = value.sigma_of(tree, [table.policy(False)] * 2)
+    both = best_response.sigma_of(tree, [table.policy(False)] * 2)
     reply = np.where((tree.turn.seat == 0)[:, None], both, opponent)
-    best, _ = value.best_response(tree, opponent, 0)
-    assert value.expected(tree, reply)[0] == pytest.approx(best, abs=0.01)
+    best, _ = best_response.best_response(tree, opponent, 0)
+    assert best_response.expected(tree, reply)[0] == pytest.approx(best, abs=0.01)
 
 
 def test_q_learning_takes_the_best_of_what_follows_and_sarsa_what_was_done():

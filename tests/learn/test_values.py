@@ -8,18 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick import config, make, model, trainers
-from overtrick.learners.dqn import Dqn, Plan, epsilon_greedy
+from overtrick import make
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalCrew
+from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
+from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.evaluation.reference_opponents import stranger
 from overtrick.learners.networks import initial
-from overtrick.learners.replay import Reservoir, Ring
-from overtrick.learners.returns import discounted
-from overtrick.play import play, random_seating
-from overtrick.policies import Uniform, inputs
-from overtrick.solvers import value
-from overtrick.trainers.evaluate import best_response_payoff, exact_payoff
-from overtrick.trainers.kept import opponent_of, two_seats
-from overtrick.trainers.strangers import stranger
-from overtrick.workers import LocalCrew
+from overtrick.learners.policy_gradient.advantages import discounted
+from overtrick.learners.value_based.dqn import Dqn, Plan, epsilon_greedy
+from overtrick.learners.value_based.replay_buffer import Reservoir, Ring
+from overtrick.policies.policies import Uniform, inputs
+from overtrick.policies.rollout import play, random_seating
+from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.training import registry
 
 PLAN = Plan(
     rate=0.003, steps=20, rows=128, room=20_000, refresh=50, gamma=1.0, loss="squared", double=True
@@ -100,16 +103,18 @@ def learner(game, rng, **changes):
     [("call", "squared"), ("random", "squared"), ("call", "huber")],
 )
 def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
-    choice = config.GameChoice(name="kuhn")
+    choice = job_file.GameChoice(name="kuhn")
     game, tree = two_seats(choice)
     theirs = opponent_of(choice, opponent)
     one = learner(game, rng, loss=loss)
 
     def won():
-        both = (value.sigma_of(tree, [each] * 2) for each in (one.policy(explore=False), theirs))
+        both = (
+            best_response.sigma_of(tree, [each] * 2) for each in (one.policy(explore=False), theirs)
+        )
         return exact_payoff(tree, *both)
 
-    best = best_response_payoff(tree, value.sigma_of(tree, [theirs] * 2))
+    best = best_response_payoff(tree, best_response.sigma_of(tree, [theirs] * 2))
     assert won() < 0.9 * best
     for luck in rng.spawn(60):
         both = (one.policy(epsilon=0.3), theirs)
@@ -120,9 +125,9 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
 
 def test_a_game_is_only_asked_about_situations_that_came(rng):
     """Also while most of the memory is still empty, and behind the last decision of a game."""
-    game, _ = two_seats(config.GameChoice(name="kuhn"))
+    game, _ = two_seats(job_file.GameChoice(name="kuhn"))
     plan = replace(PLAN, room=1_000)
-    uniform = opponent_of(config.GameChoice(name="kuhn"), "random")
+    uniform = opponent_of(job_file.GameChoice(name="kuhn"), "random")
     batch = play(game, [uniform, uniform], 30, rng).batch
     came = {tuple(row) for row in batch.seen.tolist()}
 
@@ -137,7 +142,7 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
 
 def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose it."""
-    game, tree = two_seats(config.GameChoice(name="kuhn"))
+    game, tree = two_seats(job_file.GameChoice(name="kuhn"))
     one = learner(game, rng)
     caller = stranger("call", game, tree)
     for luck in rng.spawn(80):
@@ -155,24 +160,27 @@ def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
 
 
 def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
-    job = config.load("jobs/kuhn_nfsp.yaml", [], trainers.JOBS)
-    trainer = trainers.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    job = job_file.load("jobs/kuhn_nfsp.yaml", [], registry.JOBS)
+    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalCrew())
     for _ in range(job.stop.iterations):
         metrics = trainer.step()
     gap = metrics["exploitability_chip/average"]
     assert gap < 0.05
     # the average is a stranger for others: it is stored as any network
     folder = tmp_path / "nfsp"
-    model.save(model.Model(trainer.model(), "kuhn", {}), folder)
+    model_files.save(model_files.Model(trainer.model(), "kuhn", {}), folder)
     met = stranger(f"{folder}", trainer.game, trainer.tree)
-    assert value.exploitability(trainer.tree, value.sigma_of(trainer.tree, [met] * 2)) == gap
+    assert (
+        best_response.exploitability(trainer.tree, best_response.sigma_of(trainer.tree, [met] * 2))
+        == gap
+    )
 
 
 def test_only_best_replies_are_averaged():
-    job = config.load(
-        "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.room=1000"], trainers.JOBS
+    job = job_file.load(
+        "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.room=1000"], registry.JOBS
     )
-    trainer = trainers.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalCrew())
     for _ in range(3):
         trainer.step()
     assert len(trainer.learner.memory) == 0

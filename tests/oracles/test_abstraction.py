@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from overtrick.core import Refused
-from overtrick.games.poker import abstraction
-from overtrick.games.poker.abstraction import ROUNDS, Parameters
-from overtrick.games.poker.holdings import BOARD, cards_of, holdings, number
-from overtrick.games.poker.ranking import strength
+from overtrick.games.poker.hand_ranking import strength
+from overtrick.games.poker.holdem import card_abstraction
+from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Parameters
+from overtrick.games.poker.holdem.hand_isomorphism import BOARD, cards_of, holdings, number
 
 SMALL = Parameters(preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3)
 ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
@@ -24,9 +24,9 @@ def told():
     """(4 arrays, 4 tables) the bucket of every holding of the small deck, and their strengths."""
     rng = np.random.default_rng(0)
     counts = holdings(SMALL.ranks).counts
-    rolled = [abstraction.roll_out(SMALL, r, 0, int(counts[r]), rng) for r in range(4)]
+    rolled = [card_abstraction.roll_out(SMALL, r, 0, int(counts[r]), rng) for r in range(4)]
     return list(
-        zip(*(abstraction.cluster(SMALL, r, [rolled[r]], rng) for r in range(4)), strict=True)
+        zip(*(card_abstraction.cluster(SMALL, r, [rolled[r]], rng) for r in range(4)), strict=True)
     )
 
 
@@ -35,8 +35,8 @@ def built(told):
     """The abstraction of the small deck, and how often each thing was dealt."""
     buckets, tables = told
     rng = np.random.default_rng(1)
-    dealt = [abstraction.deal(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)]
-    return abstraction.join(SMALL, dealt, tables)
+    dealt = [card_abstraction.deal(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)]
+    return card_abstraction.join(SMALL, dealt, tables)
 
 
 def exact_equity(cards):
@@ -85,7 +85,7 @@ def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
         for board in itertools.combinations(sorted({*deck} - {*hole}), BOARD[round])
     ]
     counts = np.bincount(number(known, np.array(holds)))
-    rolled = abstraction.roll_out(plan, round, 0, len(counts), np.random.default_rng(0))
+    rolled = card_abstraction.roll_out(plan, round, 0, len(counts), np.random.default_rng(0))
     assert len(counts) == known.counts[round]
     np.testing.assert_array_equal(rolled["weight"], counts)
 
@@ -94,7 +94,7 @@ def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
 def test_weights_add_up_to_all_holdings(round, board):
     plan = dataclasses.replace(SMALL, ranks=9, preflop=1, flop=1, turn=1)
     last = int(holdings(9).counts[round])
-    rolled = abstraction.roll_out(plan, round, 0, last, np.random.default_rng(0))
+    rolled = card_abstraction.roll_out(plan, round, 0, last, np.random.default_rng(0))
     assert rolled["weight"].sum(dtype=np.int64) == comb(36, 2) * comb(34, board)
 
 
@@ -104,15 +104,15 @@ def test_roll_outs_come_near_the_exact_strength(size, rng):
     round, rolls = BOARD.index(len(cards) - 2), 100_000
     found = int(number(holdings(), np.array([cards]))[0])
     plan = dataclasses.replace(Parameters(), **{ROUNDS[round]: rolls})
-    score = abstraction.roll_out(plan, round, found, found + 1, rng)["score"][0] / (2 * rolls)
+    score = card_abstraction.roll_out(plan, round, found, found + 1, rng)["score"][0] / (2 * rolls)
     assert abs(score - exact_equity(cards)) < 4 * 0.5 / rolls**0.5
 
 
 def test_aces_are_the_best_hand_and_seven_deuce_is_among_the_worst(rng):
     """The equities of these hands against a uniform one are in every table of hold'em odds."""
     plan = Parameters(preflop=100_000)
-    rolled = abstraction.roll_out(plan, 0, 0, 169, rng)
-    bucket, told = abstraction.cluster(plan, 0, [rolled], rng)
+    rolled = card_abstraction.roll_out(plan, 0, 0, 169, rng)
+    bucket, told = card_abstraction.cluster(plan, 0, [rolled], rng)
     aces, worst = number(holdings(), np.array([ACES, SEVEN_DEUCE]))
     equity = rolled["score"] / (2 * plan.preflop)
     assert equity[aces] == pytest.approx(0.852, abs=0.005)
@@ -183,8 +183,8 @@ def test_a_bucket_wins_against_all_what_its_strength_says(built):
 
 def test_what_was_never_dealt_still_has_probabilities(told):
     buckets, tables = told
-    few = abstraction.deal(SMALL, buckets, 3, np.random.default_rng(0))
-    built = abstraction.join(SMALL, [few], tables)
+    few = card_abstraction.deal(SMALL, buckets, 3, np.random.default_rng(0))
+    built = card_abstraction.join(SMALL, [few], tables)
     for move, joint in zip(built.moves, built.joint, strict=True):
         np.testing.assert_allclose(move.sum(axis=1), 1)
         np.testing.assert_allclose(joint.sum(axis=(2, 3)), 1)
@@ -195,4 +195,4 @@ def test_more_buckets_than_strengths_are_refused(rng):
     plan = Parameters(buckets=6, river=2)
     rolled = {"score": np.arange(5, dtype=np.uint8), "weight": np.ones(5, np.uint8)}
     with pytest.raises(Refused, match="'river' has only 5 different strengths for 6 buckets"):
-        abstraction.cluster(plan, 3, [rolled], rng)
+        card_abstraction.cluster(plan, 3, [rolled], rng)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.solvers import aivat, value
+from overtrick.solvers import aivat
+from overtrick.solvers.extensive import best_response
 
 
 def slope(tree, sigma, seat):
     """(N, A) what credit must be on average, exactly."""
-    come, advantage = value.gradient(tree, sigma, seat)
+    come, advantage = best_response.gradient(tree, sigma, seat)
     return come[:, None] * sigma * advantage
 
 
@@ -35,14 +36,14 @@ def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
         assert (off < 5 * error + 1e-3).all()
         payoff = np.array([m.payoff / 400 for m in met])
         limit = 5 * payoff.std() / np.sqrt(len(payoff))
-        assert abs(payoff.mean() - value.expected(tree, sigma)[seat]) < limit
+        assert abs(payoff.mean() - best_response.expected(tree, sigma)[seat]) < limit
 
 
 def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
     _, tree = whole("kuhn")
     _, sigma = some_strategies(tree, rng, 1)
     met = aivat.rollouts(tree, sigma, sigma, 0, 100_000, rng)
-    reach = value.reach(tree, sigma)
+    reach = best_response.reach(tree, sigma)
     acts = np.flatnonzero(tree.seat == 0)
     come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
     others = tree.turn.seat == 1
@@ -75,7 +76,7 @@ def test_half_of_the_noise_of_returns_is_luck(whole, rng):
 
 def _credit_of_returns(tree, sigma, games, rng):
     """(N, A) points won after each decision of seat 0, a game: the plain policy gradient."""
-    probability = value.edge_probability(tree, sigma)
+    probability = best_response.edge_probability(tree, sigma)
     credit = np.zeros(sigma.shape)
     for _ in range(games):
         node, path = 0, []

@@ -15,11 +15,12 @@ from tests.data import BOARDS, SOLVED, needed
 
 import overtrick
 from overtrick.core import Refused
-from overtrick.games.bridge import auction, double_dummy, rows, score
-from overtrick.games.bridge.auction import BIDS, CALLS
+from overtrick.games.bridge import auction_rules, double_dummy, scoring
+from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.cards import SEATS, read
+from overtrick.games.bridge.formats import zhang_tsv
+from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.games.bridge.records import Board
 
 # Zhang et al. 2022, Table 3
 CARDS = ("Q94.KJ97.52.9763", "J732.2.AKQ43.AQJ", "K6.T53.J876.K542", "AT85.AQ864.T9.T8")
@@ -58,7 +59,7 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
             won += game.step(state, turn, calls)[:, 0]
         assert all(peer.is_terminal() for peer in peers)
         assert won.tolist() == [peer.returns()[0] for peer in peers]
-        lengths += state.now[:, auction.COUNT].tolist()
+        lengths += state.now[:, auction_rules.COUNT].tolist()
     assert max(lengths) > 30
 
 
@@ -79,7 +80,7 @@ def solved_rows():
 
 def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
     digits = solved_rows()["dd_table"].to_pylist()[:1000]
-    tables = np.stack([rows.table_read(each) for each in digits])
+    tables = np.stack([zhang_tsv.table_read(each) for each in digits])
     theirs = [their_table(table) for table in tables]
     games = np.arange(len(tables))
     for dealer, vulnerable in itertools.product(range(4), range(4)):
@@ -89,7 +90,7 @@ def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
         assert found.score.tolist() == wanted
         side = found.declarer % 2
         tricks = tables[games, found.declarer, found.strain]
-        won = score.duplicate(
+        won = scoring.duplicate(
             found.level, found.strain, found.doubled, SIDE_VULNERABLE[vulnerable][side], tricks
         )
         assert np.array_equal(np.where(side == 0, won, -won), found.score)
@@ -117,18 +118,20 @@ def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
     table = pq.read_table(
         needed(BOARDS), columns=["auction", "dealer", "contract", "declarer"]
     ).to_pydict()
-    called = [auction.read(text) for text in table["auction"]]
+    called = [auction_rules.read(text) for text in table["auction"]]
     assert len(called) == 131_746
     for calls in called:
-        auction.check(calls)
+        auction_rules.check(calls)
     padded = np.full((len(called), max(map(len, called)) + 1), -1, np.int8)
     for row, calls in zip(padded, called, strict=True):
         row[: len(calls)] = calls
-    found = auction.contract_of(padded, np.array([SEATS.index(seat) for seat in table["dealer"]]))
+    found = auction_rules.contract_of(
+        padded, np.array([SEATS.index(seat) for seat in table["dealer"]])
+    )
     wanted = [(SEATS.index(seat) if seat else -1) for seat in table["declarer"]]
     assert found.declarer.tolist() == wanted
     said = [
-        f"{level}{auction.STRAIN[strain]}{'X' * doubled}" if level else "Pass"
+        f"{level}{auction_rules.STRAIN[strain]}{'X' * doubled}" if level else "Pass"
         for _, level, strain, doubled in zip(*(each.tolist() for each in found), strict=True)
     ]
     assert said == table["contract"]
@@ -136,22 +139,22 @@ def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
 
 def test_the_papers_own_row_is_read_and_its_tricks_are_those_of_perfect_play(tmp_path):
     path = tmp_path / "rows.txt"
-    path.write_text("\t".join(rows.WITH_TRICKS) + "\n" + THEIRS + "\n")
-    found = rows.load(path)
+    path.write_text("\t".join(zhang_tsv.WITH_TRICKS) + "\n" + THEIRS + "\n")
+    found = zhang_tsv.load(path)
     (board,) = found.boards
     assert (board.dealer, board.vulnerable) == ("N", "None")
     assert (board.contract, board.declarer) == ("4S", "E")
     assert found.problems == []
     tables = double_dummy.tables(board.holder[None])
-    assert rows.table_written(tables[0]) == DIGITS
+    assert zhang_tsv.table_written(tables[0]) == DIGITS
     assert np.array_equal(found.tables, tables)
     game = overtrick.make("auction", seats=2)
     deal = np.array([[*board.holder, 0, 0, *found.tables.ravel()]])
     state = game.start(deal)
-    for call in auction.read(BIDDING):
+    for call in auction_rules.read(BIDDING):
         won = game.step(state, game.turn(state), np.array([call]))
     assert won.tolist() == [[0, 0]]  # four spades with eleven tricks is par
-    rows.save(tmp_path / "again.txt", found.boards, found.tables)
+    zhang_tsv.save(tmp_path / "again.txt", found.boards, found.tables)
     assert (tmp_path / "again.txt").read_text() == path.read_text()
 
 
@@ -160,18 +163,18 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
     table = solved_rows().slice(0, 500).to_pylist()
     boards = []
     for row in table:
-        calls = auction.read(row["auction"])
-        contract = auction.contract_in_words(calls, row["dealer"])
+        calls = auction_rules.read(row["auction"])
+        contract = auction_rules.contract_in_words(calls, row["dealer"])
         boards.append(
             Board(
                 read(row["deal"]), row["dealer"], row["vulnerability"],
                 tuple(CALLS[call] for call in calls), *contract,
             )
         )  # fmt: skip
-    tables = np.stack([rows.table_read(row["dd_table"]) for row in table])
+    tables = np.stack([zhang_tsv.table_read(row["dd_table"]) for row in table])
     path = tmp_path / "rows.txt"
-    rows.save(path, boards, tables if with_tricks else None)
-    found = rows.load(path)
+    zhang_tsv.save(path, boards, tables if with_tricks else None)
+    found = zhang_tsv.load(path)
     assert path.read_text().count("\t") == (7 if with_tricks else 6) * 501
     assert found.problems == []
     for board, again in zip(boards, found.boards, strict=True):
@@ -200,31 +203,31 @@ def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path
     path = tmp_path / "rows.txt"
     assert right in THEIRS
     bad = THEIRS.replace(right, wrong, 1)
-    path.write_text("\n".join(["\t".join(rows.WITH_TRICKS), THEIRS, bad, "", THEIRS]))
-    found = rows.load(path)
+    path.write_text("\n".join(["\t".join(zhang_tsv.WITH_TRICKS), THEIRS, bad, "", THEIRS]))
+    found = zhang_tsv.load(path)
     assert len(found.boards) == len(found.tables) == 2
     (problem,) = found.problems
     assert problem.startswith(f"{path}: line 3: ")
-    path.write_text("\n".join(["\t".join(rows.WITH_TRICKS), bad]))
+    path.write_text("\n".join(["\t".join(zhang_tsv.WITH_TRICKS), bad]))
     with pytest.raises(Refused, match=f"line 2: .*{said}.*; no row of the file is sound"):
-        rows.load(path)
+        zhang_tsv.load(path)
 
 
 def test_files_that_are_no_rows_are_refused(tmp_path):
     path = tmp_path / "rows.txt"
     with pytest.raises(Refused, match=r"cannot read .*: No such file"):
-        rows.load(path)
+        zhang_tsv.load(path)
     path.write_text(THEIRS)
     with pytest.raises(Refused, match="line 1 must name the columns, parted by tabs: Vulnerabilit"):
-        rows.load(path)
-    path.write_text("\t".join(rows.COLUMNS) + "\n\n")
+        zhang_tsv.load(path)
+    path.write_text("\t".join(zhang_tsv.COLUMNS) + "\n\n")
     with pytest.raises(Refused, match="holds no boards"):
-        rows.load(path)
+        zhang_tsv.load(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(Refused, match="it is not text in UTF-8"):
-        rows.load(path)
+        zhang_tsv.load(path)
     board = Board(read("N:" + " ".join(CARDS)), "N", "None", ("1C", "P"))
     with pytest.raises(Refused, match="board 1: the auction '1C P' does not end: 2 passes are"):
-        rows.save(path, [board])
+        zhang_tsv.save(path, [board])
     with pytest.raises(Refused, match="1 boards with 2 tables of tricks"):
-        rows.save(path, [board], np.zeros((2, 4, 5), np.int8))
+        zhang_tsv.save(path, [board], np.zeros((2, 4, 5), np.int8))

@@ -8,8 +8,9 @@ import pytest
 from tests.bench.bidding_systems import NATURAL_PAIR, SAYC, of_people
 from tests.data import DATA, needed
 
-from overtrick.games.bridge import system
-from overtrick.trainers import agreement, recorded
+from overtrick.datasets import board_files
+from overtrick.evaluation import system_agreement
+from overtrick.games.bridge.system import loader
 
 MANY = 10_000  # auctions, the first of a set
 
@@ -17,13 +18,13 @@ MANY = 10_000  # auctions, the first of a set
 def first(table, folder):
     """The first boards of a table."""
     pq.write_table(table.slice(0, MANY), folder / "first.parquet")
-    return recorded.load(folder / "first.parquet").boards
+    return board_files.load(folder / "first.parquet").boards
 
 
 def shares(name, file, folder):
     path = needed(DATA / "bridge" / f"{file}.parquet")
-    of = agreement.auctions_of(first(pq.read_table(path), folder))
-    return agreement.shares(of, agreement.followed(system.load(name), of))
+    of = system_agreement.auctions_of(first(pq.read_table(path), folder))
+    return system_agreement.shares(of, system_agreement.followed(loader.load(name), of))
 
 
 @pytest.mark.parametrize("name", ["natural", "precision"])
@@ -41,6 +42,6 @@ def test_a_system_that_is_only_a_file_opens_as_others_who_play_it(tmp_path):
 def test_tournament_players_have_what_their_calls_show(tmp_path):
     human = [("kind", "=", "human"), ("sys_inferred_ns", "=", NATURAL_PAIR)]
     path = needed(DATA / "bridge" / "boards.parquet")
-    found = of_people(system.load("natural"), first(pq.read_table(path, filters=human), tmp_path))
+    found = of_people(loader.load("natural"), first(pq.read_table(path, filters=human), tmp_path))
     assert found["true"] >= 0.85
     assert found["width"] <= 10

@@ -11,7 +11,10 @@ from tests.data import BOARDS, needed
 
 import overtrick
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import cardplay, contract
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge import trick_rules
+from overtrick.games.bridge.cardplay import minibridge_contract
+from overtrick.games.bridge.cardplay.rule_defenders import RULES, in_order
 from overtrick.games.bridge.cards import (
     CARDS,
     NAMES,
@@ -24,10 +27,8 @@ from overtrick.games.bridge.cards import (
     shuffled,
     written,
 )
-from overtrick.games.bridge.defenders import RULES, in_order
-from overtrick.play import play
-from overtrick.policies import Uniform, draw
-from overtrick.trainers.strangers import stranger
+from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.rollout import play
 
 
 def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
@@ -75,7 +76,7 @@ def test_random_plays_go_as_in_endplay(rng):
     deals = shuffled(40, rng)
     strains, leaders = rng.integers(5, size=40), rng.integers(4, size=40)
     denominations = [Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt]
-    order = np.full((40, CARDS), cardplay.NOTHING)
+    order = np.full((40, CARDS), trick_rules.NOTHING)
     tricks = []
     for game, holder in enumerate(deals):
         deal = Deal(written(holder), Player(leaders[game]), denominations[strains[game]])
@@ -83,8 +84,8 @@ def test_random_plays_go_as_in_endplay(rng):
         for k in range(CARDS):
             ours = np.int64(hands(holder[None])[0, int(deal.curplayer)])
             ours &= ~sum(1 << int(card) for card in order[game, :k])
-            led = order[game, k - k % 4] if k % 4 else cardplay.NOTHING
-            lawful = int(cardplay.lawful(ours, led))
+            led = order[game, k - k % 4] if k % 4 else trick_rules.NOTHING
+            lawful = int(trick_rules.lawful(ours, led))
             theirs = [
                 NAMES.index(f"{c.suit.name[0].upper()}{c.rank.name[1]}") for c in deal.legal_moves()
             ]
@@ -95,8 +96,8 @@ def test_random_plays_go_as_in_endplay(rng):
             if k % 4 == 3:
                 won += int(deal.first) % 2 != leaders[game] % 2
         tricks.append(won)
-    found, wrong = cardplay.replayed(hands(deals), strains, leaders, order)
-    assert (wrong == cardplay.NOTHING).all()
+    found, wrong = trick_rules.replayed(hands(deals), strains, leaders, order)
+    assert (wrong == trick_rules.NOTHING).all()
     assert found.tolist() == tricks
 
 
@@ -108,9 +109,9 @@ def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
         (["SA"], 0),
         (["SK", "SQ", "SQ"], 2),
     ):
-        order = np.full((1, CARDS), cardplay.NOTHING)
+        order = np.full((1, CARDS), trick_rules.NOTHING)
         order[0, : len(plays)] = [NAMES.index(card) for card in plays]
-        _, found = cardplay.replayed(hands(holder[None]), np.array([4]), np.array([0]), order)
+        _, found = trick_rules.replayed(hands(holder[None]), np.array([4]), np.array([0]), order)
         assert found.tolist() == [wrong]
 
 
@@ -121,7 +122,7 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
     table = pq.read_table(needed(BOARDS), columns=columns).to_pylist()
     boards = [board for board in table if board["play"]]
     number = {name: card for card, name in enumerate(NAMES)}
-    order = np.full((len(boards), CARDS), cardplay.NOTHING)
+    order = np.full((len(boards), CARDS), trick_rules.NOTHING)
     for row, board in zip(order, boards, strict=True):
         played = [number[card] for card in board["play"].split()]
         row[: len(played)] = played
@@ -129,10 +130,10 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
     strain = np.array([[s[0] for s in STRAINS].index(b["contract"][1]) for b in boards])
     leader = np.array([(SEATS.index(board["declarer"]) + 1) % 4 for board in boards])
     told = np.array([b["result_tricks"] if b["result_tricks"] is not None else -1 for b in boards])
-    won, wrong = cardplay.replayed(hands(holder), strain, leader, order)
-    count = (order != cardplay.NOTHING).sum(axis=1)
+    won, wrong = trick_rules.replayed(hands(holder), strain, leader, order)
+    count = (order != trick_rules.NOTHING).sum(axis=1)
     assert len(boards) == 45_920
-    assert (wrong == cardplay.NOTHING).all()
+    assert (wrong == trick_rules.NOTHING).all()
     complete = count == CARDS
     assert complete.sum() == 5_276
     assert (won[complete] == told[complete]).all()
@@ -144,7 +145,7 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
 @pytest.mark.parametrize("trumps", [False, True])
 def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
     deals = shuffled(3_000, rng)
-    found = contract.of_deals(deals, trumps)
+    found = minibridge_contract.of_deals(deals, trumps)
     held, counts = points(deals), lengths(deals)
     in_suit = [points(np.where(np.arange(CARDS) // 13 == suit, deals, -1)) for suit in range(4)]
     for game in range(len(deals)):
@@ -152,7 +153,7 @@ def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
         mine, partner = held[game, ours], held[game, ours + 2]
         total = mine + partner
         if total == 20:
-            assert found.declarer[game] == contract.NOBODY
+            assert found.declarer[game] == minibridge_contract.NOBODY
             continue
         assert found.declarer[game] == (ours if mine >= partner else ours + 2)
         best = max(
@@ -249,10 +250,10 @@ def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
 def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
     """What a defender plays by rules who leads, or follows the cards of a trick; - for nothing."""
     held, before = cards_of(hand), [NAMES.index(card) for card in trick.split()]
-    led = best = before[0] if before else cardplay.NOTHING
+    led = best = before[0] if before else trick_rules.NOTHING
     for card in before[1:]:
-        best = card if cardplay.beats(card, best, STRAINS.index(strain)) else best
-    may = cardplay.lawful(np.int64(held), led)
+        best = card if trick_rules.beats(card, best, STRAINS.index(strain)) else best
+    may = trick_rules.lawful(np.int64(held), led)
     rule = in_order(rules) if isinstance(rules, tuple) else rules
     found = rule(
         np.int64(held),

@@ -9,17 +9,18 @@ from endplay.types import Deal, Denom, Player
 
 import overtrick
 from overtrick.core import Refused, take_turn
-from overtrick.games.bridge import double_dummy, enumerated, stored, suits
-from overtrick.games.bridge.cardplay import replayed
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge.cardplay import exhaustive, game_arrays, suit_canonical
+from overtrick.games.bridge.cardplay.kernels import GONE, OWN, PLAYED, SHOWN
+from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, like_cards
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
-from overtrick.games.bridge.playout import played_out
-from overtrick.games.bridge.states import REPRESENTATIONS, full, like_cards
-from overtrick.games.bridge.tricks import GONE, OWN, PLAYED, SHOWN
-from overtrick.learners.tabular import Plan, QTable
-from overtrick.play import play
-from overtrick.policies import Uniform
-from overtrick.solvers.sampled import Sampling
-from overtrick.trainers.strangers import stranger
+from overtrick.games.bridge.trick_rules import replayed
+from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
+from overtrick.solvers.lookahead.pimc import Sampling
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
     batch = play(game, (Uniform(), Uniform()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
     turn = take_turn(batch.turn(), rows)
-    again = stored.decisions(deals, cards_of(batch), positions, np.arange(50.0))
+    again = game_arrays.decisions(deals, cards_of(batch), positions, np.arange(50.0))
     assert np.array_equal(again.seen, turn.seen)
     assert np.array_equal(again.legal, turn.legal)
     assert np.array_equal(again.action, batch.action[rows])
@@ -139,7 +140,7 @@ def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_sui
 def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     batch = play(game, (Uniform(), Uniform()), 30, rng).batch
     turn = batch.turn()
-    other, own = suits.renamed(turn)
+    other, own = suit_canonical.renamed(turn)
     assert (np.sort(own, axis=1) == np.arange(CARDS)).all()
     assert ((own.reshape(-1, 4, 13) % 13) == np.arange(13)).all()  # ranks stay
     rows = np.arange(len(turn))
@@ -156,11 +157,11 @@ def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     held = other.seen[~follows][:, [OWN, SHOWN]]
     counts = np.bitwise_count(held[:, :, None] >> (13 * np.arange(4)) & 8191).sum(axis=1, dtype=int)
     assert (np.diff(counts, axis=1) <= 0).all()
-    again = suits.renamed_batch(batch)
+    again = suit_canonical.renamed_batch(batch)
     assert np.array_equal(own[rows, again.action], batch.action)
-    probs = suits.Renaming(Uniform()).probs(turn)
+    probs = suit_canonical.Renaming(Uniform()).probs(turn)
     assert np.allclose(probs, Uniform().probs(turn))
-    twice, _ = suits.renamed(other)  # names that are new already stay
+    twice, _ = suit_canonical.renamed(other)  # names that are new already stay
     assert np.array_equal(twice.seen[follows], other.seen[follows])
 
 
@@ -191,7 +192,7 @@ def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
 
 
 def test_twelve_cards_are_played_as_all_are(rng):
-    deals = enumerated.twelve_cards(500, rng)
+    deals = exhaustive.twelve_cards(500, rng)
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
     assert {NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
     game = overtrick.make("minibridge")
@@ -204,15 +205,15 @@ def test_twelve_cards_are_played_as_all_are(rng):
 
 def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
     game = overtrick.make("minibridge")
-    for deal in enumerated.twelve_cards(3, rng):
-        best, line = enumerated.chances(deal)
+    for deal in exhaustive.twelve_cards(3, rng):
+        best, line = exhaustive.chances(deal)
         assert sorted(line) == sorted(NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
         table = QTable(full, Plan("q", 0.3, 0.9))
         deals = np.repeat(deal[None], 4000, axis=0)
         cards, won = played_out(deals, "random", "random", rng)
-        table.learn(stored.decisions(deals, cards, (0, 2), won >= deal[CARDS + 1]))
+        table.learn(game_arrays.decisions(deals, cards, (0, 2), won >= deal[CARDS + 1]))
         policy = table.policy(False)
-        reached, _ = enumerated.chances(deal, policy)
+        reached, _ = exhaustive.chances(deal, policy)
         assert reached <= best
         assert reached == pytest.approx(best, abs=0.05)
         payoff = play(game, (policy, Uniform()), deals, rng).payoff[:, 0]

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from overtrick.core import CHANCE, END, Nodes, Refused, Turn
-from overtrick.games.poker.abstract import abstract_holdem, paper_index
-from overtrick.games.poker.betting import compile_rules
+from overtrick.games.poker.betting_tree import compile_rules
+from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as TEXTBOOK
-from overtrick.solvers import cfr, chains, tree, value, yardsticks
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response, tree
+from overtrick.solvers.public_tree import cfr_and_descent, values
 
 FOLD, CALL, RAISE = range(3)
 SHORT = replace(TEXTBOOK, board=(0, 3), raises=(2, 4), caps=(1, 2), openers=(0, 1))
@@ -112,17 +114,20 @@ def test_one_pass_over_the_betting_says_what_the_tree_of_every_deal_says(
 ):
     tables = random_tables(buckets, joint, rng, len(rules.caps) - 1)
     game = abstract_holdem(*tables, rules)
-    view = chains.view(game, paper_index(rules)[0] if coarse else None)
+    view = values.view(game, paper_index(rules)[0] if coarse else None)
     whole, known = unfold(game)
     for sigma in random_strategies(view, rng, 3):
         theirs = told(view, known, sigma)
-        assert np.abs(chains.expected(view, sigma) - value.expected(whole, theirs)).max() < 1e-9
-        assert abs(chains.nash_conv(view, sigma) - value.nash_conv(whole, theirs)) < 1e-9
+        assert (
+            np.abs(values.expected(view, sigma) - best_response.expected(whole, theirs)).max()
+            < 1e-9
+        )
+        assert abs(values.nash_conv(view, sigma) - best_response.nash_conv(whole, theirs)) < 1e-9
         for seat in range(2):
-            best, reply = chains.best_response(view, sigma, seat)
-            assert abs(best - value.best_response(whole, theirs, seat)[0]) < 1e-9
+            best, reply = values.best_response(view, sigma, seat)
+            assert abs(best - best_response.best_response(whole, theirs, seat)[0]) < 1e-9
             played = told_reply(view, known, reply, theirs, seat)
-            assert abs(best - value.expected(whole, played)[seat]) < 1e-9
+            assert abs(best - best_response.expected(whole, played)[seat]) < 1e-9
             assert (reply[np.repeat(game.seat, view.states) != seat] == -1).all()
 
 
@@ -131,22 +136,24 @@ def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
     """A tree's rows remember all own buckets, a view's forget earlier ones: they are worth the
     same, and equal in the first round, where there is nothing to forget."""
     game = abstract_holdem(*random_tables(buckets, False, rng, len(rules.caps) - 1), rules)
-    view = chains.view(game)
+    view = values.view(game)
     whole, known = unfold(game)
-    ours, theirs = yardsticks.Solver(view), cfr.Solver(whole, cfr.CFR_PLUS)
+    ours, theirs = cfr_and_descent.Solver(view), cfr.Solver(whole, cfr.CFR_PLUS)
     first = np.array([len(held) == 1 for _, held in known])
     for iterations in (1, 1, 8, 30):
         ours.run(iterations)
         theirs.run(iterations)
         mine, other = ours.average(), theirs.average()
         assert np.abs(told(view, known, mine) - other)[first].max() < 1e-9
-        assert np.abs(chains.expected(view, mine) - value.expected(whole, other)).max() < 1e-9
-        assert abs(chains.nash_conv(view, mine) - value.nash_conv(whole, other)) < 1e-9
+        assert (
+            np.abs(values.expected(view, mine) - best_response.expected(whole, other)).max() < 1e-9
+        )
+        assert abs(values.nash_conv(view, mine) - best_response.nash_conv(whole, other)) < 1e-9
 
 
 def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
-    view = chains.view(abstract_holdem(*random_tables(3, False, rng), SHORT))
-    straight, first, second = (yardsticks.Solver(view) for _ in range(3))
+    view = values.view(abstract_holdem(*random_tables(3, False, rng), SHORT))
+    straight, first, second = (cfr_and_descent.Solver(view) for _ in range(3))
     straight.run(7)
     first.run(3)
     second.load(first.state())
@@ -155,34 +162,34 @@ def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
 
 
 def test_many_strategies_at_once_are_worth_what_each_is_alone(rng):
-    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
-    sigma = random_strategies(view, rng, chains.LANES + 3)
-    together = chains.nash_conv(view, sigma)
+    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
+    sigma = random_strategies(view, rng, values.LANES + 3)
+    together = values.nash_conv(view, sigma)
     assert together.shape == (len(sigma),)
-    assert np.abs(together[::5] - [chains.nash_conv(view, one) for one in sigma[::5]]).max() < 1e-9
-    values = chains.expected(view, sigma)
-    assert np.abs(values.sum(axis=1)).max() < 1e-9
-    assert np.abs(values[-1] - chains.expected(view, sigma[-1])).max() < 1e-9
+    assert np.abs(together[::5] - [values.nash_conv(view, one) for one in sigma[::5]]).max() < 1e-9
+    found = values.expected(view, sigma)
+    assert np.abs(found.sum(axis=1)).max() < 1e-9
+    assert np.abs(found[-1] - values.expected(view, sigma[-1])).max() < 1e-9
 
 
 def test_joint_tables_of_independent_buckets_change_nothing(rng):
     start, moves, win = plausible()
     both = np.einsum("rik,rjl->rijkl", moves, moves)
     games = [abstract_holdem(start, m, win) for m in (moves, both)]
-    apart, joint = (chains.view(game, paper_index()[0]) for game in games)
+    apart, joint = (values.view(game, paper_index()[0]) for game in games)
     sigma = random_strategies(apart, rng)
-    assert abs(chains.nash_conv(apart, sigma) - chains.nash_conv(joint, sigma)) < 1e-9
-    assert np.abs(chains.expected(apart, sigma) - chains.expected(joint, sigma)).max() < 1e-9
+    assert abs(values.nash_conv(apart, sigma) - values.nash_conv(joint, sigma)) < 1e-9
+    assert np.abs(values.expected(apart, sigma) - values.expected(joint, sigma)).max() < 1e-9
 
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
     """The button gives up its 0.5 at once, the big blind its 1 to any raise."""
-    view = chains.view(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
+    view = values.view(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
     folds = np.eye(3)[np.argmax(view.legal, axis=1)]  # checks where folding is not allowed
-    assert abs(chains.nash_conv(view, folds) - 1.5) < 1e-9
-    assert abs(chains.best_response(view, folds, 0)[0] - 1.0) < 1e-9
-    assert abs(chains.best_response(view, folds, 1)[0] - 0.5) < 1e-9
+    assert abs(values.nash_conv(view, folds) - 1.5) < 1e-9
+    assert abs(values.best_response(view, folds, 0)[0] - 1.0) < 1e-9
+    assert abs(values.best_response(view, folds, 1)[0] - 0.5) < 1e-9
 
 
 def test_the_betting_is_heads_up_limit_holdem():
@@ -209,47 +216,47 @@ def test_the_papers_index_tells_the_rounds_own_betting_and_forgets_the_rest():
     assert tuple(situations[index[0]]) == (0, 1, 0, 0)
     raised = game.after[game.after[0, RAISE], RAISE]  # the button raised and was raised
     assert tuple(situations[index[raised]]) == (0, 1, 1, 1)
-    view = chains.view(game, index)
+    view = values.view(game, index)
     assert view.legal.shape == (228, 3)
     assert (view.seat[:: view.buckets] == 1 - situations[:, 1]).all()
 
 
 def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
     game = abstract_holdem(*plausible())
-    views = chains.view(game), chains.view(game, paper_index()[0])
+    views = values.view(game), values.view(game, paper_index()[0])
     gaps = []
     for view in views:
-        solver = yardsticks.Solver(view)
+        solver = cfr_and_descent.Solver(view)
         solver.run(120)
-        gaps.append(chains.nash_conv(view, solver.average()))
+        gaps.append(values.nash_conv(view, solver.average()))
     assert 0 < gaps[0] < 0.07
     assert gaps[1] > 0.3
 
 
 def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
-    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
     sigma, other = random_strategies(view, rng, 2)
-    gap, slope = yardsticks.slope(view, sigma)
-    assert abs(gap - chains.nash_conv(view, sigma)) < 1e-9
+    gap, slope = cfr_and_descent.slope(view, sigma)
+    assert abs(gap - values.nash_conv(view, sigma)) < 1e-9
     small = 1e-6
-    low, high = (chains.nash_conv(view, sigma + s * (other - sigma)) for s in (-small, small))
+    low, high = (values.nash_conv(view, sigma + s * (other - sigma)) for s in (-small, small))
     assert abs((high - low) / (2 * small) - (slope * (other - sigma)).sum()) < 1e-6
 
 
 def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
-    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
-    descent = yardsticks.Descent(view)
+    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
+    descent = cfr_and_descent.Descent(view)
     descent.run(100)
     early = descent.nash_conv
     descent.run(100)
     assert descent.nash_conv < early
-    assert abs(chains.nash_conv(view, descent.average()) - descent.nash_conv) < 1e-12
+    assert abs(values.nash_conv(view, descent.average()) - descent.nash_conv) < 1e-12
     assert descent.nash_conv < 0.2
 
 
-@pytest.mark.parametrize("kind", [yardsticks.Solver, yardsticks.Descent])
+@pytest.mark.parametrize("kind", [cfr_and_descent.Solver, cfr_and_descent.Descent])
 def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
-    view = chains.view(abstract_holdem(*plausible()), paper_index()[0])
+    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
     first, second = kind(view), kind(view)
     first.run(5)
     second.load(first.state())
@@ -286,18 +293,23 @@ def test_tables_that_are_no_abstraction_are_refused(tables, words):
 def test_strategies_and_indices_of_another_game_are_refused(rng):
     game = abstract_holdem(*random_tables(2, False, rng), SHORT)
     index, _ = paper_index(SHORT)
-    view = chains.view(game, index)
+    view = values.view(game, index)
     sigma = view.uniform()
     for wrong, words in (
         (sigma[:-1], "a strategy for another game or index"),
         (sigma[0], "a strategy for another game or index"),
         (sigma * 0.9, "row 0 of a strategy must be probabilities of legal actions"),
     ):
-        for verb in (chains.expected, chains.nash_conv, chains.best_responses, yardsticks.slope):
+        for verb in (
+            values.expected,
+            values.nash_conv,
+            values.best_responses,
+            cfr_and_descent.slope,
+        ):
             with pytest.raises(Refused, match=words):
                 verb(view, wrong)
     with pytest.raises(Refused, match="one strategy at a time, not to 2"):
-        chains.best_responses(view, np.stack([sigma, sigma]))
+        values.best_responses(view, np.stack([sigma, sigma]))
     for wrong, words in (
         (index[:-1], "an index must be"),
         (index * 1.0, "an index must be"),
@@ -306,11 +318,11 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         (np.minimum(index, 0), "information index 0 stands at public nodes of different seats"),
     ):
         with pytest.raises(Refused, match=words):
-            chains.view(game, wrong)
+            values.view(game, wrong)
     with pytest.raises(Refused, match="a rate above 0, not 0"):
-        yardsticks.Descent(view, rate=0)
-    joint = chains.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
+        cfr_and_descent.Descent(view, rate=0)
+    joint = values.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
     with pytest.raises(Refused, match="need independent buckets"):
-        yardsticks.Solver(joint)
+        cfr_and_descent.Solver(joint)
     with pytest.raises(Refused, match="need independent buckets"):
-        yardsticks.Descent(joint)
+        cfr_and_descent.Descent(joint)

@@ -8,7 +8,7 @@ from tests.data import SOLVED, needed
 
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cards import read, shuffled
-from overtrick.games.bridge.rows import table_read
+from overtrick.games.bridge.formats.zhang_tsv import table_read
 
 DEALS = 50  # of the first 1,000, every twentieth; `make bench ONLY=double_dummy` compares all
 

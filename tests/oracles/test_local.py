@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick import games as registry
 from overtrick.core import Redealable, Refused, take_turn
+from overtrick.games import registry
 from overtrick.games.poker import rules
+from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.games.poker.small import SmallPoker
-from overtrick.policies import Tabular, Uniform, draw
-from overtrick.solvers import value
-from overtrick.solvers.local import Responder, local_best_response, local_reply
-from overtrick.trainers.exact import best_response_to
+from overtrick.policies.policies import Tabular, Uniform, draw
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.lookahead.local_best_response import (
+    Responder,
+    local_best_response,
+    local_reply,
+)
+from overtrick.studies.exact import best_response_to
 
 POKER = [
     *((name, {}) for name in ("kuhn", "one_card", "leduc", "leduc_textbook")),
@@ -54,16 +58,16 @@ def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
     game, tree = whole(name)
     for _ in range(20):
         sigma = random_strategy(tree, rng)
-        fallbacks = [value.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
+        fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
         for seat in range(2):
             own = (tree.turn.seat == seat)[:, None]
             won, reply = local_reply(tree, sigma, fallbacks, seat)
-            assert won <= value.best_response(tree, sigma, seat)[0] + 1e-12
+            assert won <= best_response.best_response(tree, sigma, seat)[0] + 1e-12
             for fallback in fallbacks:
-                alone = value.expected(tree, np.where(own, fallback, sigma))[seat]
+                alone = best_response.expected(tree, np.where(own, fallback, sigma))[seat]
                 assert won >= alone - 1e-12
             assert np.array_equal(reply[~own[:, 0]], sigma[~own[:, 0]])
-            assert abs(value.expected(tree, reply)[seat] - won) < 1e-12
+            assert abs(best_response.expected(tree, reply)[seat] - won) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "seats"), [("brps", (0, 1)), ("kuhn", (1,)), ("one_card", (1,))])
@@ -73,7 +77,7 @@ def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, 
         sigma, fallback = random_strategy(tree, rng), random_strategy(tree, rng)
         for seat in seats:
             assert tree.stage[tree.turn.seat == seat].max() == 0
-            best = value.best_response(tree, sigma, seat)[0]
+            best = best_response.best_response(tree, sigma, seat)[0]
             assert abs(local_reply(tree, sigma, [fallback], seat)[0] - best) < 1e-12
 
 
@@ -83,7 +87,7 @@ def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
     _, tree = whole("leduc")
     for seat in range(2):
         sigma = random_strategy(tree, rng)
-        best, reply = value.best_response(tree, sigma, seat)
+        best, reply = best_response.best_response(tree, sigma, seat)
         assert abs(local_reply(tree, sigma, [reply], seat)[0] - best) < 1e-12
 
 
@@ -95,10 +99,10 @@ def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
 ):
     game, tree = whole("leduc")
     policy = {"random": Uniform(), "call": caller(game)}[stranger]
-    sigma = value.sigma_of(tree, [policy] * 2)
-    fallbacks = [value.sigma_of(tree, [caller(game)] * 2)]
+    sigma = best_response.sigma_of(tree, [policy] * 2)
+    fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     assert abs(mean_of_seats(local_reply, tree, sigma, fallbacks) - local) < 5e-5
-    assert abs(mean_of_seats(value.best_response, tree, sigma) - best) < 5e-5
+    assert abs(mean_of_seats(best_response.best_response, tree, sigma) - best) < 5e-5
 
 
 @pytest.mark.parametrize(("name", "options"), [("leduc", {}), ("leduc_textbook", {"fold": False})])
@@ -108,17 +112,17 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
     """Bayes: the exact value of an action is a mean over the deals by the others' reach."""
     game, tree = whole(name, **options)
     sigma = random_strategy(tree, rng)
-    fallbacks = [value.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
+    fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
     responder = Responder(game, Tabular(sigma), tuple(map(Tabular, fallbacks)), 4_000)
     exact = np.full(tree.legal.shape, -np.inf)
     for seat in range(2):
         own = tree.turn.seat == seat
-        others = value.reach(tree, sigma, without=seat)
+        others = best_response.reach(tree, sigma, without=seat)
         acts = tree.seat == seat
         come = np.bincount(tree.infoset[acts], others[acts], tree.infosets)[own, None]
         for table in fallbacks:
             base = np.where(own[:, None], table, sigma)
-            worth = value.action_values(tree, base, others, seat)[own] / come
+            worth = best_response.action_values(tree, base, others, seat)[own] / come
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
     for turn, past in wander(game, game.deal(8, rng), Tabular(sigma), rng):
@@ -138,11 +142,11 @@ def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_resp
     game, tree = whole("leduc")
     for seed in range(3):
         sigma = random_strategy(tree, rng)
-        fallbacks = [value.sigma_of(tree, [caller(game)] * 2)]
+        fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
         bound = local_best_response(
             game, Tabular(sigma), [caller(game)], 1_200, np.random.default_rng(seed), 100
         )
-        best = mean_of_seats(value.best_response, tree, sigma)
+        best = mean_of_seats(best_response.best_response, tree, sigma)
         exact = mean_of_seats(local_reply, tree, sigma, fallbacks)
         assert bound.mean <= best + 3.5 * bound.standard_error
         assert abs(bound.mean - exact) < 4 * bound.standard_error
@@ -155,7 +159,7 @@ def test_a_sampled_bound_is_below_the_best_response_to_many_policies(whole, rng,
     for _ in range(20):
         sigma = random_strategy(tree, rng)
         bound = local_best_response(game, Tabular(sigma), [caller(game)], 200, rng, 20)
-        best = mean_of_seats(value.best_response, tree, sigma)
+        best = mean_of_seats(best_response.best_response, tree, sigma)
         above.append((bound.mean - best) / bound.standard_error)
     assert max(above) < 4
     assert np.mean(above) < 0
@@ -166,7 +170,7 @@ def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy
     game, tree = whole("brps")
     sigma = random_strategy(tree, rng)
     bound = local_best_response(game, Tabular(sigma), [Uniform()], 1_000, rng)
-    best = mean_of_seats(value.best_response, tree, sigma)
+    best = mean_of_seats(best_response.best_response, tree, sigma)
     assert abs(bound.mean - best) < 4 * bound.standard_error
 
 
@@ -189,10 +193,10 @@ def test_poor_estimates_only_weaken_the_bound(whole, particles):
     """A single particle rarely explains what a scripted player did, and still wins fairly."""
     game, tree = whole("leduc")
     bluffer = registry.scripted_players(game)["bluff"](game)
-    sigma = value.sigma_of(tree, [bluffer] * 2)
+    sigma = best_response.sigma_of(tree, [bluffer] * 2)
     rng = np.random.default_rng(1)
     bound = local_best_response(game, bluffer, [caller(game)], 2_000, rng, particles)
-    best = mean_of_seats(value.best_response, tree, sigma)
+    best = mean_of_seats(best_response.best_response, tree, sigma)
     assert bound.mean <= best + 3.5 * bound.standard_error
     assert bound.mean > -1
 
@@ -279,8 +283,10 @@ def test_the_same_luck_gives_the_same_bound():
 
 def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeypatch):
     game, tree = whole("kuhn")
-    monkeypatch.setattr("overtrick.solvers.local.ROWS", 2 * 2 * 50 * 7)  # seven pairs
-    fallbacks = [value.sigma_of(tree, [caller(game)] * 2)]
+    monkeypatch.setattr(
+        "overtrick.solvers.lookahead.local_best_response.ROWS", 2 * 2 * 50 * 7
+    )  # seven pairs
+    fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     bound = local_best_response(
         game, Uniform(), [caller(game)], 2_000, np.random.default_rng(2), 50
     )

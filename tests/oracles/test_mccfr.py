@@ -11,9 +11,10 @@ import pytest
 from numpy.random import MT19937, Generator, default_rng
 
 from overtrick.core import CHANCE, END, Nodes, Refused, Turn
-from overtrick.solvers import mccfr, value
-from overtrick.solvers.tree import grow
-from overtrick.solvers.walk import plan
+from overtrick.solvers import mccfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.traversal import plan
+from overtrick.solvers.extensive.tree import grow
 
 SAMPLINGS = tuple(mccfr.PLANS)
 GAMES = ("kuhn", "brps", "three seats")
@@ -86,8 +87,8 @@ def exact_regrets(tree, sigma):
     """(L,) what one iteration of CFR adds while all play sigma."""
     regret = np.zeros(tree.legal.shape)
     for seat in range(tree.seats):
-        others = value.reach(tree, sigma, without=seat)
-        values = value.action_values(tree, sigma, others, seat)
+        others = best_response.reach(tree, sigma, without=seat)
+        values = best_response.action_values(tree, sigma, others, seat)
         own = (tree.turn.seat == seat)[:, None]
         regret += own * (values - (sigma * values).sum(axis=1, keepdims=True))
     return tree.flat(regret)
@@ -121,7 +122,7 @@ def test_external_sampling_averages_a_seat_as_often_as_the_seat_before_it_lets_i
     visits = np.zeros(tree.infosets)
     for seat in range(tree.seats):
         mine = tree.seat == seat
-        reach = value.reach(tree, sigma, without=(seat - 1) % tree.seats)
+        reach = best_response.reach(tree, sigma, without=(seat - 1) % tree.seats)
         visits += np.bincount(tree.infoset[mine], reach[mine], minlength=tree.infosets)
     _, averaged = sampled(tree, "external", sigma, rng)
     assert agrees(averaged, tree.flat(visits[:, None] * sigma))
@@ -144,8 +145,8 @@ def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(
 def test_kuhn_is_nearly_solved(whole, sampling, iterations, rng):
     _, tree = whole("kuhn")
     sigma = mccfr.solve(tree, iterations, mccfr.PLANS[sampling], rng)
-    assert value.exploitability(tree, sigma) < 0.02
-    assert abs(value.expected(tree, sigma)[0] + 1 / 18) < 0.02  # Kuhn 1950
+    assert best_response.exploitability(tree, sigma) < 0.02
+    assert abs(best_response.expected(tree, sigma)[0] + 1 / 18) < 0.02  # Kuhn 1950
 
 
 def test_exploitability_of_leduc_falls_like_one_over_the_root_of_the_iterations(whole, rng):
@@ -155,7 +156,7 @@ def test_exploitability_of_leduc_falls_like_one_over_the_root_of_the_iterations(
     gaps = []
     for until in (1_000, 8_000, 64_000, 512_000):
         solver.run(until - solver.iteration)
-        gaps.append(value.exploitability(tree, solver.average()))
+        gaps.append(best_response.exploitability(tree, solver.average()))
     assert gaps[0] / gaps[2] > 6
     assert gaps[1] / gaps[3] > 5
     assert gaps[3] < 0.03
@@ -174,7 +175,7 @@ def test_leduc_is_as_far_from_solved_as_by_openspiel(whole, sampling, peer, iter
     ours, theirs = [], []
     for seed, child in enumerate(rng.spawn(2), start=1):
         sigma = mccfr.solve(tree, iterations, mccfr.PLANS[sampling], child)
-        ours.append(value.exploitability(tree, sigma))
+        ours.append(best_response.exploitability(tree, sigma))
         solver = peer(game, seed=seed)
         for _ in range(iterations):
             solver.run_iteration()

@@ -9,8 +9,9 @@ import pyspiel
 import pytest
 
 from overtrick.core import END
-from overtrick.games.openspiel import tabular_policy, twin_words
-from overtrick.solvers import cfr, value
+from overtrick.games.openspiel_tree import tabular_policy, twin_words
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
 
 TWINS = {
     "kuhn": ("kuhn_poker", "kuhn", {}),
@@ -91,7 +92,7 @@ def test_strategies_are_worth_the_same(twins, rng, some_strategies):
     root = twins.theirs.new_initial_state()
     for sigma in some_strategies(twins.tree, rng, 19):
         theirs = pyspiel.expected_returns(root, twins.policy(sigma), -1, False)
-        assert np.abs(value.expected(twins.tree, sigma) - theirs).max() < 1e-9
+        assert np.abs(best_response.expected(twins.tree, sigma) - theirs).max() < 1e-9
 
 
 def test_best_responses_are_worth_the_same(twins, rng, some_strategies):
@@ -99,19 +100,19 @@ def test_best_responses_are_worth_the_same(twins, rng, some_strategies):
     for sigma in some_strategies(twins.tree, rng, 19):
         policy = twins.policy(sigma)
         for seat in range(2):
-            best, reply = value.best_response(twins.tree, sigma, seat)
+            best, reply = best_response.best_response(twins.tree, sigma, seat)
             theirs = pyspiel.TabularBestResponse(twins.theirs, seat, policy).value_from_state(root)
             assert abs(best - theirs) < 1e-9
-            assert abs(value.expected(twins.tree, reply)[seat] - theirs) < 1e-9
+            assert abs(best_response.expected(twins.tree, reply)[seat] - theirs) < 1e-9
 
 
 def test_nash_conv_and_exploitability_are_the_same(twins, rng, some_strategies):
     for sigma in some_strategies(twins.tree, rng, 19):
         policy = twins.policy(sigma)
         gap = pyspiel.nash_conv(twins.theirs, policy)
-        assert abs(value.nash_conv(twins.tree, sigma) - gap) < 1e-9
+        assert abs(best_response.nash_conv(twins.tree, sigma) - gap) < 1e-9
         exploitability = pyspiel.exploitability(twins.theirs, policy)
-        assert abs(value.exploitability(twins.tree, sigma) - exploitability) < 1e-9
+        assert abs(best_response.exploitability(twins.tree, sigma) - exploitability) < 1e-9
 
 
 def run_theirs(twins, solver, iterations):
@@ -127,17 +128,17 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(twins, plan):
     solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](twins.theirs)
     average, theirs = run_theirs(twins, solver, 100)
     ours = cfr.solve(twins.tree, 100, cfr.PLANS[plan])
-    exploitability = value.exploitability(twins.tree, ours)
+    exploitability = best_response.exploitability(twins.tree, ours)
     assert abs(exploitability - theirs) < 1e-6 * theirs
     # where a seat itself never goes, an average means nothing
-    come = sum(value.gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
+    come = sum(best_response.gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
     assert np.abs(ours - twins.sigma(average))[come].max() < 1e-6
 
 
 @pytest.mark.parametrize("twins", ["kuhn", "folded"], indirect=True)
 def test_a_thousand_iterations_of_cfr_plus_come_as_close_as_openspiels(twins):
     _, theirs = run_theirs(twins, pyspiel.CFRPlusSolver(twins.theirs), 1000)
-    ours = value.exploitability(twins.tree, cfr.solve(twins.tree, 1000, cfr.CFR_PLUS))
+    ours = best_response.exploitability(twins.tree, cfr.solve(twins.tree, 1000, cfr.CFR_PLUS))
     assert ours <= theirs * (1 + 1e-6)
 
 
@@ -152,11 +153,11 @@ def test_biased_rock_paper_scissors_has_openspiels_payoffs(whole):
     for r in range(3):
         for c in range(3):
             pure = np.eye(3)[[r, c]]
-            assert value.expected(tree, pure).tolist() == [rows[r, c], columns[r, c]]
+            assert best_response.expected(tree, pure).tolist() == [rows[r, c], columns[r, c]]
 
 
 def test_the_equilibrium_of_biased_rock_paper_scissors_cannot_be_exploited(whole):
     _, tree = whole("brps")
     sigma = np.tile(np.array([1, 10, 5]) / 16, (2, 1))
-    assert abs(value.nash_conv(tree, sigma)) < 1e-12
-    assert value.nash_conv(tree, tree.uniform()) > 10
+    assert abs(best_response.nash_conv(tree, sigma)) < 1e-12
+    assert best_response.nash_conv(tree, tree.uniform()) > 10

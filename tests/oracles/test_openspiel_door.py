@@ -12,9 +12,10 @@ import pytest
 
 import overtrick
 from overtrick.core import CHANCE, END, Refused, Unfolded
-from overtrick.games.openspiel import OpenSpiel, tabular_policy, twin_words
-from overtrick.solvers import cfr, tree, value
-from overtrick.trainers import exact
+from overtrick.games.openspiel_tree import OpenSpiel, tabular_policy, twin_words
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response, tree
+from overtrick.studies import exact
 
 SIZES = {
     "kuhn_poker": (58, 12),
@@ -117,7 +118,7 @@ def test_strategies_are_worth_the_same(door, rng, some_strategies):
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.words, ours.legal, sigma)
         expected = pyspiel.expected_returns(root, policy, -1, False)
-        assert np.abs(value.expected(ours, sigma) - expected).max() < 1e-9
+        assert np.abs(best_response.expected(ours, sigma) - expected).max() < 1e-9
 
 
 def test_best_responses_are_worth_the_same(door, rng, some_strategies):
@@ -127,14 +128,14 @@ def test_best_responses_are_worth_the_same(door, rng, some_strategies):
         policy = tabular_policy(game.words, ours.legal, sigma)
         for seat in range(ours.seats):
             best = pyspiel.TabularBestResponse(theirs, seat, policy).value_from_state(root)
-            assert abs(value.best_response(ours, sigma, seat)[0] - best) < 1e-9
+            assert abs(best_response.best_response(ours, sigma, seat)[0] - best) < 1e-9
 
 
 def test_nash_conv_is_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.words, ours.legal, sigma)
-        assert abs(value.nash_conv(ours, sigma) - pyspiel.nash_conv(theirs, policy)) < 1e-9
+        assert abs(best_response.nash_conv(ours, sigma) - pyspiel.nash_conv(theirs, policy)) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_nash_conv_is_the_same(door, rng, some_strategies):
 )
 def test_uniform_play_is_as_far_from_equilibrium_as_published(whole, name, gap):
     _, ours = whole(f"openspiel/{name}")
-    assert abs(value.nash_conv(ours, ours.uniform()) - gap) < 1e-12
+    assert abs(best_response.nash_conv(ours, ours.uniform()) - gap) < 1e-12
 
 
 @pytest.mark.parametrize("plan", ["cfr", "cfr+"])
@@ -162,7 +163,7 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
     average = solver.average_policy()
     sigma = cfr.solve(ours, 100, cfr.PLANS[plan])
     # where a seat itself never goes, an average means nothing
-    come = sum(value.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
+    come = sum(best_response.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
     assert come.mean() > 0.4
     for row in np.flatnonzero(come):
         for action, p in average.get_state_policy(game.words[row]):
@@ -187,7 +188,7 @@ def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
     sigma = cfr.solve(solved, 200)
     policy = tabular_policy(words, solved.legal, sigma)
     gap = pyspiel.exploitability(load(theirs), policy)
-    assert abs(value.exploitability(solved, sigma) - gap) < 1e-12
+    assert abs(best_response.exploitability(solved, sigma) - gap) < 1e-12
     assert gap < 0.02
 
 
@@ -204,8 +205,8 @@ def test_chance_that_cannot_come_has_no_node(tmp_path):
     ours = tree.build(game)
     assert ours.chance[ours.parent == 0].tolist() == [0.25, 0.75]
     assert ours.edge[ours.parent == 0].tolist() == [0, 1]
-    assert value.expected(ours, ours.uniform()).tolist() == [3, -3]
-    assert abs(value.nash_conv(ours, ours.uniform()) - (0.25 * 0.5 + 0.75 * 0.5)) < 1e-12
+    assert best_response.expected(ours, ours.uniform()).tolist() == [3, -3]
+    assert abs(best_response.nash_conv(ours, ours.uniform()) - (0.25 * 0.5 + 0.75 * 0.5)) < 1e-12
 
 
 def test_strategies_cannot_be_exported_where_two_seats_know_the_same_words():
@@ -346,7 +347,7 @@ def test_a_game_of_perfect_information_needs_no_words_for_what_a_seat_knows():
     whole = tree.build(overtrick.make("openspiel/catch(rows=4,columns=3)"))
     assert whole.infosets == (whole.seat >= 0).sum()  # every decision is told from every other
     # the ball can always be caught
-    assert value.best_response(whole, whole.uniform(), 0)[0] == 1
+    assert best_response.best_response(whole, whole.uniform(), 0)[0] == 1
 
 
 def test_an_equilibrium_is_a_stranger_in_openspiels_games_too():

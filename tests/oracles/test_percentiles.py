@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from overtrick import make
-from overtrick.games.poker import equity, percentile
-from overtrick.games.poker.percentile import _Rivers, percentiles
-from overtrick.games.poker.ranking import strength
+from overtrick.games.poker.hand_ranking import strength
+from overtrick.games.poker.holdem import equity, hand_percentile
+from overtrick.games.poker.holdem.hand_percentile import _Rivers, percentiles
 
 DECK = 52
 PAIRS = np.array([(a, b) for a in range(DECK) for b in range(a)])  # in the order of PAIR
@@ -133,34 +133,34 @@ def test_boards_of_all_rounds_may_be_mixed(rng):
 @pytest.fixture
 def counted(tmp_path, monkeypatch):
     """An empty cache in tmp_path/own, and a list that grows when a table is built."""
-    built, size = [], len(percentile.table().rank)
+    built, size = [], len(hand_percentile.table().rank)
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "own"))
 
     def build():
         built.append(1)
         return np.full((size, len(PAIRS)), 7, np.uint16)
 
-    monkeypatch.setattr(percentile, "_built", build)
+    monkeypatch.setattr(hand_percentile, "_built", build)
     yield built
-    percentile.table.cache_clear()
+    hand_percentile.table.cache_clear()
 
 
 def test_the_table_is_built_once_and_kept(counted, tmp_path):
     for _ in range(3):
-        percentile.table.cache_clear()
-        assert (percentile.table().rank == 7).all()
+        hand_percentile.table.cache_clear()
+        assert (hand_percentile.table().rank == 7).all()
     assert len(counted) == 1
     (kept,) = (tmp_path / "own").iterdir()
     kept.write_bytes(kept.read_bytes()[:-7])  # half a file is no table
-    percentile.table.cache_clear()
-    assert (percentile.table().rank == 7).all()
+    hand_percentile.table.cache_clear()
+    assert (hand_percentile.table().rank == 7).all()
     assert len(counted) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
     (tmp_path / "own").write_text("no folder")
-    percentile.table.cache_clear()
-    assert (percentile.table().rank == 7).all()
+    hand_percentile.table.cache_clear()
+    assert (hand_percentile.table().rank == 7).all()
     assert len(counted) == 1
 
 

@@ -7,11 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from overtrick import games as registry
 from overtrick.core import Batch
-from overtrick.learners.returns import advantages, discounted, less_others_mean
-from overtrick.policies import Uniform, draw
-from overtrick.solvers import cfr, value
+from overtrick.games import registry
+from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
+from overtrick.policies.policies import Uniform, draw
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
 
 PASS, BET = range(2)
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
@@ -26,7 +27,7 @@ def told(game, tree, table):
 
 def bracket(tree, sigma):
     """Bounds of a two-seat zero-sum game's value to seat 0, from what replies to sigma win."""
-    first, second = (value.best_response(tree, sigma, seat)[0] for seat in range(2))
+    first, second = (best_response.best_response(tree, sigma, seat)[0] for seat in range(2))
     return -second, first
 
 
@@ -77,8 +78,8 @@ def kuhn_equilibrium(alpha):
 def test_kuhns_family_of_equilibria_cannot_be_exploited(whole, alpha):
     game, tree = whole("kuhn")
     sigma = told(game, tree, kuhn_equilibrium(alpha))
-    assert abs(value.nash_conv(tree, sigma)) < 1e-12
-    assert np.abs(value.expected(tree, sigma) - [-1 / 18, 1 / 18]).max() < 1e-12
+    assert abs(best_response.nash_conv(tree, sigma)) < 1e-12
+    assert np.abs(best_response.expected(tree, sigma) - [-1 / 18, 1 / 18]).max() < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_kuhns_family_of_equilibria_cannot_be_exploited(whole, alpha):
 def test_a_player_who_leaves_kuhns_family_can_be_exploited(whole, situation, bet):
     game, tree = whole("kuhn")
     sigma = told(game, tree, {**kuhn_equilibrium(1 / 6), situation: bet})
-    assert value.nash_conv(tree, sigma) > 0.01
+    assert best_response.nash_conv(tree, sigma) > 0.01
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_player_who_leaves_kuhns_family_can_be_exploited(whole, situation, bet
 )
 def test_uniform_play_has_the_published_nash_conv(whole, name, published):
     _, tree = whole(name)
-    assert abs(value.nash_conv(tree, tree.uniform()) - published) < 1e-12
+    assert abs(best_response.nash_conv(tree, tree.uniform()) - published) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,8 @@ def test_uniform_play_has_the_published_nash_conv(whole, name, published):
 def test_the_best_responses_of_the_benchmark_are_worth_what_they_are(whole, stranger, best):
     game, tree = whole("leduc")
     players = {"random": Uniform, "call": lambda: registry.scripted_players(game)["call"](game)}
-    sigma = value.sigma_of(tree, [players[stranger]()] * 2)
-    won = [value.best_response(tree, sigma, seat)[0] for seat in range(2)]
+    sigma = best_response.sigma_of(tree, [players[stranger]()] * 2)
+    won = [best_response.best_response(tree, sigma, seat)[0] for seat in range(2)]
     assert abs(sum(won) / 2 - best) < 1e-12
 
 
@@ -122,9 +123,9 @@ def test_against_a_caller_kuhn_is_won_by_betting_the_king(whole):
     """A caller never bets, so J loses an ante, Q wins and loses as much, and K wins two."""
     game, tree = whole("kuhn")
     caller = registry.scripted_players(game)["call"](game)
-    sigma = value.sigma_of(tree, [caller] * 2)
+    sigma = best_response.sigma_of(tree, [caller] * 2)
     for seat in range(2):
-        best, reply = value.best_response(tree, sigma, seat)
+        best, reply = best_response.best_response(tree, sigma, seat)
         assert abs(best - (2 + 0 - 1) / 3) < 1e-12
         words = [game.describe(seen) for seen in tree.turn.seen]
         situation = ["K after nothing", "K after pass"][seat]
@@ -141,17 +142,17 @@ def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng, random_str
             for actions in itertools.product((PASS, BET), repeat=len(own)):
                 reply = sigma.copy()
                 reply[own] = np.eye(2)[list(actions)]
-                won.append(value.expected(tree, reply)[seat])
-            best, reply = value.best_response(tree, sigma, seat)
+                won.append(best_response.expected(tree, reply)[seat])
+            best, reply = best_response.best_response(tree, sigma, seat)
             assert abs(best - max(won)) < 1e-12
-            assert abs(value.expected(tree, reply)[seat] - best) < 1e-12
+            assert abs(best_response.expected(tree, reply)[seat] - best) < 1e-12
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_some_end_is_always_reached(whole, name, rng, random_strategy):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    reach = value.reach(tree, sigma)
+    reach = best_response.reach(tree, sigma)
     ends = tree.children == 0
     assert abs(reach[ends].sum() - 1) < 1e-12
     # a node is reached through one of its children
@@ -164,13 +165,13 @@ def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
     for seat in range(2):
-        others = value.reach(tree, sigma, without=seat)
+        others = best_response.reach(tree, sigma, without=seat)
         own = (tree.turn.seat == seat)[:, None]
         pure = np.eye(tree.legal.shape[1])[draw(tree.uniform(), rng).action]
-        reach = value.reach(tree, np.where(own, pure, sigma))
-        allowed = value.reach(tree, np.where(own, pure, 1.0)) > 0
+        reach = best_response.reach(tree, np.where(own, pure, sigma))
+        allowed = best_response.reach(tree, np.where(own, pure, 1.0)) > 0
         assert np.abs(reach - others * allowed).max() < 1e-15
-        assert (others >= value.reach(tree, sigma)).all()
+        assert (others >= best_response.reach(tree, sigma)).all()
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -181,8 +182,8 @@ def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng, random_str
     for node in range(1, tree.nodes):
         total[node] += total[tree.parent[node]]
     ends = tree.children == 0
-    reach = value.reach(tree, sigma)
-    assert np.abs(reach[ends] @ total[ends] - value.expected(tree, sigma)).max() < 1e-12
+    reach = best_response.reach(tree, sigma)
+    assert np.abs(reach[ends] @ total[ends] - best_response.expected(tree, sigma)).max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
@@ -191,16 +192,16 @@ def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, rando
     small one: playing an action there for certain gains come x advantage."""
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    before = value.expected(tree, sigma)
+    before = best_response.expected(tree, sigma)
     for seat in range(2):
-        come, advantage = value.gradient(tree, sigma, seat)
+        come, advantage = best_response.gradient(tree, sigma, seat)
         own = tree.turn.seat == seat
         assert not come[~own].any()
         assert not advantage[~own].any()
         for row, action in np.argwhere(tree.legal & own[:, None]):
             changed = sigma.copy()
             changed[row] = np.eye(tree.legal.shape[1])[action]
-            gained = value.expected(tree, changed)[seat] - before[seat]
+            gained = best_response.expected(tree, changed)[seat] - before[seat]
             assert abs(gained - come[row] * advantage[row, action]) < 1e-12
 
 
@@ -211,8 +212,8 @@ def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, rand
     for seat in range(2):
         own = (tree.turn.seat == seat)[:, None]
         along = np.where(own, other - sigma, 0)
-        ends = [value.expected(tree, sigma + s * small * along)[seat] for s in (-1, 1)]
-        come, advantage = value.gradient(tree, sigma, seat)
+        ends = [best_response.expected(tree, sigma + s * small * along)[seat] for s in (-1, 1)]
+        come, advantage = best_response.gradient(tree, sigma, seat)
         slope = (come[:, None] * other * advantage).sum()
         assert abs((ends[1] - ends[0]) / (2 * small) - slope) < 1e-8
 
@@ -225,10 +226,12 @@ def test_action_values_of_first_decisions_add_up_to_the_expected_value(
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
     for seat in range(2):
-        others = value.reach(tree, sigma, without=seat)
-        values = value.action_values(tree, sigma, others, seat)
+        others = best_response.reach(tree, sigma, without=seat)
+        values = best_response.action_values(tree, sigma, others, seat)
         first = (tree.turn.seat == seat) & (tree.stage == 0)
-        assert abs((sigma * values)[first].sum() - value.expected(tree, sigma)[seat]) < 1e-12
+        assert (
+            abs((sigma * values)[first].sum() - best_response.expected(tree, sigma)[seat]) < 1e-12
+        )
         assert not values[tree.turn.seat != seat].any()
         assert not values[~tree.legal].any()
 

@@ -8,7 +8,7 @@ import numpy as np
 import phevaluator
 import pytest
 
-from overtrick.games.poker.ranking import CATEGORIES, CLASSES, category, strength
+from overtrick.games.poker.hand_ranking import CATEGORIES, CLASSES, category, strength
 
 HANDS = 100_000
 PUBLISHED = {

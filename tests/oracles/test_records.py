@@ -15,11 +15,13 @@ from tests.data import BOARDS, needed
 
 import overtrick
 from overtrick.core import Refused
-from overtrick.games.bridge import records, score, stored
+from overtrick.games.bridge import scoring
+from overtrick.games.bridge.cardplay import game_arrays
 from overtrick.games.bridge.cards import NAMES, read, shuffled
-from overtrick.games.bridge.records import Board
-from overtrick.play import play
-from overtrick.policies import Uniform
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.formats.pbn_lin import Board
+from overtrick.policies.policies import Uniform
+from overtrick.policies.rollout import play
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
 LIN = (
@@ -40,7 +42,7 @@ def test_duplicate_scores_are_those_of_endplay(doubled, vulnerable):
             result=tricks - level - 6,
         )  # fmt: skip
         given = (np.array([n]) for n in (level, strain, doubled, vulnerable, tricks))
-        assert score.duplicate(*given) == contract.score(vul), (level, strain, tricks)
+        assert scoring.duplicate(*given) == contract.score(vul), (level, strain, tricks)
 
 
 def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
@@ -49,7 +51,7 @@ def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
     for level, row in enumerate(table, 1):
         for strain, worth in enumerate(row):
             given = np.full(3, level), np.full(3, strain), level + 6 + np.array([0, 3, -2])
-            assert score.report(*given).tolist() == [worth, worth, -100]
+            assert scoring.report(*given).tolist() == [worth, worth, -100]
 
 
 @pytest.mark.parametrize("scoring", ["report", "duplicate"])
@@ -75,7 +77,7 @@ def real_boards(count):
             row["contract"], row["declarer"], cards, row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
         with suppress(Refused):  # some 80 of all contradict themselves
-            boards.append(records.checked(board))
+            boards.append(pbn_lin.checked(board))
         if len(boards) == count:
             return boards
     raise AssertionError("too few boards")
@@ -85,8 +87,8 @@ def real_boards(count):
 def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
     boards = real_boards(1000)
     path = tmp_path / f"boards.{ending}"
-    records.save(path, boards)
-    back = records.load(path)
+    pbn_lin.save(path, boards)
+    back = pbn_lin.load(path)
     assert back.problems == []
     for board, again in zip(boards, back.boards, strict=True):
         for each in dataclasses.fields(Board):
@@ -104,8 +106,8 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
         Board(deals[3], "W", "NS", ("P", "7N", "P", "P", "P"), "7N", "N", number=8),
     ]
     path = tmp_path / f"boards.{ending}"
-    records.save(path, boards)
-    for board, again in zip(boards, records.load(path).boards, strict=True):
+    pbn_lin.save(path, boards)
+    for board, again in zip(boards, pbn_lin.load(path).boards, strict=True):
         for each in dataclasses.fields(Board):
             assert np.array_equal(getattr(board, each.name), getattr(again, each.name)), each.name
 
@@ -113,11 +115,11 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
 def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = stored.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
-    board = records.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
+    cards = game_arrays.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
+    board = pbn_lin.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
     path = tmp_path / "one.lin"
-    records.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
-    (again,) = records.load(path).boards
+    pbn_lin.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
+    (again,) = pbn_lin.load(path).boards
     assert "mc|" not in path.read_text()
     assert again.tricks == board.tricks
     assert 0 <= board.tricks <= 13
@@ -143,7 +145,7 @@ def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, 
 def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
     path = tmp_path / "boards.lin"
     path.write_text(f"{LIN}\n{text}\n{LIN}pc|SQ|pc|S2|\n")
-    found = records.load(path)
+    found = pbn_lin.load(path)
     assert len(found.boards) == 2
     assert len(found.problems) == 1
     assert re.match(rf"{path}: board 2, line 2: .*({said})", found.problems[0]), found.problems
@@ -151,7 +153,7 @@ def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
     assert found.boards[1].tricks is None  # endplay fails on an unfinished trick
     path.write_text(text)
     with pytest.raises(Refused, match="no board of the file is sound"):
-        records.load(path)
+        pbn_lin.load(path)
 
 
 def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
@@ -162,14 +164,14 @@ def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
     ):
         path.write_text(f'[Board "1"]\n[Dealer "N"]\n[Vulnerable "None"]\n[Deal "{deal}"]\n')
         with pytest.raises(Refused, match=f"{path}: board 1, line 1: .*{said}"):
-            records.load(path)
+            pbn_lin.load(path)
 
 
 def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
     path = tmp_path / "boards.lin"
     lines = LIN.replace("pg||", "pg||\n") + "pc|SQ|pc|S2|\npc|S3|pc|SK|pg||\n"
     path.write_text(f"{lines}{LIN}\npn|Ann,Bob,Cy,Di|sv|o|mb|P|\n")
-    found = records.load(path)
+    found = pbn_lin.load(path)
     assert [len(board.play) for board in found.boards] == [4, 0]
     assert found.problems == [f"{path}: board 3, line 5: no deal (md) in it"]
 
@@ -177,10 +179,10 @@ def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
 def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = stored.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
+    cards = game_arrays.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
     whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))
-    assert records.checked(whole).tricks is not None
-    assert records.checked(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
+    assert pbn_lin.checked(whole).tricks is not None
+    assert pbn_lin.checked(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
 
 
 def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_path):
@@ -188,12 +190,12 @@ def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_pat
     one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Contract "3NT"]\n'
     path.write_text(one)
     with pytest.raises(Refused, match="nobody declares 3N"):
-        records.load(path)
+        pbn_lin.load(path)
     path.write_text(one + '[Declarer "S"]\n')
-    (board,) = records.load(path).boards
+    (board,) = pbn_lin.load(path).boards
     assert (board.contract, board.declarer) == ("3N", "S")
     with pytest.raises(Refused, match="has a contract but no auction"):
-        records.save(tmp_path / "boards.lin", [board])
+        pbn_lin.save(tmp_path / "boards.lin", [board])
 
 
 @pytest.mark.parametrize(
@@ -208,27 +210,27 @@ def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "S"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Declarer "S"]\n'
     path.write_text(f'{one}[Contract "{contract}"]\n[Auction "S"]\n{calls}\n')
-    (board,) = records.load(path).boards
+    (board,) = pbn_lin.load(path).boards
     assert board.auction == tuple(auction.split())
     path.write_text(f'{one}[Contract "3NT"]\n[Auction "S"]\n{calls}\n')
     with pytest.raises(Refused, match=r"3N by S is recorded, but its auction has (2N|1DX|Pass) by"):
-        records.load(path)
+        pbn_lin.load(path)
 
 
 def test_a_hash_in_pbn_is_the_value_before(tmp_path):
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n'
     path.write_text(f'% PBN 2.1\n{one}\n[Board "2"]\n[Dealer "#"]\n[Vulnerable "#"]\n[Deal "#"]\n')
-    first, second = records.load(path).boards
+    first, second = pbn_lin.load(path).boards
     assert (second.dealer, second.vulnerable, second.number) == ("E", "All", 2)
     assert np.array_equal(first.holder, second.holder)
 
 
 def test_files_of_another_kind_and_empty_ones_are_refused(tmp_path):
     with pytest.raises(Refused, match=r"boards are read from \.pbn and \.lin files"):
-        records.load(tmp_path / "boards.txt")
+        pbn_lin.load(tmp_path / "boards.txt")
     with pytest.raises(Refused, match=r"cannot read .*No such file"):
-        records.load(tmp_path / "none.pbn")
+        pbn_lin.load(tmp_path / "none.pbn")
     (tmp_path / "empty.lin").write_text("\n")
     with pytest.raises(Refused, match="holds no boards"):
-        records.load(tmp_path / "empty.lin")
+        pbn_lin.load(tmp_path / "empty.lin")

@@ -7,11 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from overtrick import games as registry
 from overtrick.core import CHANCE, END, Nodes, Turn
-from overtrick.policies import Uniform
-from overtrick.solvers import cfr, search, value
-from overtrick.solvers.tree import grow
+from overtrick.games import registry
+from overtrick.policies.policies import Uniform
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import grow
+from overtrick.solvers.lookahead import expectimax_mcts
 
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 DECISIONS = 4  # the most that a seat of these games makes in a row
@@ -24,8 +26,8 @@ def pure(tree, sigma):
 
 def shortfall(tree, sigma, seat, found):
     """Points that the found strategy is really worth less than the best response."""
-    best, _ = value.best_response(tree, sigma, seat)
-    return best - value.expected(tree, found.sigma)[seat]
+    best, _ = best_response.best_response(tree, sigma, seat)
+    return best - best_response.expected(tree, found.sigma)[seat]
 
 
 def mean_shortfall(tree, sigma, seat, find, seeds=5):
@@ -79,8 +81,8 @@ def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng, random
     for _ in range(5):
         sigma = random_strategy(tree, rng)
         for seat in range(2):
-            best, _ = value.best_response(tree, sigma, seat)
-            found = search.expectimax(tree, sigma, seat, DECISIONS)
+            best, _ = best_response.best_response(tree, sigma, seat)
+            found = expectimax_mcts.expectimax(tree, sigma, seat, DECISIONS)
             assert abs(found.value - best) < 1e-9
             assert abs(shortfall(tree, sigma, seat, found)) < 1e-9
             own = tree.turn.seat == seat
@@ -93,13 +95,13 @@ def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_st
         tree = three_seats(rng)
         sigma = random_strategy(tree, rng)
         for seat in range(3):
-            best, _ = value.best_response(tree, sigma, seat)
-            found = search.expectimax(tree, sigma, seat, depth=9)
+            best, _ = best_response.best_response(tree, sigma, seat)
+            found = expectimax_mcts.expectimax(tree, sigma, seat, depth=9)
             assert abs(found.value - best) < 1e-9
             assert abs(shortfall(tree, sigma, seat, found)) < 1e-9
             for found in (
-                search.mcts(tree, sigma, seat, 20_000, rng),
-                search.expectimax(tree, sigma, seat, 1, 20_000, rng),
+                expectimax_mcts.mcts(tree, sigma, seat, 20_000, rng),
+                expectimax_mcts.expectimax(tree, sigma, seat, 1, 20_000, rng),
             ):
                 assert -1e-12 < shortfall(tree, sigma, seat, found) < 0.1
                 assert abs(found.value - best) < 0.3  # payoffs lie some 13 points apart
@@ -108,9 +110,9 @@ def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_st
 def test_what_never_comes_is_not_searched(whole):
     """A caller never raises, so nobody ever has to answer its raise."""
     game, tree = whole("leduc")
-    sigma = value.sigma_of(tree, [Uniform(), registry.scripted_players(game)["call"](game)])
-    found = search.expectimax(tree, sigma, 0, DECISIONS)
-    others = value.reach(tree, sigma, without=0)
+    sigma = best_response.sigma_of(tree, [Uniform(), registry.scripted_players(game)["call"](game)])
+    found = expectimax_mcts.expectimax(tree, sigma, 0, DECISIONS)
+    others = best_response.reach(tree, sigma, without=0)
     acts = tree.seat == 0
     comes = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets) > 0
     own = tree.turn.seat == 0
@@ -125,15 +127,15 @@ def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
     """The belief in a node is the share that it has in all that chance and others let come."""
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    probability = value.edge_probability(tree, sigma)
+    probability = best_response.edge_probability(tree, sigma)
     for seat in range(2):
-        others = value.reach(tree, sigma, without=seat)
+        others = best_response.reach(tree, sigma, without=seat)
         acts = np.flatnonzero(tree.seat == seat)
         arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
         met = []
 
         def visit(node, belief, comes, seat=seat, others=others, arrive=arrive, met=met):
-            _, sets = search.foresee(tree, probability, seat, node, belief)
+            _, sets = expectimax_mcts.foresee(tree, probability, seat, node, belief)
             for here in sets:
                 met.append(here.row)
                 assert abs(here.belief.sum() - 1) < 1e-12
@@ -154,8 +156,8 @@ def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
     sigma = tree.uniform()
     for card, bet in (("J", 1 / 3), ("Q", 0), ("K", 1)):
         sigma[words.index(f"{card} after nothing")] = 1 - bet, bet
-    probability = value.edge_probability(tree, sigma)
-    points, sets = search.foresee(tree, probability, 1, np.array([0]), np.ones(1))
+    probability = best_response.edge_probability(tree, sigma)
+    points, sets = expectimax_mcts.foresee(tree, probability, 1, np.array([0]), np.ones(1))
     assert points == 0
     here = next(s for s in sets if words[s.row] == "Q after bet")
     assert sorted(here.belief) == pytest.approx([1 / 4, 3 / 4])
@@ -168,7 +170,7 @@ def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng, random
     _, tree = whole("leduc")
     sigma = random_strategy(tree, rng)
     for seat in range(2):
-        found = search.expectimax(tree, sigma, seat, depth, simulations=1, rng=rng)
+        found = expectimax_mcts.expectimax(tree, sigma, seat, depth, simulations=1, rng=rng)
         own = tree.turn.seat == seat
         assert (pure(tree, found.sigma) == (own & (tree.stage <= depth))).all()
 
@@ -182,7 +184,7 @@ def test_a_deeper_search_with_more_simulations_comes_closer(whole, seat):
         [
             mean_shortfall(
                 tree, sigma, seat,
-                lambda rng, d=depth, n=n: search.expectimax(tree, sigma, seat, d, n, rng),
+                lambda rng, d=depth, n=n: expectimax_mcts.expectimax(tree, sigma, seat, d, n, rng),
             )
             for n in (10, 100, 1_000)
         ]
@@ -200,8 +202,8 @@ def test_depth_0_is_tree_search_alone(whole, rng, random_strategy):
     sigma = random_strategy(tree, rng)
     for n in (1, 10, 1_000):
         ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
-        alone = search.mcts(tree, sigma, 0, n, ours)
-        below = search.expectimax(tree, sigma, 0, 0, n, theirs)
+        alone = expectimax_mcts.mcts(tree, sigma, 0, n, ours)
+        below = expectimax_mcts.expectimax(tree, sigma, 0, 0, n, theirs)
         assert alone.value == below.value
         assert (alone.sigma == below.sigma).all()
 
@@ -210,8 +212,8 @@ def test_depth_0_is_tree_search_alone(whole, rng, random_strategy):
 def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng, random_strategy):
     _, tree = whole("kuhn")
     for sigma in (tree.uniform(), random_strategy(tree, rng)):
-        best, _ = value.best_response(tree, sigma, seat)
-        found = search.mcts(tree, sigma, seat, 10_000, rng)
+        best, _ = best_response.best_response(tree, sigma, seat)
+        found = expectimax_mcts.mcts(tree, sigma, seat, 10_000, rng)
         assert shortfall(tree, sigma, seat, found) < 0.01
         assert abs(found.value - best) < 0.05
 
@@ -226,7 +228,7 @@ def test_tree_search_closes_in_on_the_best_reply_on_leduc(whole, seat):
                 tree,
                 sigma,
                 seat,
-                lambda rng, n=n, sigma=sigma: search.mcts(tree, sigma, seat, n, rng),
+                lambda rng, n=n, sigma=sigma: expectimax_mcts.mcts(tree, sigma, seat, n, rng),
             )
             for n in (100, 1_000, 10_000, 100_000)
         ]
@@ -238,9 +240,9 @@ def test_tree_search_closes_in_on_the_best_reply_on_leduc(whole, seat):
 def test_the_value_of_a_tree_search_approaches_the_best_response(whole, seat):
     _, tree = whole("leduc")
     sigma = tree.uniform()
-    best, _ = value.best_response(tree, sigma, seat)
+    best, _ = best_response.best_response(tree, sigma, seat)
     off = [
-        abs(best - search.mcts(tree, sigma, seat, n, np.random.default_rng(1)).value)
+        abs(best - expectimax_mcts.mcts(tree, sigma, seat, n, np.random.default_rng(1)).value)
         for n in (10_000, 100_000, 1_000_000)
     ]
     assert (np.diff(off) < 0).all()
@@ -252,8 +254,8 @@ def test_the_scale_of_the_payoffs_changes_nothing(whole, rng, random_strategy):
     _, tree = whole("leduc")
     scaled = dataclasses.replace(tree, gain=1024 * tree.gain)  # a power of 2 rounds nothing
     sigma = random_strategy(tree, rng)
-    small = search.mcts(tree, sigma, 0, 2_000, np.random.default_rng(7))
-    large = search.mcts(scaled, sigma, 0, 2_000, np.random.default_rng(7))
+    small = expectimax_mcts.mcts(tree, sigma, 0, 2_000, np.random.default_rng(7))
+    large = expectimax_mcts.mcts(scaled, sigma, 0, 2_000, np.random.default_rng(7))
     assert (small.sigma == large.sigma).all()
     assert large.value == 1024 * small.value
 
@@ -264,7 +266,7 @@ def test_own_rows_of_the_strategy_play_no_part(whole, rng, random_strategy):
     other = np.where((tree.turn.seat == 0)[:, None], other, sigma)
     for depth in range(DECISIONS):
         one, two = (
-            search.expectimax(tree, s, 0, depth, 500, np.random.default_rng(3))
+            expectimax_mcts.expectimax(tree, s, 0, depth, 500, np.random.default_rng(3))
             for s in (sigma, other)
         )
         assert one.value == two.value
@@ -277,8 +279,8 @@ def test_the_same_generator_gives_the_same_result(whole, rng, random_strategy):
     sigma = random_strategy(tree, rng)
     before = sigma.copy()
     for find in (
-        lambda rng: search.mcts(tree, sigma, 0, 3_000, rng),
-        lambda rng: search.expectimax(tree, sigma, 1, 2, 100, rng),
+        lambda rng: expectimax_mcts.mcts(tree, sigma, 0, 3_000, rng),
+        lambda rng: expectimax_mcts.expectimax(tree, sigma, 1, 2, 100, rng),
     ):
         one, two, other = (find(np.random.default_rng(seed)) for seed in (5, 5, 6))
         assert one.value == two.value != other.value
@@ -298,16 +300,16 @@ def test_where_nobody_decides_a_search_says_what_comes(rng):
         "a coin",
     )  # fmt: skip
     sigma = tree.uniform()
-    assert search.expectimax(tree, sigma, 0, 0).value == 2.5
-    assert abs(search.mcts(tree, sigma, 0, 10_000, rng).value - 2.5) < 0.05
+    assert expectimax_mcts.expectimax(tree, sigma, 0, 0).value == 2.5
+    assert abs(expectimax_mcts.mcts(tree, sigma, 0, 10_000, rng).value - 2.5) < 0.05
 
 
 def test_what_cannot_be_searched_is_refused(whole, rng):
     _, tree = whole("kuhn")
     sigma = tree.uniform()
     with pytest.raises(ValueError, match="2 decisions of seat 0: give simulations"):
-        search.expectimax(tree, sigma, 0, 1)
+        expectimax_mcts.expectimax(tree, sigma, 0, 1)
     with pytest.raises(ValueError, match="give simulations and a generator"):
-        search.expectimax(tree, sigma, 0, 1, simulations=100)
+        expectimax_mcts.expectimax(tree, sigma, 0, 1, simulations=100)
     with pytest.raises(ValueError, match="0 simulations"):
-        search.mcts(tree, sigma, 0, 0, rng)
+        expectimax_mcts.mcts(tree, sigma, 0, 0, rng)

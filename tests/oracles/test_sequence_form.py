@@ -8,8 +8,9 @@ from scipy.optimize import linprog
 
 from overtrick.core import Refused
 from overtrick.games.matrix import Matrix
-from overtrick.solvers import cfr, sequence_form, value
-from overtrick.solvers.tree import build
+from overtrick.solvers import cfr, sequence_form
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
 
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 
@@ -18,8 +19,8 @@ GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 def test_the_equilibrium_of_the_linear_program_cannot_be_exploited(whole, name):
     _, tree = whole(name)
     worth, sigma = sequence_form.equilibrium(tree)
-    assert value.nash_conv(tree, sigma) < 1e-9
-    assert abs(value.expected(tree, sigma)[0] - worth) < 1e-9
+    assert best_response.nash_conv(tree, sigma) < 1e-9
+    assert abs(best_response.expected(tree, sigma)[0] - worth) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_random_matrix_games_have_the_value_of_the_textbooks_program(rng):
         tree = build(Matrix("random", tuple(map(tuple, payoff.tolist())), names))
         worth, sigma = sequence_form.equilibrium(tree)
         assert abs(worth - secured(payoff)) < 1e-9
-        assert value.nash_conv(tree, sigma) < 1e-9
+        assert best_response.nash_conv(tree, sigma) < 1e-9
 
 
 @pytest.mark.parametrize("plan", sorted(cfr.PLANS))
@@ -68,7 +69,7 @@ def test_every_plan_comes_near_the_linear_programs_value(whole, name, plan):
     _, tree = whole(name)
     worth, _ = sequence_form.equilibrium(tree)
     sigma = cfr.solve(tree, 2_000, cfr.PLANS[plan])
-    values, gap = value.expected(tree, sigma), value.nash_conv(tree, sigma)
+    values, gap = best_response.expected(tree, sigma), best_response.nash_conv(tree, sigma)
     span = np.abs(tree.gain).max()
     assert gap / span < 0.02
     assert abs(values[0] - worth) <= gap + 1e-9

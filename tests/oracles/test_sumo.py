@@ -10,13 +10,13 @@ from tests.data import DATA, needed
 
 import overtrick
 from overtrick.core import Refused, Turn
-from overtrick.games.sumo import scene, zoo
-from overtrick.games.sumo.facts import FACTS
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games.sumo import agent_zoo, mujoco_model
 from overtrick.games.sumo.game import BELLY, LIMIT, observations
+from overtrick.games.sumo.observation import FACTS
 from overtrick.games.sumo.physics import Bodies, Physics
-from overtrick.play import play
-from overtrick.policies import UniformMoves
-from overtrick.trainers.strangers import stranger
+from overtrick.policies.policies import UniformMoves
+from overtrick.policies.rollout import play
 
 CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 
@@ -74,7 +74,7 @@ def seen_once(seen):
 
 
 def test_the_scene_has_the_parts_of_robosumo():
-    model = scene.build()
+    model = mujoco_model.build()
     sizes = (model.nq, model.nv, model.nu, model.nbody, model.ngeom, model.njnt)
     assert sizes == (30, 28, 16, 27, 32, 18)
     assert model.opt.timestep == 0.01
@@ -107,7 +107,7 @@ def test_an_ant_under_constant_torques_is_where_it_was_measured():
 
 def test_an_ant_of_modern_mujoco_falls_and_stands_as_measured_too():
     """The same scene with exact capsules and margins that were meant to be the larger one's."""
-    model = scene.build()
+    model = mujoco_model.build()
     capsules = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE)
     ants = model.geom_bodyid > 0
     model.geom_margin[:] = np.where(ants, 0.01, 0)
@@ -136,7 +136,7 @@ def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
     game = overtrick.make("sumo")
     state = game.start(game.deal(3, rng))
     controls = rng.uniform(-1.5, 1.5, (12, 3, 2, 8))
-    model = scene.build()
+    model = mujoco_model.build()
     alone = [mujoco.MjData(model) for _ in range(3)]
     for data, position, velocity in zip(alone, state.position, state.velocity, strict=True):
         data.qpos[:], data.qvel[:] = position, velocity
@@ -269,7 +269,7 @@ def test_no_matches_are_advanced_to_no_matches():
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_a_policy_of_agentzoo_acts_as_measured(folder, name):
-    policy = zoo.load(f"zoo:{name}", folder)
+    policy = agent_zoo.load(f"zoo:{name}", folder)
     policy.sample = False
     for seen, golden in zip((policy.mean, np.zeros(120)), GOLDEN[name], strict=True):
         (action,) = policy.sit(1, np.random.default_rng(0)).act(seen_once(seen)).action
@@ -277,7 +277,7 @@ def test_a_policy_of_agentzoo_acts_as_measured(folder, name):
 
 
 def test_a_policy_of_agentzoo_samples_around_its_mean(folder, rng):
-    policy = zoo.load("zoo:mlp3", folder)
+    policy = agent_zoo.load("zoo:mlp3", folder)
     turn = Turn(np.arange(4000), np.zeros(4000, int), np.zeros((4000, 120)), None, None)
     choice = policy.sit(4000, rng).act(turn)
     noise = choice.action - GOLDEN["mlp3"][1]
@@ -289,7 +289,7 @@ def test_a_policy_of_agentzoo_samples_around_its_mean(folder, rng):
 
 def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
     """Two matches side by side, one of them every other time, as each of them alone."""
-    policy = zoo.load("zoo:lstm2", folder)
+    policy = agent_zoo.load("zoo:lstm2", folder)
     policy.sample = False
     seen = policy.mean + policy.std * rng.normal(size=(6, 2, 120))
     together = policy.sit(2, rng)
@@ -320,7 +320,7 @@ def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
 def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_path):
     def refused(folder):
         with pytest.raises(Refused) as error:
-            zoo.load("zoo:mlp2", folder)
+            agent_zoo.load("zoo:mlp2", folder)
         return str(error.value)
 
     assert "set game.zoo (or OVERTRICK_ZOO) to the folder" in refused(None)

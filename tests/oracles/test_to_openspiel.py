@@ -8,9 +8,10 @@ import pytest
 from open_spiel.python import rl_environment
 
 from overtrick.core import Refused
-from overtrick.doors.openspiel import OpenSpielGame, openspiel_game
-from overtrick.policies import Tabular
-from overtrick.solvers import cfr, value
+from overtrick.environments.openspiel_game import OpenSpielGame, openspiel_game
+from overtrick.policies.policies import Tabular
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
 
 EXACT = ("brps", "kuhn", "kuhn_three", "one_card", "leduc")
 
@@ -39,11 +40,11 @@ def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
     policy = theirs.tabular(Tabular(sigma))
     assert np.array_equal(theirs.sigma(policy), sigma)
     judged = pyspiel.nash_conv(theirs, policy, True)
-    assert judged == pytest.approx(value.nash_conv(tree, sigma), abs=1e-9)
+    assert judged == pytest.approx(best_response.nash_conv(tree, sigma), abs=1e-9)
     values = pyspiel.expected_returns(
         theirs.new_initial_state(), [policy] * theirs.num_players(), -1, True
     )
-    assert values == pytest.approx(value.expected(tree, sigma), abs=1e-9)
+    assert values == pytest.approx(best_response.expected(tree, sigma), abs=1e-9)
 
 
 def test_a_seat_that_waits_knows_what_it_knew_when_it_acted():

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.games.bridge.auction_game import VULNERABILITIES
+from overtrick.games.bridge.auction.game import VULNERABILITIES
+from overtrick.games.bridge.cardplay.minibridge import said
 from overtrick.games.bridge.cards import SEATS, STRAINS, read
-from overtrick.games.bridge.minibridge import said
-from overtrick.games.bridge.rows import table_read
+from overtrick.games.bridge.formats.zhang_tsv import table_read
 
 HERE = Path(__file__).parent
 RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))

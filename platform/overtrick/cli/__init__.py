@@ -13,9 +13,9 @@ import os
 import sys
 from typing import Annotated, Any, TextIO
 
-from overtrick import environment
+from overtrick import startup
 
-environment.prepare()  # before numpy and Ray are imported
+startup.prepare()  # before numpy and Ray are imported
 
 import typer
 from rich.console import Console
@@ -83,9 +83,9 @@ def _kept() -> TextIO:
     return kept
 
 
-from overtrick.cli import runs, dashboard, cluster, games, bridge, seat, view  # isort: skip  # each adds its commands to app, in order
+from overtrick.cli import runs, dashboard, cluster, games, bridge, interactive, html_report  # isort: skip  # each adds its commands to app, in order
 
 __all__ = [
-    "Json", "app", "bridge", "cluster", "dashboard", "games", "main", "people", "result", "runs",
-    "seat", "view",
+    "Json", "app", "bridge", "cluster", "dashboard", "games", "html_report", "interactive", "main",
+    "people", "result", "runs",
 ]  # fmt: skip

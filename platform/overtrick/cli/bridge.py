@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from overtrick import tables
 from overtrick.cli import Json, app, people, result
 from overtrick.core import Refused
+from overtrick.reports import tables
 
 
 @app.command()
@@ -31,14 +31,15 @@ def hands(
 ) -> None:
     """Deals of Mini-Bridge with a declarer's line of play, and how often it keeps to rules of
     thumb; a star marks who takes a trick."""
-    from overtrick import games, run
-    from overtrick.config import GameChoice, overridden
-    from overtrick.trainers.shown import shown
+    from overtrick.config.job_file import GameChoice, overridden
+    from overtrick.games import registry
+    from overtrick.runs import lifecycle
+    from overtrick.studies.cardplay_style import shown
 
     choice = GameChoice(name="minibridge", options=overridden({}, options or []))
-    known = games.scripted_players(games.make(choice.name, **choice.options))
+    known = registry.scripted_players(registry.make(choice.name, **choice.options))
     names = [
-        who if who in ("random", *known) else str(run.model_of(who).absolute())
+        who if who in ("random", *known) else str(lifecycle.model_of(who).absolute())
         for who in (declarer, against)
     ]
     found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
@@ -61,21 +62,21 @@ def boards(
 ) -> None:
     """Read bridge boards, say which are not sound and why, and what the others are like: dealers,
     openers, vulnerability, auctions. With --to, write those as PBN, LIN or rows."""
-    from overtrick import counts, figures
-    from overtrick.trainers import recorded
+    from overtrick.datasets import board_files
+    from overtrick.reports import bar_charts, figures
 
     if figure is not None and (figure.suffix != ".png" or not figure.absolute().parent.is_dir()):
         raise Refused(f"cannot draw {figure}: name a .png file in a folder that exists")
     with people.status(f"reading {file}"):
-        found = recorded.load(file)
-        told = recorded.statistics(found.boards)
+        found = board_files.load(file)
+        told = board_files.statistics(found.boards)
     if to is not None:
-        recorded.save(to, found.boards)
+        board_files.save(to, found.boards)
     for problem in found.problems:
         people.print(problem, highlight=False, soft_wrap=True)
     left_out = f", {len(found.problems)} left out" if found.problems else ""
     people.print(f"{file}: {len(found.boards)} boards{left_out}", soft_wrap=True)
-    panels = recorded.panels(told)
+    panels = board_files.panels(told)
     for title, entries in panels.items():
         total = max(sum(entries.values()), 1)
         said = "  ".join(f"{name} {n / total:.1%}" for name, n in entries.items())
@@ -85,7 +86,7 @@ def boards(
             f"mean length {told['mean_length']:.2f} ± {told['length_deviation']:.2f} calls"
         )
     if figure is not None:
-        figures.save({figure.stem: counts.shares(panels)}, figure.absolute().parent)
+        figures.save({figure.stem: bar_charts.shares(panels)}, figure.absolute().parent)
     result(
         as_json, path=str(to or file), rows=len(found.boards), problems=found.problems,
         statistics=told,
@@ -97,25 +98,30 @@ def match_of_bidders(
     keep: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """`overtrick match` of bidding systems, and of networks that bid."""
-    from overtrick import record, run
-    from overtrick.match import bidder, record_of
-    from overtrick.progress import counting
-    from overtrick.trainers import bidders, duplicate
+    from overtrick.evaluation import bidders
+    from overtrick.reports.progress import counting
+    from overtrick.runs import lifecycle
+    from overtrick.storage import game_records
+    from overtrick.studies import duplicate_match
+    from overtrick.studies.match import bidder, record_of
 
     if out is not None:
-        duplicate.check_report(out)
+        duplicate_match.check_report(out)
     ours, theirs = (str(bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
         bidders.side_of(side)  # before Ray starts
-    with run.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
-        played = duplicate.match(ours, theirs, boards, seed, crew, progress)
+    with lifecycle.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
+        played = duplicate_match.match(ours, theirs, boards, seed, crew, progress)
     if out is not None:
-        duplicate.report(played, out, show)
+        duplicate_match.report(played, out, show)
     if keep is not None:
-        record.save(keep, record_of(played))
+        game_records.save(keep, record_of(played))
     for board in range(min(show, boards)):
         people.print(
-            duplicate.shown(played, board) + "\n", highlight=False, markup=False, soft_wrap=True
+            duplicate_match.shown(played, board) + "\n",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
     imps = played.boards.imps
     people.print(
@@ -126,7 +132,7 @@ def match_of_bidders(
     )
     result(
         as_json, a=a, b=b, boards=boards, mean=played.mean,
-        standard_error=played.standard_error, unit=duplicate.UNIT,
+        standard_error=played.standard_error, unit=duplicate_match.UNIT,
     )  # fmt: skip
 
 
@@ -139,7 +145,7 @@ Vulnerable = Annotated[
 def _situation(dealer: str, vulnerable: str) -> tuple[int, int]:
     """Dealer and vulnerability as numbers. Raises Refused."""
     from overtrick.games.bridge.cards import SEATS
-    from overtrick.games.bridge.result import VULNERABILITIES
+    from overtrick.games.bridge.contract_results import VULNERABILITIES
 
     if dealer not in tuple(SEATS):
         raise Refused(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
@@ -160,16 +166,16 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say in words what each call of an auction shows."""
-    from overtrick.games.bridge import auction as rules
-    from overtrick.games.bridge import bidding
-    from overtrick.games.bridge.system import load
+    from overtrick.games.bridge import auction_rules as rules
+    from overtrick.games.bridge.system import auction_simulation
+    from overtrick.games.bridge.system.loader import load
 
     calls = rules.read(auction)
     rules.check(calls, done=False)
     first, which = _situation(dealer, vulnerable)
     ours, theirs = load(system), load(against or system)
     pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
-    told = bidding.explained(calls, first, which, *pairs)
+    told = auction_simulation.explained(calls, first, which, *pairs)
     words = auction.split()
     for call, meaning in zip(words, told, strict=True):
         people.print(f"{call:>4}  {meaning}", highlight=False, soft_wrap=True)
@@ -195,15 +201,15 @@ def suggest(
 ) -> None:
     """What a trained bidder would call with a hand, and why: the calls it thinks of, how likely
     its system makes each, and the IMPs against par that it expects of them."""
-    from overtrick import run
-    from overtrick.games.bridge import auction as rules
-    from overtrick.match import bidder as known
-    from overtrick.trainers import bidders
+    from overtrick.evaluation import bidders
+    from overtrick.games.bridge import auction_rules as rules
+    from overtrick.runs import lifecycle
+    from overtrick.studies.match import bidder as known
 
     calls = rules.read(auction)
     if calls:
         rules.check(calls, done=False)
-    side = bidders.side_of(str(run.model_of(bidder)))
+    side = bidders.side_of(str(lifecycle.model_of(bidder)))
     other = bidders.side_of(str(known(against) or against))
     thought = bidders.candidates(side, other, calls, hand, *_situation(dealer, vulnerable))
     told = [
@@ -226,13 +232,13 @@ def agreement(
 ) -> None:
     """Which share of recorded calls a system makes too, and how far what a player's calls so far
     show together holds for the hand. Width is how many numbers of honour points bids leave."""
-    from overtrick.games.bridge.system import load
-    from overtrick.trainers import agreement as agreed
-    from overtrick.trainers import recorded
+    from overtrick.datasets import board_files
+    from overtrick.evaluation import system_agreement as agreed
+    from overtrick.games.bridge.system.loader import load
 
     rules = load(system)
     with people.status(f"reading {file}"):
-        found = recorded.load(file)
+        found = board_files.load(file)
         told = agreed.auctions_of(found.boards, pairs, kind)
     for problem in found.problems:
         people.print(problem, highlight=False, soft_wrap=True)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from overtrick import environment
+from overtrick import startup
 from overtrick.cli import INTERRUPTED, Json, app, people, result
 from overtrick.core import Refused
 
 if TYPE_CHECKING:
-    from overtrick.submit import Cluster
+    from overtrick.distributed.job_client import Cluster
 
 Address = Annotated[
     str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The dashboard: http://HEAD:8265.")
@@ -48,8 +48,8 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Have a running cluster train a job; it goes on when this machine leaves."""
-    from overtrick import provenance
-    from overtrick.parcel import Order
+    from overtrick.distributed.job_package import Order
+    from overtrick.runs import provenance
 
     if (job is None) == (resume is None):
         raise Refused("submit needs a job file, or --resume RUN")
@@ -118,11 +118,11 @@ def stop(submission: Submission, address: Address = "", as_json: Json = False) -
 
 
 def _cluster(address: str) -> Cluster:
-    from overtrick.submit import Cluster
+    from overtrick.distributed.job_client import Cluster
 
     if not address:
         raise Refused("where is the cluster? --address http://HEAD:8265, or RAY_API_SERVER_ADDRESS")
-    environment.given_token()
+    startup.given_token()
     return Cluster(address)
 
 
@@ -150,28 +150,29 @@ def _checked(
 ) -> tuple[str, dict[str, Any]]:
     """The command that a job file asks for, and its job as plain data, which tracks where the
     cluster does. Raises Refused for what would only fail there."""
-    from overtrick import config, run
-    from overtrick import sweep as sweeps
-    from overtrick.comparison import job as page
-    from overtrick.comparison import plan
-    from overtrick.trainers import JOBS
+    from overtrick.comparison import schedule
+    from overtrick.comparison import table_job as page
+    from overtrick.config import job_file
+    from overtrick.runs import lifecycle
+    from overtrick.sweeps import sweep as sweeps
+    from overtrick.training.registry import JOBS
 
-    asked = config.overridden(config.read(file), overrides)
+    asked = job_file.overridden(job_file.read(file), overrides)
     uri = (asked.get("track") or {}).get("uri", "sqlite:///")
     if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a file of the folder where one stands
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     told = [*overrides, f"track.uri={uri}"] if uri else overrides
-    work: config.Work
+    work: job_file.Work
     if asked.get("trainer") in page.TABLES:
         command, work = "evaluate", page.load(file, told)
-        check: Callable[..., object] = plan.check
+        check: Callable[..., object] = schedule.check
     else:
-        work = config.load(file, told, JOBS)
+        work = job_file.load(file, told, JOBS)
         command = "sweep" if sweep else "train"
-        check = functools.partial(sweeps.check, source=str(file)) if sweep else run.check
+        check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check
     if not files_there:
         with tempfile.TemporaryDirectory() as folder:  # its own store may be out of reach here
-            track = config.Track(uri=f"sqlite:///{folder}/mlflow.db")
+            track = job_file.Track(uri=f"sqlite:///{folder}/mlflow.db")
             check(work.model_copy(update={"track": track}))
     plain = work.model_dump(mode="json")
     if not uri:

@@ -35,10 +35,10 @@ def dashboard(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Open MLflow's dashboard until Ctrl-C, and say where."""
-    from overtrick import address
+    from overtrick.tracking import server_address
 
     store = _store(run, uri)
-    address.check(store, there=True)
+    server_address.check(store, there=True)
     page = "" if run is None else _page(run)
     if not store.startswith("sqlite:///"):
         people.print(f"open {store.rstrip('/')}/{page}", soft_wrap=True)
@@ -62,16 +62,17 @@ def dashboard(
 
 def _store(run: str | None, uri: str | None) -> str:
     """The store that is meant. Raises Refused for one that cannot be."""
-    from overtrick import address, registry
-    from overtrick import run as room
+    from overtrick.runs import lifecycle as room
+    from overtrick.storage import locate
+    from overtrick.tracking import server_address
 
     if uri is not None:
-        return address.given(uri, "--uri")
+        return server_address.given(uri, "--uri")
     if run is not None:
         return _tracked_at(room.find(run))
-    newest = sorted(map(room.find, registry.runs()), key=lambda f: (f / "job.json").stat().st_mtime)
+    newest = sorted(map(room.find, locate.runs()), key=lambda f: (f / "job.json").stat().st_mtime)
     if os.environ.get("MLFLOW_TRACKING_URI") or not newest:
-        return address.usual()
+        return server_address.usual()
     return _tracked_at(newest[-1])
 
 
@@ -82,10 +83,10 @@ def _tracked_at(folder: Path) -> str:
 
 def _page(run: str) -> str:
     """The place of a run's page on the dashboard. Raises Refused if MLflow was never told of it."""
-    from overtrick import run as room
-    from overtrick import track
+    from overtrick.runs import lifecycle as room
+    from overtrick.tracking import mlflow_tracker
 
-    known = track.run_id(room.find(run))
+    known = mlflow_tracker.run_id(room.find(run))
     if known is None:
         raise Refused(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
     return f"#/runs/{known}"

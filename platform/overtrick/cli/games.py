@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from overtrick import tables
 from overtrick.cli import Json, app, people, result
 from overtrick.core import Refused, nearest
+from overtrick.reports import tables
 
 GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")]
 
@@ -34,8 +34,8 @@ def solve(
     as_json: Json = False,
 ) -> None:
     """Approach an equilibrium, or find it by the linear program; say how close it is."""
-    from overtrick.progress import counting
-    from overtrick.trainers.exact import solve_game
+    from overtrick.reports.progress import counting
+    from overtrick.studies.exact import solve_game
 
     exact = plan == "lp"
     with counting(people, game, 1 if exact else iterations) as progress:
@@ -62,7 +62,7 @@ def best_response(
 
     Of a larger game (holdem) a lower bound: what a local best response wins in sampled games.
     """
-    from overtrick.trainers.exact import best_response_to
+    from overtrick.studies.exact import best_response_to
 
     asked = {"games": games, "particles": particles, "seed": seed}
     answer = best_response_to(game, against, {k: v for k, v in asked.items() if v is not None})
@@ -109,10 +109,11 @@ def generate(
     --defenders, strain=trump, lost=true). deals: boards bid by two systems, solved double dummy
     (--boards, --system-ns, --system-ew, --dealer, --vulnerability). examples: the calls of boards
     as what a bidding network learns from (--file, --system-ns, --system-ew, outcomes=true)."""
-    from overtrick import progress, run
-    from overtrick.trainers import boards as minibridge
-    from overtrick.trainers import collecting, deals
-    from overtrick.trainers import generate as page
+    from overtrick.datasets import bidding_examples_build, bridge_deals
+    from overtrick.datasets import card_abstraction_build as page
+    from overtrick.datasets import minibridge_games as minibridge
+    from overtrick.reports import progress
+    from overtrick.runs import lifecycle
 
     given: dict[str, Any] = {
         "buckets": buckets, "samples_scale": samples_scale, "games": games, "defenders": defenders,
@@ -142,18 +143,22 @@ def generate(
         elif kind == "minibridge":
             plan = minibridge.plan_of(asked)
             path = out or Path(f"boards/minibridge-{plan.defenders}-{plan.strain}-{plan.seed}")
-            with run.crew_of(workers) as crew:
+            with lifecycle.crew_of(workers) as crew:
                 done = minibridge.generate(plan, path, crew, told)
         elif kind == "examples":
-            chosen = collecting.plan_of(file or (), asked)
-            with run.crew_of(workers) as crew:
-                done = collecting.generate(chosen, out or collecting.place_of(chosen), crew, told)
+            chosen = bidding_examples_build.plan_of(file or (), asked)
+            with lifecycle.crew_of(workers) as crew:
+                done = bidding_examples_build.generate(
+                    chosen, out or bidding_examples_build.place_of(chosen), crew, told
+                )
             for problem in done["left_out"]:
                 people.print(problem, highlight=False, soft_wrap=True)
         else:
-            asked_for = deals.plan_of(asked)
-            with run.crew_of(workers) as crew:
-                done = deals.generate(asked_for, out or deals.place_of(asked_for), crew, told)
+            asked_for = bridge_deals.plan_of(asked)
+            with lifecycle.crew_of(workers) as crew:
+                done = bridge_deals.generate(
+                    asked_for, out or bridge_deals.place_of(asked_for), crew, told
+                )
     people.print(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s", soft_wrap=True)
     result(as_json, **done)
 
@@ -183,18 +188,18 @@ def match(
 ) -> None:
     """Two players on the same boards from both seats: what the first one wins a game. Of bidding
     systems, and of networks that bid: IMPs a board at double-dummy tricks."""
-    from overtrick import record
     from overtrick.cli.bridge import match_of_bidders
-    from overtrick.config import overridden
-    from overtrick.games.bridge import system
-    from overtrick.match import bidder, check_known
-    from overtrick.match import match as meet
-    from overtrick.trainers import duplicate
+    from overtrick.config.job_file import overridden
+    from overtrick.games.bridge.system import loader
+    from overtrick.storage import game_records
+    from overtrick.studies import duplicate_match
+    from overtrick.studies.match import bidder, check_known
+    from overtrick.studies.match import match as meet
 
     if keep is not None:
-        record.check(keep)
+        game_records.check(keep)
 
-    if duplicate.known(a) or duplicate.known(b) or (bidder(a) and bidder(b)):
+    if duplicate_match.known(a) or duplicate_match.known(b) or (bidder(a) and bidder(b)):
         for name, given in (("options", options), ("--game", game), ("--video", video)):
             if given:
                 raise Refused(f"a match of bidding systems takes no {name}")
@@ -205,11 +210,11 @@ def match(
             raise Refused(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
-    check_known((a, b), system.names())
+    check_known((a, b), loader.names())
     asked_for = overridden({}, options or [])
     done = meet(a, b, game, asked_for, boards, seed, video, keep is not None)
     if keep is not None and done.games is not None:
-        record.save(keep, done.games)
+        game_records.save(keep, done.games)
     met = done.meeting
     people.print(
         f"{a} against {b}: {met.mean:.4f} ± {met.standard_error:.4f} {done.unit} a game; of "
@@ -226,10 +231,11 @@ def match(
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""
-    from overtrick import games, registry
-    from overtrick.trainers import TRAINERS
-    from overtrick.trainers.solve import PLANS
-    from overtrick.trainers.strangers import names
+    from overtrick.evaluation.reference_opponents import names
+    from overtrick.games import registry
+    from overtrick.storage import locate
+    from overtrick.training.equilibrium.solve import PLANS
+    from overtrick.training.registry import TRAINERS
 
     known = [
         {
@@ -240,23 +246,23 @@ def list_(as_json: Json = False) -> None:
             "unit": game.unit,
             "opponents": names(game),
         }
-        for name in games.names()
-        for game in [games.make(name)]
+        for name in registry.names()
+        for game in [registry.make(name)]
     ]
     people.print(tables.plain(known))
-    people.print(f"solved, not played: {' '.join(games.judged())} openspiel/NAME")
+    people.print(f"solved, not played: {' '.join(registry.judged())} openspiel/NAME")
     people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
     people.print(f"trainers: {' '.join(TRAINERS)}")
-    runs = registry.runs()
-    people.print(f"runs in {registry.home()}: {' '.join(runs) or 'none'}")
+    runs = locate.runs()
+    people.print(f"runs in {locate.home()}: {' '.join(runs) or 'none'}")
     result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
 
 
 @app.command("keys")
 def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None:
     """Every key of a trainer's job file, with its default and meaning."""
-    from overtrick.config import keys
-    from overtrick.trainers import JOBS
+    from overtrick.config.job_file import keys
+    from overtrick.training.registry import JOBS
 
     if trainer not in JOBS:
         raise Refused(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")

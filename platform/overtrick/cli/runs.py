@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overtrick import tables
 from overtrick.cli import Json, app, people, result
 from overtrick.core import Refused
+from overtrick.reports import tables
 
 if TYPE_CHECKING:
-    from overtrick.config import Job
+    from overtrick.config.job_file import Job
 
 
 @app.command()
@@ -27,14 +27,14 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a job as one Tune trial, tracked in MLflow. `overtrick keys TRAINER` lists its keys."""
-    from overtrick import run
-    from overtrick.progress import Bar
+    from overtrick.reports.progress import Bar
+    from overtrick.runs import lifecycle
 
     plan, folder = _job_or_run("train", job, overrides, resume)
-    run.check(plan)
-    folder = folder or run.open_folder(plan, job.stem)  # type: ignore[union-attr]
+    lifecycle.check(plan)
+    folder = folder or lifecycle.open_folder(plan, job.stem)  # type: ignore[union-attr]
     with Bar(people, folder.name, plan.stop.iterations) as bar:
-        done = run.go(folder, bar.show)
+        done = lifecycle.go(folder, bar.show)
     people.print(tables.evaluation(done.rows, done.unit))
     people.print(
         f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model",
@@ -75,19 +75,19 @@ def sweep(
 
         there = os.environ.get("OVERTRICK_RUNS", "")
         submit(job, overrides, address, there, resume is None, resume, True, False, as_json)
-    from overtrick import parts, run
-    from overtrick import sweep as room
-    from overtrick.progress import Bar
+    from overtrick.reports.progress import Bar
+    from overtrick.runs import group, lifecycle
+    from overtrick.sweeps import sweep as room
 
     plan, folder = _job_or_run("sweep", job, overrides, resume)
     iterations = room.check(plan, str(job or resume))
-    folder = folder or run.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, iterations) as bar:
         done = room.go(folder, lambda told: bar.show(told, {}))
     shown = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
     people.print(tables.plain(shown, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
-    best = str(parts.place_of(folder, scored[0])) if scored else None
+    best = str(group.place_of(folder, scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
     people.print(
         f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}",
@@ -112,9 +112,9 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with what was cut short, from its last checkpoints."""
-    from overtrick import run
+    from overtrick.runs import lifecycle
 
-    kind, whole = run.kind_of(run.find(what))
+    kind, whole = lifecycle.kind_of(lifecycle.find(what))
     if kind == "run":
         train(None, None, str(whole), as_json)
     elif kind == "sweep":
@@ -136,12 +136,12 @@ def evaluate(
 ) -> None:
     """Judge a stored model again, or train and judge every method of a table such as
     jobs/table2.yaml against every stranger."""
-    from overtrick import run
+    from overtrick.runs import lifecycle
 
     if (what is None) == (resume is None):
         raise Refused("evaluate needs a run, a model, a table's job file, or --resume TABLE")
     if resume is not None:
-        _compare(run.find(resume), None, overrides or [], as_json)
+        _compare(lifecycle.find(resume), None, overrides or [], as_json)
     elif what is not None and what.endswith((".yaml", ".yml")):
         told = overrides or []
         told += [] if workers is None else [f"workers={workers}"]
@@ -149,25 +149,25 @@ def evaluate(
     elif what is not None:
         if overrides:
             raise Refused(f"override '{overrides[0]}': a model is judged as its job says")
-        rows, game, unit = run.judge(what, workers or 0)
+        rows, game, unit = lifecycle.judge(what, workers or 0)
         people.print(tables.evaluation(rows, unit))
         result(as_json, game=game, unit=unit, rows=rows)
 
 
 def _compare(folder: Path | None, job: Path | None, overrides: list[str], as_json: bool) -> None:
     """Work on a table, a new one or that of a folder."""
-    from overtrick import run
-    from overtrick.comparison import job as page
-    from overtrick.comparison import outcome, plan, work
-    from overtrick.progress import Bar
+    from overtrick.comparison import runner, schedule, statistics
+    from overtrick.comparison import table_job as page
+    from overtrick.reports.progress import Bar
+    from overtrick.runs import lifecycle
 
-    table = page.load(job, overrides) if job is not None else work.read_job(folder)  # type: ignore[arg-type]
-    total = plan.check(table)
-    folder = folder or run.open_folder(table, job.stem, parts=True)  # type: ignore[union-attr]
+    table = page.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
+    total = schedule.check(table)
+    folder = folder or lifecycle.open_folder(table, job.stem, parts=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, total) as bar:
-        done = work.go(folder, lambda told: bar.show(told, {}))
+        done = runner.go(folder, lambda told: bar.show(told, {}))
     found = done.outcome
-    people.print(tables.plain(outcome.wide(found)))
+    people.print(tables.plain(statistics.wide(found)))
     if found.against_baselines:
         people.print(tables.plain(found.against_baselines, "ours against the baselines' mean"))
     for line in (*found.notes, f"{folder}/table.md in {done.seconds:.0f} s"):
@@ -196,7 +196,7 @@ def register(
 ) -> None:
     """Let the model of a run stand in MLflow's registry: wherever a run is asked for, it then goes
     by models:/NAME/VERSION or models:/NAME@ALIAS."""
-    from overtrick.run import register as stand
+    from overtrick.runs.lifecycle import register as stand
 
     version = stand(run, name, alias)
     also = f", models:/{name}@{alias}" if alias else ""
@@ -223,10 +223,10 @@ def safety(
 
     The most comes from restricted Nash responses, from an equilibrium to the best response.
     """
-    from overtrick import run
+    from overtrick.studies.safety import judge_safety
 
     names = [] if against is None else against.split(",")
-    answer, folder = run.judge_safety(what, names, overrides or [], workers, out)
+    answer, folder = judge_safety(what, names, overrides or [], workers, out)
     people.print(tables.safety(answer["rows"], answer["unit"]))
     if folder is not None:
         people.print(f"figure and numbers: {folder}/safety.png, safety.json", soft_wrap=True)
@@ -237,10 +237,10 @@ def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, Path | None]:
     """The job of a file, or that of a run and its folder."""
-    from overtrick import run
-    from overtrick.comparison.job import TABLES
-    from overtrick.config import Job, load
-    from overtrick.trainers import JOBS
+    from overtrick.comparison.table_job import TABLES
+    from overtrick.config.job_file import Job, load
+    from overtrick.runs import lifecycle
+    from overtrick.training.registry import JOBS
 
     if (job is None) == (resume is None):
         raise Refused(f"{command} needs a job file, or --resume RUN")
@@ -250,6 +250,6 @@ def _job_or_run(
             raise Refused(f"{job} is a table: `overtrick evaluate {job}`")
         return asked, None
     assert resume is not None
-    folder = run.find(resume)
-    run.check_kind(folder, "run" if command == "train" else command)
-    return run.read_job(folder), folder
+    folder = lifecycle.find(resume)
+    lifecycle.check_kind(folder, "run" if command == "train" else command)
+    return lifecycle.read_job(folder), folder

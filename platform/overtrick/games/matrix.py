@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Turn
-from overtrick.games.asked import within
+from overtrick.games.observation_checks import within
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
 """Row player's payoff for rock, paper, scissors (OpenSpiel's matrix_brps);

@@ -1,1 +1,1 @@
-"""Algorithms: batches in, numbers out. None of them imports a game."""
+"""Learning algorithms: observations and returns in, better weights out."""

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Game
-from overtrick.policies import LOG_STD, Weights, forward, inputs, outputs, tensors
+from overtrick.policies.policies import LOG_STD, Weights, forward, inputs, outputs, tensors
 
 Params = dict[str, Tensor]
 Make = Callable[[list[Tensor]], Any]

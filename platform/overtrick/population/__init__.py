@@ -1,1 +1,1 @@
-"""Populations of opponents: who is in them and how they change."""
+"""Evolution: a genetic algorithm on stacked weights, and evolution strategies."""

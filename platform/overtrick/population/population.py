@@ -8,8 +8,8 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.policies import Weights
-from overtrick.population.evolution import Evolution, evolve, select
+from overtrick.policies.policies import Weights
+from overtrick.population.genetic import Evolution, evolve, select
 
 
 class Population:

@@ -1,1 +1,1 @@
-"""RLlib's door: games as its environments, our networks as its modules, its algorithms at work."""
+"""Our games and networks inside RLlib, and RLlib's algorithms as learners."""

@@ -1,1 +1,1 @@
-"""Exact answers on trees; no learning, and no game in sight."""
+"""Exact and approximate game theory on arrays: equilibria, best responses, search."""

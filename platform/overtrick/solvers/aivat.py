@@ -16,8 +16,8 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.solvers.tree import Tree
-from overtrick.solvers.value import edge_probability
+from overtrick.solvers.extensive.best_response import edge_probability
+from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array
-from overtrick.solvers.tree import Tree
-from overtrick.solvers.walk import others_reach, plan
+from overtrick.solvers.extensive.traversal import others_reach, plan
+from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.random import PCG64, Generator
 
 from overtrick.core import CHANCE, Array, Refused
 from overtrick.solvers.cfr import normalised
-from overtrick.solvers.tree import Tree
+from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)

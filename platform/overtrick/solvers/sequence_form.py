@@ -11,8 +11,8 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from overtrick.core import Array, Failed, Refused
 from overtrick.solvers.cfr import normalised
-from overtrick.solvers.tree import Tree
-from overtrick.solvers.walk import down
+from overtrick.solvers.extensive.traversal import down
+from overtrick.solvers.extensive.tree import Tree
 
 TOLERANCE = 1e-10  # of the linear program's constraints, the least that the solver takes
 

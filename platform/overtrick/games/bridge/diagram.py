@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.bridge.auction import CALLS
-from overtrick.games.bridge.cardplay import beats
+from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.cards import CARDS, NAMES, STRAINS, SUITS
 from overtrick.games.bridge.cards import SEATS as NESW
+from overtrick.games.bridge.trick_rules import beats
 
 SEATS = "SWNE"  # by position: declarer, left, dummy, right
 SIGNS = dict(zip(SUITS, "♣♦♥♠", strict=True))

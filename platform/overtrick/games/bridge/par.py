@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.bridge import score
+from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cards import TRICKS
 
 BIDS, STRAINS = 35, 5
@@ -32,7 +32,7 @@ def _worths() -> Array:
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // STRAINS + 1, bid % STRAINS
     doubled = (tricks < level + 6).astype(np.int64)
-    return score.duplicate(level, strain, doubled, vulnerable, tricks)
+    return scoring.duplicate(level, strain, doubled, vulnerable, tricks)
 
 
 _WORTHS = _worths()

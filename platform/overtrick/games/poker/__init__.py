@@ -1,0 +1,1 @@
+"""Limit poker: rules as constants, the engine, hand ranking and scripted players."""

@@ -41,9 +41,9 @@ from __future__ import annotations
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.poker.betting import Betting
-from overtrick.games.poker.percentile import SHOWN, percentiles
-from overtrick.games.poker.ranking import RANKS, SUITS
+from overtrick.games.poker.betting_tree import Betting
+from overtrick.games.poker.hand_ranking import RANKS, SUITS
+from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
 from overtrick.games.poker.rules import Rules
 
 CHIPS = 15

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Turn
-from overtrick.games.asked import check, within
+from overtrick.games.observation_checks import check, within
 from overtrick.games.poker import features
-from overtrick.games.poker.betting import Betting, compile_rules
+from overtrick.games.poker.betting_tree import Betting, compile_rules
 from overtrick.games.poker.dealing import deal_rest, see
-from overtrick.games.poker.hands import settle, strength
 from overtrick.games.poker.rules import CALL, VERBS, Rules
+from overtrick.games.poker.showdown import settle, strength
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from overtrick.core import Refused
-from overtrick.games.poker.ranking import MOST, RANKS, SUITS
+from overtrick.games.poker.hand_ranking import MOST, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Refused, Turn, nearest
-from overtrick.games.sumo import scene
-from overtrick.games.sumo.facts import FACTS, FORCE, MOTORS, SIZES, in_world, quarters, turned
+from overtrick.games.sumo import mujoco_model
+from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
+from overtrick.games.sumo.observation import FACTS, FORCE, MOTORS, SIZES, in_world, quarters, turned
 from overtrick.games.sumo.physics import SECONDS, Bodies, Physics
-from overtrick.games.sumo.scene import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
 
 log = logging.getLogger(__name__)
 
@@ -132,9 +132,9 @@ class Sumo:
         position = np.zeros((count, ANTS, POSITIONS))
         for ant in range(ANTS):
             place = angle[:, 0] + ant * np.pi
-            position[:, ant, 0] = scene.INITIAL_RADIUS * np.cos(place)
-            position[:, ant, 1] = scene.INITIAL_RADIUS * np.sin(place)
-        position[..., 2] = scene.INITIAL_HEIGHT
+            position[:, ant, 0] = mujoco_model.INITIAL_RADIUS * np.cos(place)
+            position[:, ant, 1] = mujoco_model.INITIAL_RADIUS * np.sin(place)
+        position[..., 2] = mujoco_model.INITIAL_HEIGHT
         position[..., 3] = 1  # upright
         position += moved.reshape(position.shape)
         position[..., 3:7] /= np.linalg.norm(position[..., 3:7], axis=-1, keepdims=True)
@@ -171,7 +171,7 @@ class Sumo:
             getattr(state, name)[games] = value
         state.steps[games] += 1
         after = torsos(now.position)
-        lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= scene.RING)
+        lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= mujoco_model.RING)
         drawn = astray | (state.steps[games] > LIMIT)
         state.over[games], state.astray[games] = lost.any(axis=1) | drawn, astray
         points = np.zeros((len(state.over), ANTS))
@@ -221,7 +221,7 @@ class Sumo:
 def torsos(position: Array) -> Array:
     """(n, 2, 3) where the torsos are: x, y and height above the mat in m."""
     place = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
-    place[..., 2] -= scene.PLATFORM
+    place[..., 2] -= mujoco_model.PLATFORM
     return place
 
 
@@ -234,7 +234,7 @@ def observations(bodies: Bodies) -> Array:
     """(n, 2, 120) what each ant sees, in the order of FACTS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
-    position[..., 2] -= scene.PLATFORM
+    position[..., 2] -= mujoco_model.PLATFORM
     velocity = bodies.velocity.reshape(count, ANTS, VELOCITIES)
     force = np.abs(bodies.force.clip(-FORCE, FORCE)).reshape(count, ANTS, 6 * BODIES)
     other = np.concatenate([position[..., :7], force[..., :6]], axis=-1)[:, ::-1]

@@ -11,7 +11,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 
 from overtrick.core import Array
-from overtrick.games.sumo.scene import ANTS, BODIES, TIMESTEP, build
+from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,225 @@
+"""A seat for a person: `overtrick play`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table as Columns
+
+from overtrick.cli import Json, app, people, result
+from overtrick.core import Refused, nearest
+
+if TYPE_CHECKING:
+    from overtrick.core import Turn
+    from overtrick.interactive.advice import Table
+    from overtrick.interactive.session import Finished
+    from overtrick.storage.game_records import Move
+
+HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
+
+
+@app.command("play")
+def play_(
+    game: Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="The game's options, such as strain=trump.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="A stranger, a run or the folder of a model; of the auction a system."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="Of the auction: how you and your partner bid: natural.")
+    ] = None,
+    seat: Annotated[
+        str | None, typer.Option(help="By its number or name; else you take turns, or the usual.")
+    ] = None,
+    games: Annotated[int, typer.Option(min=1, help="Games, one after another.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same cards.")] = 0,
+    letters: Annotated[bool, typer.Option(help="Suits as letters, not signs.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="A .parquet file for the games; see `overtrick view`.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Play a game yourself. On `?` you hear what your opponent would do in your place, or your
+    partner, and what each action is worth; `undo` takes back your last decision; `quit`, or the end
+    of the input, ends with the sheet of results."""
+    from overtrick.config.job_file import overridden
+    from overtrick.games.bridge.auction.game import Auction
+    from overtrick.interactive import session
+    from overtrick.interactive.advice import auction_table, table_of
+    from overtrick.storage import game_records
+
+    asked = overridden({}, options or [])
+    signs = not letters and (people.encoding or "").lower().startswith("utf")
+    if system is not None and game != Auction.name:
+        raise Refused(f"--system is of the auction, not of {game}")
+    if keep is not None:
+        game_records.check(keep)
+    with people.status(f"laying the table of {game}"):
+        if game == Auction.name:
+            table = auction_table(system or "natural", against or "natural", asked, signs)
+        else:
+            table = table_of(game, against, asked, signs)
+    chosen = _seat(table, seat)
+    sheet = session.Sheet(table)
+    _say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
+    try:
+        for number in range(games):
+            mine = number % table.game.seats if chosen is None else chosen
+            _say(f"\nGame {1 + number} of {games}: you are {_named(table, mine)}")
+            done = session.game(table, mine, seed, number, _Asking(table))
+            sheet.games.append(done)
+            if keep is not None:  # at once, for a connection may break
+                game_records.save(keep, sheet.record())
+            _say(_end(table, done))
+    except session.Left:
+        _say("\nYou leave; a game that is not over does not count.")
+    except KeyboardInterrupt:
+        _say("\nStopped; a game that is not over does not count.")
+    told = sheet.summary()
+    _print(told)
+    if keep is not None and sheet.games:
+        _say(f"kept in {keep}: `overtrick view {keep}`")
+    result(as_json, **told)
+
+
+class _Asking:
+    """Asks for actions by the keyboard, or whatever stands in for it."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __call__(self, turn: Turn, moves: Sequence[Move]) -> int:
+        from overtrick.interactive.session import Left, TakenBack
+
+        table = self.table
+        assert turn.legal is not None
+        legal = [int(action) for action in turn.legal[0].nonzero()[0]]
+        names = [table.game.action_names[action] for action in legal]
+        numbered = not any(name[0].isdigit() for name in names)
+        _say(f"\n{table.sees(turn.seen[0], moves)}")
+        _say(table.offered(names))
+        while True:
+            word = _read("> ")
+            if word is None or word == "quit":
+                raise Left
+            if word == "undo":
+                if any(move.seat == turn.seat[0] for move in moves):
+                    raise TakenBack
+                _say("this is your first decision of the game: there is none to take back")
+            elif word in ("?", "hint"):
+                people.print(_hint(table, turn))
+                if table.basis:
+                    _say(f"worth by {table.basis}")
+            else:
+                found = understood(word, names, table.meant(word), numbered)
+                if isinstance(found, int):
+                    return legal[found]
+                _say(found)
+
+
+def understood(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
+    """Which of some actions a word means, by its place; or what to say if it means none. meant: the
+    word as the game has it."""
+    if not word:
+        return 0 if len(names) == 1 else HELP
+    if numbered and word.isdigit():
+        known = 1 <= int(word) <= len(names)
+        return int(word) - 1 if known else f"the actions go from 1 to {len(names)}"
+    said = meant.lower()
+    exact = [place for place, name in enumerate(names) if name.lower() == said]
+    begun = [place for place, name in enumerate(names) if name.lower().startswith(said)]
+    if len(exact or begun) == 1:
+        return (exact or begun)[0]
+    if begun:
+        return f"'{word}' may be {', '.join(names[place] for place in begun)}: type more of it"
+    return f"'{word}' may not be done now: did you mean '{nearest(word, names)}'? {HELP}"
+
+
+def _read(prompt: str) -> str | None:
+    """A line, without what surrounds it; None at the end of the input."""
+    try:
+        word = people.input(prompt).strip()
+    except EOFError:
+        return None
+    if not sys.stdin.isatty():  # so that a transcript shows what was said
+        _say(word)
+    return word
+
+
+def _hint(table: Table, turn: Turn) -> Columns:
+    """What could be done, how likely who is asked would do it, and what it brings."""
+    thoughts = table.thoughts(turn)
+    shown = {
+        "how likely": any(each.likely is not None for each in thoughts),
+        "worth": any(each.worth is not None for each in thoughts),
+        "shows": any(each.shows for each in thoughts),
+    }
+    columns = Columns("action", *(name for name, some in shown.items() if some))
+    for each in thoughts:
+        cells = (
+            "" if each.likely is None else f"{each.likely:.1%}",
+            "" if each.worth is None else f"{each.worth:+.3f}",
+            each.shows,
+        )
+        kept = [cell for cell, some in zip(cells, shown.values(), strict=True) if some]
+        columns.add_row(table.game.action_names[each.action], *kept)
+    return columns
+
+
+def _seat(table: Table, asked: str | None) -> int | None:
+    """The seat that a person asked for, by its number or name. Raises Refused."""
+    if asked is None:
+        return table.usual
+    names = [name.lower() for name in table.seats]
+    if asked.lower() not in names:
+        raise Refused(f"--seat is {', '.join(table.seats)}, not '{asked}'")
+    return names.index(asked.lower())
+
+
+def _named(table: Table, seat: int) -> str:
+    name = table.seats[seat]
+    return f"seat {name} of {len(table.seats)}" if name.isdigit() else name
+
+
+def _end(table: Table, done: Finished) -> str:
+    """All cards, and what was won."""
+    lost = "" if not done.given_up else f"; {done.given_up:.3f} less than best replies expect"
+    return (
+        f"\n{table.shows(done.deal, done.moves)}\nyou win {done.points:+g} {table.game.unit}s{lost}"
+    )
+
+
+def _print(told: dict[str, Any]) -> None:
+    """The sheet of results."""
+    if not told["games"]:
+        return
+    sheet = Columns("game", "seat", "points", title=f"{told['game']} against {told['against']}")
+    exact = told["best"] is not None
+    if exact:
+        sheet.add_column("given up")
+    for row in told["rows"]:
+        given_up = [f"{row['given_up']:.3f}"] if exact else []
+        sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)
+    people.print(sheet)
+    error = "" if told["standard_error"] is None else f" ± {told['standard_error']:.3f}"
+    _say(
+        f"{told['points']:+g} {told['unit']}s in {told['games']} games: "
+        f"{told['mean']:+.3f}{error} a game"
+    )
+    if exact:
+        _say(
+            f"in your seats best replies win {told['best']:+.3f} a game from this opponent, and "
+            f"the opponent itself would win {told['opponent']:+.3f}; your decisions gave up "
+            f"{told['given_up']:.3f} in all, luck aside"
+        )
+
+
+def _say(text: str) -> None:
+    people.print(text, highlight=False, markup=False, soft_wrap=True)

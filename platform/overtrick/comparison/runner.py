@@ -1,0 +1,219 @@
+"""A table is worked on: trained, judged cell by cell, kept; stopped, it goes on where it was."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.random import Generator
+
+from overtrick.comparison import statistics
+from overtrick.comparison.schedule import Entry, Plan, in_training, planned
+from overtrick.comparison.table_job import EXACT, TABLES, ModelOf, Table
+from overtrick.config import job_file
+from overtrick.core import Failed
+from overtrick.core.files import write_text
+from overtrick.distributed.workers import Part, generator, hire, start_ray
+from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of, unchanged
+from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.games import registry
+from overtrick.policies.policies import Uniform
+from overtrick.reports import figures, learning_curves
+from overtrick.runs import group, html_page, lifecycle, tune_trial
+from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.training.registry import TRAINERS
+
+CELLS = "cells"  # the folder of what was judged, a file each
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A table whose cells have all been judged, but for methods that failed."""
+
+    folder: Path
+    outcome: statistics.Outcome
+    failed: list[str]  # why, a line each
+    seconds: float
+    undelivered: int  # events that wait for MLflow in the folders
+
+
+def read_job(folder: Path) -> Table:
+    """The job of a table's folder. Raises Refused if it holds none, or a damaged one."""
+    lifecycle.check_kind(folder, "table")
+    return job_file.load(folder / "job.json", [], TABLES)
+
+
+def go(folder: Path, progress: Callable[[int], None]) -> Compared:
+    """Train what is left to train and judge what is left to judge of a table.
+
+    progress is told how much is done of what `plan.check` counts. Raises Refused if the folder
+    holds no table or another process is at it; Failed if a stranger cannot be trained.
+    """
+    table = read_job(folder)
+    plan = planned(table, folder)
+    began = time.perf_counter()
+    brief = table.model_copy(update={"methods": {}, "paper": {}})  # the trials tell of theirs
+    with group.at_work(folder, brief, plan.jobs) as whole:
+        if plan.jobs:
+            _train(table, plan, whole, progress)
+        rows = _judge(table, plan, whole, progress)
+        for entry in plan.trials:
+            won = [rows.get((entry.method, entry.seed, k)) for k in entry.columns]
+            _keep_trial(whole.parts[entry.trial], won)
+        found = statistics.of(table, rows).noting(_closeness(table, plan))
+        statistics.keep(found, folder)
+        if table.evaluate.every is not None:
+            _draw(plan, whole, found.unit)
+        _tell(whole, found)
+    seconds = time.perf_counter() - began
+    return Compared(folder, found, whole.failed, seconds, whole.undelivered)
+
+
+def _train(table: Table, plan: Plan, whole: group.Whole, progress: Callable[[int], None]) -> None:
+    """Train every trial; those that meet the model of another come after it."""
+    jobs = [in_training(table, job) for job in plan.jobs]
+    start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
+    keep = functools.partial(_keep_model, whole.folder)
+    whole.train(jobs[: plan.early], progress, keep)
+    for column, who in zip(table.strangers, plan.strangers, strict=True):
+        if (
+            isinstance(table.strangers[column], ModelOf)
+            and not (Path(who) / model_files.CARD).exists()
+        ):
+            raise Failed(f"no model for strangers.{column}: {'; '.join(whole.failed)}")
+    if plan.early < len(jobs):
+        whole.train(jobs, progress, keep)
+
+
+def _keep_model(folder: Path, part: group.Part) -> None:
+    if not (part.place / "model" / model_files.CARD).exists():
+        state = tune_trial.final_state(folder, part.number)
+        lifecycle.keep_model(part.job, part.place, state, part.tracker)
+
+
+def _judge(
+    table: Table, plan: Plan, whole: group.Whole, progress: Callable[[int], None]
+) -> dict[tuple[str, int, int], Row]:
+    """By method, seed and column: what was judged, unless the method could not be trained.
+
+    Each is written as it comes.
+    """
+    place = whole.folder / CELLS
+    place.mkdir(exist_ok=True)
+    cells = [
+        (entry, column, place / f"{number:04d}.json")
+        for number, (entry, column) in enumerate(plan.cells)
+        if entry.job is None or not whole.ended[entry.trial]
+    ]
+    left = [cell for cell in cells if not cell[2].exists()]
+    done = whole.done + len(cells) - len(left)
+
+    def told(shard: int, row: Row) -> None:
+        nonlocal done
+        write_text(left[shard][2], json.dumps(row) + "\n")
+        done += 1
+        progress(done)
+
+    common = (table.game, Evaluate(**table.evaluate.model_dump(exclude={"every"})))
+    shards = []
+    for entry, column, _ in left:
+        knows = _knowledge(table, entry, whole) if entry.job is not None else None
+        shards.append((entry, knows, plan.strangers[column], column))
+    if table.workers and left:
+        start_ray([{"CPU": 1.0}] * table.workers)
+    crew = hire(table.workers if left else 0)
+    try:
+        crew.map(_row, common, shards, generator(0, Part.JUDGE), told)
+    finally:
+        crew.close()
+    names = list(table.strangers)
+    return {
+        (entry.method, entry.seed, column): json.loads(file.read_text())
+        | {"stranger": names[column]}
+        for entry, column, file in cells
+    }
+
+
+def _knowledge(table: Table, entry: Entry, whole: group.Whole) -> Any:
+    """A trained method's weights; its policy, if its trainer knows of no strangers."""
+    folder = whole.parts[entry.trial].place / "model"
+    if hasattr(entry.job, "evaluate"):
+        return model_files.load(folder).weights
+    return model_files.policy(folder, two_seats(table.game)[0])
+
+
+def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: int) -> Row:
+    """One player against one stranger, with the luck that it has among all of them."""
+    choice, how = common
+    luck, crew = generator(entry.seed, Part.JUDGE), hire(0)
+    luck.spawn(column)  # those of the strangers before it
+    if entry.job is not None and hasattr(entry.job, "evaluate"):
+        alone = entry.job.evaluate.model_copy(update={"strangers": (who,)})
+        job = entry.job.model_copy(update={"evaluate": alone})
+        return TRAINERS[job.trainer].judge(job, knows, crew, luck)[0]
+    policy: Any = knows
+    if entry.policy is not None:  # of the exact oracle nobody asks how it plays
+        policy = Uniform() if entry.policy == EXACT else opponent_of(choice, entry.policy)
+    how = how.model_copy(update={"strangers": (who,)})
+    (row,) = evaluate(choice, unchanged, policy, how, crew, luck)
+    if entry.policy == EXACT:
+        return row | {"steps": [row["best_response"]], "share": 1.0}
+    return row
+
+
+def _keep_trial(part: group.Part, rows: list[Row | None]) -> None:
+    """A trial's own table, once it has been judged against everyone."""
+    there = [row for row in rows if row is not None]
+    if len(there) < len(rows) or (part.place / lifecycle.TABLE).exists():
+        return
+    unit = registry.scored(two_seats(part.job.game)[0]).unit
+    part.tracker.metrics(part.job.stop.iterations + 1, metrics_of(there, unit))
+    lifecycle.keep_table(part.place, there, part.tracker)
+
+
+def _closeness(table: Table, plan: Plan) -> list[str]:
+    """How far the strangers that were trained for the table are from an equilibrium."""
+    game, tree = two_seats(table.game)
+    notes = []
+    for (column, who), name in zip(table.strangers.items(), plan.strangers, strict=True):
+        if isinstance(who, ModelOf):
+            note = f"{column} is the model of {who.method}, seed {table.seeds[0]}"
+            if tree is not None:
+                sigma = best_response.sigma_of(tree, [opponent_of(table.game, name)] * 2)
+                gap = best_response.exploitability(tree, sigma)
+                note += f", whose exploitability is {gap:.3g} {game.unit}s"
+            notes.append(note)
+    return notes
+
+
+def _draw(plan: Plan, whole: group.Whole, unit: str) -> None:
+    """The learning curves of the methods, if they were looked at while they learnt."""
+    histories: dict[str, list[learning_curves.History]] = {}
+    for entry in plan.trials:
+        part = whole.parts[entry.trial]
+        last = part.job.stop.iterations  # what comes later is of the finished model
+        told = [(i, metrics) for i, metrics in part.tracker.history() if i <= last]
+        if hasattr(part.job, "evaluate"):
+            histories.setdefault(entry.method, []).append(told)
+    if learning_curves.curves_of(histories, unit):
+        figures.save({"bands": learning_curves.learning(histories, unit)}, whole.folder / "figures")
+        whole.tracker.artifact(whole.folder / "figures", "figures")
+
+
+def _tell(whole: group.Whole, found: statistics.Outcome) -> None:
+    """MLflow gets the means, and the table in every form."""
+    unit = found.unit.replace(" ", "_")
+    means = {
+        f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":
+        row["mean"] for row in found.rows if row["mean"] is not None
+    }  # fmt: skip
+    whole.tracker.metrics(whole.tracker.reported + 1, means)
+    for name in statistics.FILES:
+        whole.tracker.artifact(whole.folder / name)
+    html_page.tell(whole.folder, whole.tracker)

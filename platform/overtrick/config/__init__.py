@@ -1,0 +1,1 @@
+"""Job files: their schema, command-line overrides and search spaces."""

@@ -1,0 +1,1 @@
+"""Data generated once and kept: bridge games, deals, bidding examples, card abstractions."""

@@ -1,0 +1,92 @@
+"""Work in parts: each is kept beside the result as soon as it is done, and never done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overtrick.core import Array, Refused
+from overtrick.distributed.workers import Crew, Shard, Work, generator
+from overtrick.storage import parquet
+
+Progress = Callable[[str, int, int], None]
+"""(stage, parts done, parts in all), called before the first part and after each."""
+
+
+def parts_of(out: Path) -> Path:
+    """The folder of the parts of unfinished work."""
+    return out.with_name(f".{out.name}.parts")
+
+
+def already(out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> parquet.Stored | None:
+    """What a file holds that was made with these parameters; None if there is no file. Raises
+    Refused if anything else lies there."""
+    if out.is_dir():
+        raise Refused(f"{out} is a folder: name a file in it")
+    if not out.exists():
+        return None
+    try:
+        return parquet.load(out, kind, made_with)
+    except Refused as error:
+        said = str(error).removesuffix(f": {kind.remedy}")
+        raise Refused(f"{said}: remove it, or name another file with --out") from None
+
+
+def open_parts(out: Path) -> Path:
+    """The folder of the parts, made if it is not there. Raises Refused."""
+    parts = parts_of(out)
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot write to {out.parent}: {error.strerror}") from None
+    return parts
+
+
+def done(
+    out: Path, kind: parquet.Kind, made_with: Mapping[str, Any], stage: str, work: Work,
+    common: Any, shards: Sequence[Shard], together: int, crew: Crew, progress: Progress,
+) -> dict[str, Array]:  # fmt: skip
+    """The columns of all shards' results, joined in order. So many shards together are a part, a
+    file on disk; parts that are there are not done again.
+
+    work(rng, common, *shard) gives columns (R, ...) by name. It should draw by a generator of the
+    shard's own, for which shards are left to do depends on stops. The parts stay until the caller
+    has kept the whole and takes their folder away. Raises Refused.
+    """
+    folder, made_with = open_parts(out), {**made_with, "together": together}
+    parts = [range(len(shards))[k : k + together] for k in range(0, len(shards), together)]
+    files = [folder / f"{k}.parquet" for k in range(len(parts))]
+    missing = [k for k, file in enumerate(files) if not is_part(file, kind, made_with)]
+    left = [shard for k in missing for shard in parts[k]]
+    finished = len(shards) - len(left)
+    results: dict[int, dict[str, Array]] = {}
+
+    def keep(place: int, columns: dict[str, Array]) -> None:
+        nonlocal finished
+        results[left[place]] = columns
+        part = left[place] // together
+        if all(shard in results for shard in parts[part]):
+            whole = _joined([results.pop(shard) for shard in parts[part]])
+            parquet.save(files[part], kind, made_with, whole)
+        finished += 1
+        progress(stage, finished, len(shards))
+
+    progress(stage, finished, len(shards))
+    crew.map(work, common, [shards[k] for k in left], generator(0), keep)
+    return _joined([parquet.load(file, kind, made_with).columns for file in files])
+
+
+def _joined(results: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([each[name] for each in results]) for name in results[0]}
+
+
+def is_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> bool:
+    """Is a part whole, and of this work? If not it is done again."""
+    try:
+        parquet.load(file, kind, made_with)
+    except Refused:
+        return False
+    return True

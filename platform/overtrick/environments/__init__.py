@@ -1,0 +1,1 @@
+"""Our games as environments of Gymnasium and PettingZoo, and as games of OpenSpiel."""

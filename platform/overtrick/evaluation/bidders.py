@@ -1,0 +1,218 @@
+"""Who may sit at the table to bid: systems by their rules, and trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field, ValidationInfo, field_validator
+
+from overtrick.config.job_file import Job, Opponent
+from overtrick.core import Array, Deals, Policy, Refused
+from overtrick.distributed.workers import Part, generator
+from overtrick.games.bridge import scoring
+from overtrick.games.bridge.auction import features_from_observation, network_bidder
+from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
+from overtrick.games.bridge.auction.network_bidder import Bidder, Candidate, Network
+from overtrick.games.bridge.auction_rules import LONGEST_AUCTION
+from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
+from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.system import auction_simulation, loader
+from overtrick.games.bridge.system.loader import System
+from overtrick.learners.networks import unprefixed
+from overtrick.policies.rollout import play
+from overtrick.storage import locate, model_files, parquet
+
+
+class SystemJob(Job):
+    """What a job says of the calls of its network."""
+
+    system: Opponent = Field(default="natural", description="what its calls mean")
+    rules: dict[str, str] = Field(
+        default={}, description="the version of its rules; a new run takes the present one"
+    )
+
+    @field_validator("system")
+    @classmethod
+    def _it_is_there(cls, name: str) -> str:
+        loader.load(name)
+        return name
+
+    @field_validator("rules")
+    @classmethod
+    def _a_version_is_told(cls, rules: dict[str, str], told: ValidationInfo) -> dict[str, str]:
+        if "system" not in told.data:  # which is wrong, and says so
+            return rules
+        own = loader.load(told.data["system"])
+        return {own.name: loader.fingerprint(own), **rules}
+
+
+class Side(NamedTuple):
+    """A pair of players: how it bids, and what its calls mean."""
+
+    name: str
+    system: System
+    calls: Network | None = None  # none: it bids by the rules of its system
+    imps: Network | None = None
+
+    def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
+        """A player at a table where the sides' calls have these meanings."""
+        if self.calls is None:
+            return network_bidder.Rules(ns, ew)
+        return Bidder(ns, ew, self.calls, self.imps, epsilon)
+
+
+def side_of(what: str) -> Side:
+    """A side by the name or file of its system, or by a model: its folder, that of its run, or what
+    it is registered as. Raises Refused."""
+    folder = locate.located(what)
+    if not (folder / model_files.CARD).exists():
+        rules = loader.load(what)
+        return Side(rules.name, rules)
+    stored = model_files.load(folder, Auction.name)
+    calls, imps = (network_of(stored, name, folder) for name in network_bidder.OUTPUTS)
+    if calls is None:
+        raise Refused(f"the model in {folder} only values calls: to bid takes one of calls, too")
+    name = folder.parent.name if folder.name == "model" else folder.name
+    own = loader.load(told_of(stored, folder, "system"))
+    check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+    return Side(name, own, calls, imps)
+
+
+def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
+    """Raise Refused, saying what was taught, unless its system still has the rules by which its
+    features were made: by others a network would see calls otherwise than it learnt to."""
+    if not isinstance(rules, Mapping) or rules.get(own.name) != loader.fingerprint(own):
+        raise Refused(
+            f"the rules of {own.name} have changed since {what} was taught: teach it again"
+        )
+
+
+def network_of(stored: model_files.Model, name: str, folder: Path) -> Network | None:
+    """A network of a model, None if it has none of that name. Raises Refused for one that is
+    damaged, or sees or says other numbers than networks that bid."""
+    weights = unprefixed(name, stored.weights)
+    if not weights:
+        return None
+    first = len(weights["w0"]) if "w0" in weights else 0
+    seen = network_bidder.inputs(first == network_bidder.inputs(with_auction=True))
+    what = f"the network of {name} in {folder}"
+    model_files.check_layers(weights, seen, network_bidder.OUTPUTS[name], what, "networks that bid")
+    learning = told_of(stored, folder, "network")
+    try:
+        return Network(weights, learning["activation"], learning["half"])
+    except (KeyError, TypeError):
+        raise Refused(
+            f"{folder / model_files.CARD} is damaged: its network is no section"
+        ) from None
+
+
+def told_of(stored: model_files.Model, folder: Path, key: str) -> Any:
+    """What the job of a model says. Raises Refused if it says nothing of it."""
+    if key not in stored.job:
+        raise Refused(f"{folder / model_files.CARD} is damaged, or of no bidder: it names no {key}")
+    return stored.job[key]
+
+
+def auctions(
+    ns: Side, ew: Side, holder: Array, dealer: Array, vulnerable: Array, rng: Generator
+) -> Array:
+    """(G, L) int8 how two sides bid deals, padded with -1; L depends on the sides alone.
+
+    holder (G, 52), dealer and vulnerable (G,) as `trainers.deals.dealt` has them.
+    """
+    if ns.calls is None and ew.calls is None:
+        return auction_simulation.auctions(hands(holder), dealer, vulnerable, ns.system, ew.system)
+    deals = np.zeros((len(holder), WIDTH), np.int8)
+    deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
+    pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
+    batch = play(Auction("nothing", seats=2), pair, deals, rng).batch
+    place = features_from_observation.places(batch.seen)
+    calls = np.full((len(holder), LONGEST_AUCTION), -1, np.int8)
+    calls[batch.game, place] = batch.action
+    return calls
+
+
+def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
+    """(G,) the IMPs that side a wins on solved deals (G, 74): each is bid at two tables, at the
+    first of which a sits North-South."""
+    game = Auction("points", seats=2)
+    points = []
+    for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True):
+        pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
+        points.append(play(game, pair, deals, child, watch=()).payoff[:, 0])
+    found: Array = scoring.imps((points[0] - points[1]).astype(np.int64))
+    return found
+
+
+def candidates(
+    side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
+) -> list[Candidate]:
+    """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises Refused
+    for a hand that is none, a side that bids by rules, or an auction that is over."""
+    if side.calls is None:
+        raise Refused(f"{side.name} bids by rules: ask a trained network")
+    own = sorted(set(held(hand)))
+    if len(own) != TRICKS:
+        raise Refused(f"a hand has 13 cards, but '{hand}' has {len(own)}")
+    turn = Auction("nothing", seats=2).after(dealer, vulnerable, sum(1 << c for c in own), calls)
+    ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
+    bidder = Bidder(ns.system, ew.system, side.calls, side.imps)
+    return bidder.candidates(turn)[0]
+
+
+def solved(path: str) -> Iterator[Deals]:
+    """(G, 74) the deals of a Parquet file with columns deal and dd_table, some thousands at a time;
+    North deals, nobody is vulnerable. Raises Refused."""
+    number = found = 0
+    for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
+        rows = np.zeros((len(columns["deal"]), WIDTH), np.int8)
+        kept = np.zeros(len(rows), np.bool_)
+        for k, (deal, table) in enumerate(zip(*columns.values(), strict=True)):
+            number += 1
+            if table is None:
+                continue
+            try:
+                if not isinstance(deal, str) or not isinstance(table, str):
+                    raise Refused("its deal and dd_table must be text")
+                rows[k, :CARDS], rows[k, TABLE:] = read(deal), table_read(table).ravel()
+            except Refused as error:
+                raise Refused(f"{path}: row {number}: {error}") from None
+            kept[k] = True
+        found += int(kept.sum())
+        yield rows[kept]
+    if not found:
+        raise Refused(f"{path} holds no deals with double-dummy tricks")
+
+
+@lru_cache(maxsize=2)
+def sample(path: str, most: int, seed: int) -> Deals:
+    """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
+    the lowest random numbers. Raises Refused."""
+    rng = generator(seed, Part.INITIAL)
+    deals, luck, more = np.zeros((0, WIDTH), np.int8), np.zeros(0), list[Deals]()
+    for part in chain(solved(path), [None]):
+        more += [] if part is None else [part]
+        if part is None or sum(map(len, more)) >= most:  # now and then, for to sort takes a moment
+            deals = np.concatenate([deals, *more])
+            luck = np.concatenate([luck, rng.random(len(deals) - len(luck))])
+            kept = np.sort(np.argsort(luck)[:most])
+            deals, luck, more = deals[kept], luck[kept], []
+    return deals
+
+
+def turned(deals: Deals, rng: Generator) -> Deals:
+    """The same deals with the hands at other seats, any dealer and any vulnerability."""
+    turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
+    found = deals.copy()
+    found[:, :CARDS] = (deals[:, :CARDS] + turn[:, None]) % 4
+    found[:, CARDS], found[:, CARDS + 1] = dealer, vulnerable
+    seats = (np.arange(4) - turn[:, None]) % 4
+    tables = deals[:, TABLE:].reshape(-1, 4, 5)
+    found[:, TABLE:] = tables[np.arange(len(deals))[:, None], seats].reshape(len(deals), 20)
+    return found

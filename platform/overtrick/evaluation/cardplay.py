@@ -1,0 +1,220 @@
+"""What those share who learn to play the cards of bridge: games to learn from, and the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+from scipy.stats import binomtest
+
+from overtrick.config.job_file import Count, Folder, GameChoice, Section
+from overtrick.core import Array, Deals, Mixed, Refused, Turn
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.games import registry
+from overtrick.games.bridge import double_dummy, scoring
+from overtrick.games.bridge.cardplay import game_arrays
+from overtrick.games.bridge.cardplay.minibridge import MiniBridge
+from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.trick_rules import replayed
+from overtrick.policies.rollout import play
+from overtrick.reports import learning_curves
+from overtrick.storage import parquet
+
+POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
+"""Who can learn, and the hands that each plays."""
+
+
+Who = Literal["declarer", "left", "right"]
+Scripted = Literal["rules", "random"]
+Strain = Literal["notrump", "trump"]
+JUDGED = 500  # deals of one shard of judging
+SOLVED = 100  # deals of one shard of double-dummy play
+BLOCK = 2000  # deals that are played at once where only some of the games are kept
+
+DOUBLE_DUMMY = parquet.Kind(
+    "double-dummy tricks", 1, "remove it, and it is solved again"
+)  # of deals that a seed makes
+
+
+class Judging(Section):
+    """How a declarer is judged: on deals that nothing is learnt from."""
+
+    defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
+        default=("rules",), min_length=1,
+        description="whom it meets; learned: defenders that this run trains",
+    )  # fmt: skip
+    deals: Count = Field(default=1000, description="deals of a measurement on the way")
+    final: Count = Field(default=10_000, description="deals of the table at the end")
+    every: Count = Field(default=1, description="iterations between measurements")
+    double_dummy: bool = Field(
+        default=True,
+        description="solve the deals of the final table, once: the share of contracts that perfect "
+        "play makes against perfect defence",
+    )
+    solved: Folder = Field(
+        default="double_dummy", description="the folder where solutions are kept"
+    )
+
+
+class Kept(NamedTuple):
+    """Whole games, and what they are worth to learn from."""
+
+    deals: Deals  # (G, 54)
+    cards: Array  # (G, 52) int8 in the order played
+    above: Array  # (G,) int8 tricks of the declaring side above those needed
+
+    def worth(self, declaring: bool) -> Array:
+        """(G,) the reward of every decision; for a defender the opposite."""
+        return scoring.by_tricks(self.above.astype(float)) * (1 if declaring else -1)
+
+
+def joined(parts: list[Kept]) -> Kept:
+    """The games of several parts, in order."""
+    return Kept(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def card_game(choice: GameChoice) -> MiniBridge:
+    """The game as one of two seats. Raises Refused for another game."""
+    game = registry.make(choice.name, **choice.options)
+    if not isinstance(game, MiniBridge) or game.seats != 2:
+        raise Refused(f"{game.name}: this trainer plays minibridge with 2 seats only")
+    return game
+
+
+def by_tricks(choice: GameChoice) -> GameChoice:
+    """The game in which a search tells good cards from better ones where all make the contract, or
+    none does."""
+    return GameChoice(name=choice.name, options={**choice.options, "scoring": "tricks"})
+
+
+def check_scoring(choice: GameChoice) -> None:
+    """Raise Refused for a game whose scoring nobody would look at."""
+    if card_game(choice).scoring != "made":
+        raise Refused(
+            "game.scoring: this trainer learns from tricks and counts contracts: leave it out"
+        )
+
+
+def random_games(game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator) -> Kept:
+    """Games of a random declarer (Hadjur 2018, Algorithm 1); only those that it won, or any."""
+    parts, have = [], 0
+    while have < count:
+        deals = game.deal(BLOCK, rng)
+        cards, won = played_out(deals, "random", defenders, rng)
+        above = won - deals[:, CARDS + 1]
+        kept = np.flatnonzero((above >= 0) | lost)[: count - have]
+        parts.append(Kept(deals[kept], cards[kept], above[kept].astype(np.int8)))
+        have += len(kept)
+    return joined(parts)
+
+
+def games_between(
+    game: MiniBridge, count: int, declarer: Mixed, defenders: Mixed, rng: Generator
+) -> Kept:
+    """Games of any two sides."""
+    deal_rng, play_rng = rng.spawn(2)
+    deals = game.deal(count, deal_rng)
+    cards = game_arrays.cards_of(play(game, (declarer, defenders), deals, play_rng).batch)
+    won, _ = replayed(
+        hands(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
+        cards.astype(np.int64),
+    )  # fmt: skip
+    return Kept(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
+
+
+Known = Callable[[Turn], Array]
+"""Rows to whether the policy has something to go by there (R,)."""
+
+
+def judged(
+    choice: GameChoice, declarer: Mixed, defence: Mapping[str, Mixed], known: Known | None,
+    how: Judging, deals: int, seed: int, crew: Crew,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """A row for each defence: the share of contracts made on deals that only judging uses, the
+    double-dummy mark of the same deals if it was asked for with the final number of deals, and the
+    share of the declarer's decisions that it recognised."""
+    sizes = _sizes(deals, JUDGED)
+    marks = None
+    if how.double_dummy and deals == how.final:
+        marks = mark(choice, how.solved, deals, seed, crew)
+    rows = []
+    for name, policy in defence.items():
+        common = (choice, declarer, policy, known, seed)
+        luck = generator(seed, Part.JUDGE, 0)  # its children are nobody's deals
+        made, recognised = np.sum(crew.map(_judge, common, sizes, luck), axis=0)
+        share = None if known is None else recognised / (deals * CARDS / 2)
+        rows.append(row(name, int(made), deals, marks, share))
+    return rows
+
+
+def row(
+    defenders: str, made: int, deals: int, mark: float | None, recognised: float | None
+) -> dict[str, Any]:
+    """What came of so many deals, with the 95 % interval of the share made (Wilson 1927)."""
+    interval = binomtest(made, deals).proportion_ci(method="wilson")
+    return {
+        "defenders": defenders,
+        "made": made / deals,
+        "interval": [float(interval.low), float(interval.high)],
+        "double_dummy": mark,
+        "recognised": recognised,
+    }
+
+
+def metrics_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The rows as flat metrics, such as made/rules."""
+    metrics = {f"{learning_curves.MADE}{row['defenders']}": row["made"] for row in rows}
+    if rows[0]["recognised"] is not None:
+        metrics[learning_curves.RECOGNISED] = rows[0]["recognised"]
+    return metrics
+
+
+def share_made(rows: list[dict[str, Any]]) -> float:
+    """The mean share of contracts made: sweeps go by it."""
+    return float(np.mean([row["made"] for row in rows]))
+
+
+def mark(choice: GameChoice, folder: str, count: int, seed: int, crew: Crew) -> float:
+    """The share of so many judging deals that perfect play makes against perfect defence; solved
+    once and kept in the folder."""
+    deals = np.concatenate([dealt(choice, seed, *each) for each in _sizes(count, JUDGED)])
+    strain = choice.options.get("strain", "notrump")  # no other option changes a deal
+    made_with = {"strain": strain, "seed": seed, "deals": count}
+    path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
+    if not path.exists():
+        parts = [(deals[first : first + SOLVED],) for first in range(0, count, SOLVED)]
+        tricks = np.concatenate(crew.map(_solve, None, parts, generator(seed)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
+    tricks = parquet.load(path, DOUBLE_DUMMY, made_with).columns["tricks"]
+    return float((tricks >= deals[:, CARDS + 1]).mean())
+
+
+def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
+    """The number of each shard, and its deals."""
+    return [(k, min(shard, deals - first)) for k, first in enumerate(range(0, deals, shard))]
+
+
+def dealt(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
+    """The deals of a shard of judging, on which nobody learns."""
+    return card_game(choice).deal(deals, generator(seed, Part.JUDGE, shard))
+
+
+def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
+    """Contracts made in a shard of deals, and decisions recognised."""
+    choice, declarer, defenders, known, seed = common
+    game = card_game(choice)
+    watch = () if known is None else (0,)
+    unseen = dealt(choice, seed, shard, deals)
+    played = play(game, (declarer, defenders), unseen, rng, watch=watch)
+    recognised = 0.0 if known is None else float(known(played.batch.turn()).sum())
+    return float((played.payoff[:, 0] > 0).sum()), recognised
+
+
+def _solve(rng: Generator, common: Any, deals: Deals) -> Array:
+    return double_dummy.tricks(deals)

@@ -1,0 +1,1 @@
+"""Bridge: cards, scoring, the auction, the card play and bidding systems."""

@@ -1,0 +1,1 @@
+"""The auction as a game: observations, features, and bidders that are networks."""

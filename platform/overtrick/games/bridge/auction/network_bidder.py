@@ -1,0 +1,209 @@
+"""The bidder: one network says which calls its system would make, the other what each would bring
+(Zhang et al. 2022, Figure 1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from overtrick.core import Array, Turn
+from overtrick.games.bridge.auction import features_from_observation
+from overtrick.games.bridge.auction.features import WIDTH
+from overtrick.games.bridge.auction.observation import MADE, WHO
+from overtrick.games.bridge.auction.packed_features import unpacked
+from overtrick.games.bridge.auction_rules import BIDS, CALLS
+from overtrick.games.bridge.system.loader import System
+from overtrick.policies.policies import Memoryless, Weights, forward, masked_log_softmax
+
+MOST = 24  # IMPs
+VALUES = 2 * MOST + 1
+OUTPUTS = {"calls": len(CALLS), "imps": VALUES}
+IMPS = np.arange(-MOST, MOST + 1)
+PARTS = (BIDS + 1, 5, 3)
+"""How the auction itself is told: the last bid or none, by whom or nobody, how often doubled."""
+
+LIKELY = 0.01
+"""Calls that are less likely than this are no candidates (Zhang et al. 2022, section 4.3)."""
+
+
+class Network(NamedTuple):
+    """Weights, and what one must know to use them."""
+
+    weights: Weights
+    activation: str
+    half: bool = False
+
+    @property
+    def auction(self) -> bool:
+        """Does it see the auction beside the features?"""
+        return len(self.weights["w0"]) == inputs(with_auction=True)
+
+    def log_probs(self, features: Array, possible: Array) -> Array:
+        """(R, A) float64 for features (R, F), -inf where impossible."""
+        with torch.inference_mode():
+            weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+                said = forward(weights, torch.from_numpy(features), self.activation).float()
+            return masked_log_softmax(said, torch.from_numpy(possible)).double().numpy()
+
+
+class Candidate(NamedTuple):
+    """A call that a bidder thought of."""
+
+    call: int
+    probability: float
+    imps: float | None  # expected, against par; None where nothing values calls
+
+
+def inputs(with_auction: bool) -> int:
+    """How many numbers a network sees."""
+    return WIDTH + (sum(PARTS) if with_auction else 0)
+
+
+def numbers(bits: Array, situation: Array | None = None) -> Array:
+    """(R, F) float32 features from their bits (R, 161), and of situations (R, 3) if they are
+    given, as `auction.situations` has them."""
+    found = np.zeros((len(bits), inputs(situation is not None)), np.float32)
+    unpacked(bits, found)
+    if situation is not None:
+        _tell(situation, found)
+    return found
+
+
+def with_auction(features: Array, situation: Array) -> Array:
+    """(R, F) features with situations (R, 3) behind them."""
+    found = np.pad(features, ((0, 0), (0, sum(PARTS))))
+    _tell(situation, found)
+    return found
+
+
+def _tell(situation: Array, found: Array) -> None:
+    """Write situations behind the features."""
+    row, first = np.arange(len(situation)), WIDTH
+    for value, width in zip(situation.T.astype(np.int64), PARTS, strict=True):
+        found[row, first + value % width] = 1  # -1 is the last
+        first += width
+
+
+def situations(seen: Array) -> Array:
+    """(R, 3) the same as `auction.situations`, by the facts of a turn (R, K)."""
+    made = seen[:, MADE:].reshape(len(seen), 3, BIDS)
+    some = made[:, 0] >= 0
+    last = np.where(some.any(axis=1), BIDS - 1 - some[:, ::-1].argmax(axis=1), -1)
+    row = np.arange(len(seen))
+    by = np.where(last >= 0, (made[row, 0, last] - seen[:, WHO]) % 4, -1)
+    doubled = (made[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
+    return np.stack([last, by, doubled], axis=1)
+
+
+def situations_after(situation: Array, made: Array) -> Array:
+    """(R, 3) situations once calls (R,) are made, as those who made them see them."""
+    bids = (made < BIDS)[:, None]
+    after = np.where(bids, np.stack([made, 0 * made, 0 * made], axis=1), situation)
+    after[made > BIDS, 2] = made[made > BIDS] - BIDS  # doubled, redoubled
+    return after
+
+
+class Rules(Memoryless):
+    """Bids by the rules of systems, one for each side."""
+
+    def __init__(self, ns: System, ew: System) -> None:
+        self.ns, self.ew = ns, ew
+
+    def probs(self, turn: Turn) -> Array:
+        found = np.zeros((len(turn), len(CALLS)))
+        found[
+            np.arange(len(turn)), features_from_observation.called(turn.seen, self.ns, self.ew)
+        ] = 1
+        return found
+
+
+class Bidder(Memoryless):
+    """Of the calls that are likely, the one that is expected to bring most; without a network of
+    values, the likeliest. ns, ew: how the calls of both sides are understood.
+
+    epsilon: with this probability any candidate.
+    """
+
+    def __init__(
+        self, ns: System, ew: System, calls: Network, imps: Network | None = None,
+        epsilon: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.ns, self.ew = ns, ew
+        self.calls, self.imps = calls, imps
+        self.epsilon = epsilon
+
+    def probs(self, turn: Turn) -> Array:
+        likely = self.likely(turn)
+        candidates = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        worth = likely if self.imps is None else self.worth(turn, candidates)
+        best = np.where(candidates, worth, -np.inf).argmax(axis=1)
+        probs = self.epsilon * candidates / candidates.sum(axis=1, keepdims=True)
+        probs[np.arange(len(turn)), best] += 1 - self.epsilon
+        return probs
+
+    def likely(self, turn: Turn) -> Array:
+        """(R, 38) how likely each call is."""
+        assert turn.legal is not None
+        features = features_from_observation.before(turn.seen, self.ns, self.ew)
+        if self.calls.auction:
+            features = with_auction(features, situations(turn.seen))
+        found: Array = np.exp(self.calls.log_probs(features, turn.legal))
+        return found
+
+    def worth(self, turn: Turn, candidates: Array) -> Array:
+        """(R, 38) the IMPs that are expected of each candidate (R, 38); -inf of the others."""
+        assert self.imps is not None
+        row, made = np.nonzero(candidates)
+        found = np.full(candidates.shape, -np.inf)
+        several = candidates.sum(axis=1)[row] > 1  # nothing is to be decided where there is one
+        found[row[~several], made[~several]] = 0.0
+        row, made = row[several], made[several]
+        found[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
+        return found
+
+    def candidates(self, turn: Turn) -> list[list[Candidate]]:
+        """What it thinks of at each row of a turn, the best first."""
+        likely = self.likely(turn)
+        chosen = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        worth = None if self.imps is None else np.full(chosen.shape, -np.inf)
+        if self.imps is not None and worth is not None:
+            row, made = np.nonzero(chosen)
+            worth[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
+        rank = likely if worth is None else worth
+        return [
+            [
+                Candidate(k, float(likely[row, k]), None if worth is None else float(worth[row, k]))
+                for k in sorted(np.flatnonzero(chosen[row]).tolist(), key=lambda k: -rank[row, k])
+            ]
+            for row in range(len(turn))
+        ]
+
+
+def expected(imps: Network, seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
+    """(D,) the IMPs that a network of values expects of calls (D,) at rows (D,) of some facts."""
+    features = features_from_observation.after(seen, row, made, ns, ew)
+    if imps.auction:
+        features = with_auction(features, situations_after(situations(seen)[row], made))
+    possible = np.ones((len(row), VALUES), bool)
+    found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
+    return found
+
+
+class Trying(Bidder):
+    """Makes every call as often as the network of calls says; that of values only judges."""
+
+    def probs(self, turn: Turn) -> Array:
+        return self.likely(turn)
+
+    def value(self, turn: Turn) -> Array:
+        """(R,) the IMPs that are expected before the call: the mean of what the candidates are
+        worth, each as likely as it is."""
+        assert self.imps is not None
+        likely = self.likely(turn)
+        likely *= likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        row, made = np.nonzero(likely)
+        worth = expected(self.imps, turn.seen, row, made, self.ns, self.ew) * likely[row, made]
+        return np.bincount(row, worth, len(turn)) / likely.sum(axis=1)

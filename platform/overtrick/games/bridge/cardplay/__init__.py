@@ -1,0 +1,1 @@
+"""The card play as a game (Mini-Bridge): kernels, defenders, state abstractions."""

@@ -1,0 +1,68 @@
+"""Games kept as who held which card and the cards in order: what their players decided."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, Batch, Deals
+from overtrick.games.bridge.cardplay.kernels import (
+    FACTS,
+    GONE,
+    LED,
+    OWN,
+    POSITION,
+    opened,
+    put,
+    tell,
+)
+from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.trick_rules import lawful
+
+
+def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Batch:
+    """What some positions decided in whole games, as one seat, each with the same reward.
+
+    deals (G, 54); cards (G, 52) in the order played, all lawful, or fewer in all games; worth (G,)
+    the reward of every decision of a game.
+    """
+    games, each = len(deals), cards.shape[1] // 4 * len(positions)
+    held = hands(deals[:, :CARDS])
+    tables = opened(held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64))
+    watched = np.isin(np.arange(4), positions)
+    seen = np.empty((games * each, FACTS), np.int64)
+    legal = np.empty((games * each, CARDS), np.bool_)
+    action = np.empty(games * each, np.int64)
+    _decisions(held, *tables, cards, watched, seen, legal, action)
+    game = np.repeat(np.arange(games), each)
+    last = np.arange(len(game)) % each == each - 1
+    seat = np.full(len(game), positions[0])
+    certain = np.zeros(len(game))
+    return Batch(
+        games, game, seat, seen, legal, None, action, certain, np.repeat(worth, each), last
+    )
+
+
+def cards_of(batch: Batch) -> Array:
+    """(G, 52) int8 the cards in the order played, of games whose every decision was kept."""
+    cards = np.empty((batch.games, CARDS), np.int8)
+    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    return cards
+
+
+@njit(cache=True)
+def _decisions(  # type: ignore[no-untyped-def]
+    held, played, trick, now, cards, watched, seen, legal, action
+):
+    row = 0
+    for game in range(len(held)):
+        for k in range(cards.shape[1]):
+            chosen = np.int64(cards[game, k])
+            if watched[now[game, POSITION]]:
+                tell(held[game], played[game], trick[game], now[game], seen[row])
+                may = lawful(seen[row, OWN], now[game, LED])
+                for card in range(CARDS):
+                    legal[row, card] = may >> card & 1
+                action[row] = chosen
+                row += 1
+            put(chosen, held[game], played[game], trick[game], now[game])

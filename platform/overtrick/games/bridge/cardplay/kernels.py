@@ -1,0 +1,275 @@
+"""The kernels of card play: what a table is, what a seat sees of it, and what one card changes.
+
+A table is four arrays: `hand`, `played` and `trick` (4,), by position what is held, what was
+played, and the card in this trick, or NOTHING; and `now` (8,), with the columns named here.
+Many tables side by side have one axis more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from overtrick.games.bridge.cards import CARDS, TRICKS, count
+from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
+
+LED, AHEAD, POSITION, COUNT, WON, VOID, STRAIN, NEEDED = range(8)
+"""Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
+cards played; tricks of the declaring side; bit 4 * position + suit where somebody did not follow;
+the strain; tricks to be made."""
+NOW = 8
+
+FACTS = 16
+WHO, TRUMPS, GOAL, HAVE, GONE, OWN, SHOWN, TRICK, PLAYED, LACKS = 0, 1, 2, 3, 4, 5, 6, 7, 11, 15
+"""Where the facts of a row begin, named as in MiniBridge; TRICK and PLAYED have one a position."""
+
+SETS = (OWN, SHOWN, *range(PLAYED, PLAYED + 4))  # facts that are sets of cards
+WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(SETS) + 4 + 3)
+
+
+@njit(cache=True)
+def put(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Play a lawful card at one table."""
+    who, bit = now[POSITION], np.int64(1) << card
+    hand[who] ^= bit
+    played[who] |= bit
+    if now[LED] == NOTHING:
+        now[LED], now[AHEAD] = card, who
+    else:
+        if card // TRICKS != now[LED] // TRICKS:
+            now[VOID] |= 1 << (4 * who + now[LED] // TRICKS)
+        if beats(card, trick[now[AHEAD]], now[STRAIN]):
+            now[AHEAD] = who
+    trick[who] = card
+    now[COUNT] += 1
+    now[POSITION] = (who + 1) % 4
+    if now[COUNT] % 4 == 0:
+        now[WON] += now[AHEAD] % 2 == 0
+        now[POSITION] = now[AHEAD]
+        now[LED] = NOTHING
+        trick[:] = NOTHING
+
+
+@njit(cache=True)
+def tell(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
+    """Write what who plays next knows (K,) of one table."""
+    who = now[POSITION]
+    facts[WHO], facts[TRUMPS], facts[GOAL] = who, now[STRAIN], now[NEEDED]
+    facts[HAVE], facts[GONE], facts[LACKS] = now[WON], now[COUNT], now[VOID]
+    facts[OWN] = hand[who]
+    opened = played[0] | played[1] | played[2] | played[3]
+    facts[SHOWN] = hand[2 if who % 2 else 2 - who] if opened else 0
+    for position in range(4):
+        facts[TRICK + position] = trick[position]
+        facts[PLAYED + position] = played[position]
+
+
+@njit(cache=True)
+def opened(hands, strain, needed):  # type: ignore[no-untyped-def]
+    """Tables before the opening lead: played, trick (G, 4) and now (G, 8). With fewer than all
+    cards it is as if the first tricks had been played, and none of them won."""
+    games = len(hands)
+    now = np.zeros((games, NOW), np.int64)
+    for game in range(games):
+        now[game, COUNT] = CARDS
+        for position in range(4):
+            now[game, COUNT] -= count(hands[game, position])
+    now[:, LED] = NOTHING
+    now[:, POSITION] = 1
+    now[:, STRAIN], now[:, NEEDED] = strain, needed
+    return np.zeros((games, 4), np.int64), np.full((games, 4), NOTHING), now
+
+
+@njit(cache=True)
+def turns(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """What who plays next at some tables knows (R, K), and may play (R, 52)."""
+    seen = np.empty((len(games), FACTS), np.int64)
+    for row in range(len(games)):
+        game = games[row]
+        tell(hand[game], played[game], trick[game], now[game], seen[row])
+    return seen, legal(seen)
+
+
+@njit(cache=True)
+def legal(seen):  # type: ignore[no-untyped-def]
+    """(R, 52) what rows of facts (R, K) may play."""
+    found = np.zeros((len(seen), CARDS), np.bool_)
+    for row in range(len(seen)):
+        facts = seen[row]
+        place = facts[GONE] % 4
+        may = lawful(facts[OWN], facts[TRICK + (facts[WHO] - place) % 4] if place else NOTHING)
+        for card in range(CARDS):
+            found[row, card] = may >> card & 1
+    return found
+
+
+@njit(cache=True)
+def advance(games, cards, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Play one card at each of some tables, in place; at none if one of them may not be played:
+    then the first such row is returned, else NOTHING."""
+    for row in range(len(games)):
+        game, card = games[row], cards[row]
+        if card < 0 or card >= CARDS:
+            return row
+        if not lawful(hand[game, now[game, POSITION]], now[game, LED]) >> card & 1:
+            return row
+    for row in range(len(games)):
+        game = games[row]
+        put(cards[row], hand[game], played[game], trick[game], now[game])
+    return NOTHING
+
+
+@njit(cache=True)
+def resume(seen, deals, hand, played, trick, now):  # type: ignore[no-untyped-def]
+    """Write the tables that rows (R, K) stand at if the cards lie as in deals (R, 54)."""
+    for row in range(len(seen)):
+        facts = seen[row]
+        who, place = facts[WHO], facts[GONE] % 4
+        leader = (who - place) % 4
+        for position in range(4):
+            played[row, position] = facts[PLAYED + position]
+            trick[row, position] = facts[TRICK + position]
+            hand[row, position] = 0
+        for card in range(CARDS):
+            hand[row, deals[row, card]] |= np.int64(1) << card
+        hand[row] &= ~played[row]
+        now[row, LED] = facts[TRICK + leader] if place else NOTHING
+        now[row, AHEAD] = ahead(facts)
+        now[row, POSITION], now[row, COUNT] = who, facts[GONE]
+        now[row, WON], now[row, VOID] = facts[HAVE], facts[LACKS]
+        now[row, STRAIN], now[row, NEEDED] = facts[TRUMPS], facts[GOAL]
+
+
+@njit(cache=True)
+def ahead(facts):  # type: ignore[no-untyped-def]
+    """Whose card takes the trick so far; of no meaning if none was led."""
+    who, place = facts[WHO], facts[GONE] % 4
+    best = (who - place) % 4
+    for k in range(place - 1, 0, -1):
+        other = (who - k) % 4
+        if beats(facts[TRICK + other], facts[TRICK + best], facts[TRUMPS]):
+            best = other
+    return best
+
+
+@njit(cache=True)
+def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
+    """Write who holds each card into the first 52 columns of deals (R, 54), from facts (R, K).
+
+    What nobody has shown goes to the hands that the row does not see. Only two of them can be
+    known to be void in a suit, for then dummy lies open: a card of such a suit goes to the other
+    one, and of the rest each has its share at random.
+    """
+    hidden = np.empty(CARDS, np.int64)
+    room = np.empty(4, np.int64)
+    for row in range(len(seen)):
+        unknown = _place_known(seen[row], deals[row], hidden, room)
+        free = _place_forced(seen[row, LACKS], deals[row], hidden[:unknown], room)
+        for last in range(free - 1, -1, -1):
+            place = int(rng.random() * (last + 1))
+            card, hidden[place] = hidden[place], hidden[last]
+            position = 0
+            while room[position] == 0:
+                position += 1
+            deals[row, card] = position
+            room[position] -= 1
+
+
+@njit(cache=True)
+def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
+    """Write who holds the cards that a row knows of; how many it does not, which are then in
+    hidden, and in room how many of them each position has."""
+    who, unknown = facts[WHO], 0
+    other = 2 if who % 2 else 2 - who
+    room[:] = TRICKS
+    for card in range(CARDS):
+        holder = NOTHING
+        for position in range(4):
+            if facts[PLAYED + position] >> card & 1:
+                holder = position
+        if facts[OWN] >> card & 1:
+            holder = who
+        elif facts[SHOWN] >> card & 1:
+            holder = other
+        if holder == NOTHING:
+            hidden[unknown] = card
+            unknown += 1
+        else:
+            deal[card] = holder
+            room[holder] -= 1
+    return unknown
+
+
+@njit(cache=True)
+def _place_forced(void, deal, hidden, room):  # type: ignore[no-untyped-def]
+    """Write who holds the hidden cards that only one hand can have; how many are left, which then
+    stand first."""
+    free = 0
+    for card in hidden:
+        able = ables = 0
+        for position in range(4):
+            if room[position] > 0 and not void >> (4 * position + card // TRICKS) & 1:
+                able = position
+                ables += 1
+        if ables == 1:
+            deal[card] = able
+            room[able] -= 1
+        else:
+            hidden[free] = card
+            free += 1
+    return free
+
+
+@njit(cache=True)
+def features(seen):  # type: ignore[no-untyped-def]
+    """(R, WIDTH) float32, as MiniBridge.features says."""
+    out = np.zeros((len(seen), WIDTH), np.float32)
+    for row in range(len(seen)):
+        facts, numbers = seen[row], out[row]
+        place, goal = facts[GONE] % 4, facts[GOAL] - facts[HAVE]
+        numbers[facts[WHO]] = 1
+        numbers[4 + facts[TRUMPS]] = 1
+        numbers[9], numbers[10], numbers[11] = facts[GOAL], facts[HAVE], facts[GONE] / 4
+        numbers[12], numbers[13] = goal, goal - (TRICKS - facts[GONE] // 4)
+        numbers[9:14] /= TRICKS
+        for bit in range(16):
+            numbers[14 + bit] = facts[LACKS] >> bit & 1
+        numbers[30 + place] = 1
+        taker = ahead(facts)
+        numbers[34] = place > 0 and taker % 2 == facts[WHO] % 2
+        start = 47
+        for column in SETS:
+            for card in range(CARDS):
+                numbers[start + card] = facts[column] >> card & 1
+            start += CARDS
+        for column in range(TRICK, TRICK + 4):
+            if facts[column] != NOTHING:
+                numbers[start + facts[column]] = 1
+            start += CARDS
+        best = facts[TRICK + taker] if place else NOTHING
+        _stand_out(facts, best, numbers[35:47], numbers[start:])
+    return out
+
+
+@njit(cache=True)
+def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
+    """Write how many cards of each suit are own, shown and unseen, as shares of 13 (12,); and by
+    card (156,) those that are unseen, those held or shown that no unseen one beats, and those that
+    would take the trick from the best so far."""
+    known = facts[OWN] | facts[SHOWN]
+    for position in range(4):
+        known |= facts[PLAYED + position]
+    for suit in range(4):
+        beaten = False
+        for rank in range(TRICKS - 1, -1, -1):
+            card = TRICKS * suit + rank
+            own, shown = facts[OWN] >> card & 1, facts[SHOWN] >> card & 1
+            unseen = not known >> card & 1
+            counts[3 * suit] += own / TRICKS
+            counts[3 * suit + 1] += shown / TRICKS
+            counts[3 * suit + 2] += unseen / TRICKS
+            beaten = beaten or unseen
+            cards[card] = unseen
+            cards[CARDS + card] = (own or shown) and not beaten
+            takes = own and best != NOTHING and beats(card, best, facts[TRUMPS])
+            cards[2 * CARDS + card] = takes

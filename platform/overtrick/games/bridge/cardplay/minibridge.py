@@ -1,0 +1,237 @@
+"""Mini-Bridge: the play of the cards in a contract that the deal itself decides.
+
+Everything is told from the declarer's side of the table: position 0 declares, 1 leads to the first
+trick, 2 is dummy, 3 the other defender (Hadjur 2018, section 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
+from overtrick.games.bridge import scoring
+from overtrick.games.bridge.cardplay import kernels, minibridge_contract
+from overtrick.games.bridge.cardplay.rule_defenders import Partners
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS
+from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed
+from overtrick.games.bridge.cards import (
+    CARDS,
+    NAMES,
+    RANKS,
+    STRAINS,
+    SUITS,
+    TRICKS,
+    hands,
+    shuffled,
+)
+from overtrick.games.bridge.trick_rules import NOTHING
+from overtrick.games.observation_checks import check, within
+
+SET = (1 << CARDS) - 1  # of all cards
+POSITIONS = ("declarer", "left", "dummy", "right")
+STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
+SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
+"""What a game is worth to the declaring side, and its unit. made: 1 for a contract made, -1 for
+one that is not. tricks: those above the contract, one more if it is made. report and duplicate: as
+score.py has them, nobody doubled or vulnerable."""
+
+
+@dataclass(slots=True)
+class State:
+    """G tables, as `tricks` has them."""
+
+    hand: Array  # (G, 4)
+    played: Array  # (G, 4)
+    trick: Array  # (G, 4)
+    now: Array  # (G, 8)
+
+
+class MiniBridge:
+    """The play as a game of two seats, the declaring side and the defence, or of four.
+
+    A seat that plays two hands decides for each by what that hand may see: a defender its own
+    cards and dummy's, from the first lead on; the declaring side both of its hands. A deal has 54
+    columns: the position that holds each card, the strain, and the tricks to be made. strain:
+    notrump, or trump, where a pair with eight cards of a suit plays in it.
+
+    Facts: position; strain; tricks needed; tricks won by the declaring side; cards played; the
+    cards of the position, and those that it sees of another; the card of each position in this
+    trick, -1 if none; what each has played; who is known to be void in which suit.
+    """
+
+    name = "minibridge"
+    actions: int | None = CARDS
+    action_names = NAMES
+    infosets: int | None = None
+    facts = (
+        "position", "strain", "needed", "won", "count", "own", "shown",
+        *(f"trick_{who}" for who in POSITIONS), *(f"played_{who}" for who in POSITIONS), "void",
+    )  # fmt: skip
+
+    def __init__(self, strain: str = "notrump", scoring: str = "made", seats: int = 2) -> None:
+        for key, value, known in (
+            ("strain", strain, ("notrump", "trump")),
+            ("scoring", scoring, tuple(SCORINGS)),
+            ("seats", seats, (2, 4)),
+        ):
+            if value not in known:
+                said = " or ".join(", ".join(map(str, known)).rsplit(", ", 1))
+                raise Refused(f"{key} must be {said}, not {value!r}")
+        self.strain = strain
+        self.trumps = strain == "trump"
+        self.scoring = scoring
+        self.unit = SCORINGS[scoring]
+        self.seats = seats
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        """(G, 54) deals in which somebody declares, all equally likely."""
+        found = np.empty((0, CARDS + 2), np.int8)
+        while len(found) < games:  # one deal in eight has 20 points on both sides
+            holder = shuffled(games - len(found) + 16, rng)
+            called = minibridge_contract.of_deals(holder, self.trumps)
+            some = called.declarer != minibridge_contract.NOBODY
+            turned = (holder - called.declarer[:, None]) % 4
+            dealt = np.column_stack([turned, called.strain, called.needed])[some]
+            found = np.concatenate([found, dealt.astype(np.int8)])
+        return found[:games]
+
+    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+        """(R, 54) the hidden hands drawn again from what the row has not seen, all ways alike that
+        fit the cards played and the suits that somebody is known not to have."""
+        deals = np.empty((len(turn), CARDS + 2), np.int8)
+        deals[:, STRAIN], deals[:, NEEDED] = turn.seen[:, 1], turn.seen[:, 2]
+        kernels.redeal(turn.seen, deals, rng)
+        return deals
+
+    def start(self, deals: Deals) -> State:
+        held = hands(deals[:, :CARDS])
+        strain, needed = deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64)
+        return State(held, *kernels.opened(held, strain, needed))
+
+    def resume(self, turn: Turn, deals: Deals) -> State:
+        """(R,) games that stand where the rows do, with the cards as in the deals (R, 54)."""
+        hand, played, trick = np.empty((3, len(turn), 4), np.int64)
+        now = np.empty((len(turn), kernels.NOW), np.int64)
+        kernels.resume(turn.seen, deals, hand, played, trick, now)
+        return State(hand, played, trick, now)
+
+    def turn(self, state: State) -> Turn:
+        game = np.flatnonzero(state.now[:, kernels.COUNT] < CARDS)
+        seen, legal = kernels.turns(game, state.hand, state.played, state.trick, state.now)
+        return Turn(game, seen[:, kernels.WHO] % self.seats, seen, legal, None)
+
+    def asked(self, seen: Array) -> Turn:
+        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees, as far
+        as one position can tell."""
+        one, some = (-1, CARDS - 1), (0, SET)
+        within(self.facts, seen, {
+            "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
+            "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
+            **{f"trick_{who}": one for who in POSITIONS},
+            **{f"played_{who}": some for who in POSITIONS}, "void": (0, (1 << 16) - 1),
+        })  # fmt: skip
+        position, count, own = seen[:, kernels.WHO], seen[:, kernels.GONE], seen[:, kernels.OWN]
+        lying = seen[:, kernels.TRICK : kernels.TRICK + 4] >= 0
+        ago = (position[:, None] - np.arange(4) - 1) % 4  # cards of the trick after a position's
+        played = seen[:, kernels.PLAYED : kernels.PLAYED + 4]
+        fit = (lying == (ago < count[:, None] % 4)).all(axis=1)
+        fit &= np.bitwise_count(own) == TRICKS - count // 4
+        fit &= np.bitwise_count(played).sum(axis=1) == count
+        fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, kernels.SHOWN])) == 0
+        check(self.facts, seen, fit, "do not go together")
+        return Turn(np.arange(len(seen)), position % self.seats, seen, kernels.legal(seen), None)
+
+    def step(self, state: State, turn: Turn, action: Array) -> Array:
+        """(G, S) points, all with the last card."""
+        wrong = kernels.advance(turn.game, action, state.hand, state.played, state.trick, state.now)
+        if wrong != NOTHING:
+            game = int(turn.game[wrong])
+            raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
+        points = np.zeros((len(state.now), self.seats))
+        over = turn.game[state.now[turn.game, kernels.COUNT] == CARDS]
+        now = state.now[over]
+        worth = self.worth(
+            *(now[:, each] for each in (kernels.STRAIN, kernels.NEEDED, kernels.WON))
+        )
+        points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
+        return points
+
+    def worth(self, strain: Array, needed: Array, won: Array) -> Array:
+        """(G,) points of the declaring side."""
+        above = won - needed
+        if self.scoring == "report":
+            return scoring.report(needed - 6, strain, won)
+        if self.scoring == "duplicate":
+            nobody = np.zeros_like(won)
+            return scoring.duplicate(needed - 6, strain, nobody, nobody, won)
+        return scoring.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
+
+    @property
+    def worst(self) -> float:
+        """The least that a seat can win of a game."""
+        strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
+        some = needed > 6
+        return float(-np.abs(self.worth(strain[some], needed[some], won[some])).max())
+
+    def features(self, turn: Turn) -> Array:
+        """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those
+        over, those still needed, and how many of those left may be lost, negative; 14-29 by
+        position and suit, who is void; 30-33 place in the trick; 34 own side has it so far; 35-46
+        by suit, in 13ths, cards own, shown and unseen; then a number a card for: own, shown, played
+        by each position (6), in this trick by position (4), unseen, held or shown and beaten by
+        none unseen, takes the trick so far."""
+        return kernels.features(turn.seen)
+
+    def states(self, representation: str) -> Callable[[Turn], Array]:
+        """What a table of values knows the rows by. Raises Refused for an unknown name."""
+        if representation not in REPRESENTATIONS:
+            near = nearest(representation, REPRESENTATIONS)
+            raise Refused(f"unknown representation '{representation}': did you mean '{near}'?")
+        return REPRESENTATIONS[representation]
+
+    def seated(self, players: Mapping[str, Mixed], others: Mixed) -> Mixed:
+        """One policy of those who play for declarer (and dummy), left and right, and others."""
+        declarer = players.get("declarer", others)
+        by = (declarer, players.get("left", others), declarer, players.get("right", others))
+        return Partners(dict(enumerate(by)))
+
+    def renamed(self, turn: Turn) -> tuple[Turn, Array]:
+        """The same rows with other names for the suits, and (R, 52) each card's own (suits.py)."""
+        return renamed(turn)
+
+    def renaming(self, policy: Mixed) -> Mixed:
+        """One who plays as a policy that has learnt with renamed suits (suits.py)."""
+        return Renaming(policy)
+
+    def hand(self, turn: Turn) -> Array:
+        """(R,) the cards held, spades first."""
+        return np.array([said(int(own)) for own in turn.seen[:, 5]])
+
+    def describe(self, seen: Array) -> str:
+        """Who plays, in which contract, with what, and what lies on the table."""
+        at = dict(zip(self.facts, (int(fact) for fact in seen), strict=True))
+        level = f"{at['needed'] - 6}{STRAINS[at['strain']]}"
+        table = [
+            f"{who} {NAMES[at[f'trick_{who}']]}"
+            for who in POSITIONS
+            if at[f"trick_{who}"] != NOTHING
+        ]
+        return (
+            f"{POSITIONS[at['position']]} holds {said(at['own'])} in {level}, "
+            f"{at['won']} tricks won, after {at['count']} cards; "
+            f"on the table: {', '.join(table) or 'nothing'}"
+        )
+
+
+def said(cards: int) -> str:
+    """A set of cards, spades first: KT8.A96.A95.7542."""
+    suits: list[Any] = []
+    for suit in reversed(range(len(SUITS))):
+        held = (cards >> (TRICKS * suit)) & ((1 << TRICKS) - 1)
+        suits.append("".join(RANKS[r] for r in reversed(range(TRICKS)) if held >> r & 1))
+    return ".".join(suits)

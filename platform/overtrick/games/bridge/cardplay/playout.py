@@ -1,0 +1,66 @@
+"""Whole games in one kernel: for those who play by rules or at random, with nobody to ask."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, ray_metrics
+from overtrick.games.bridge.cardplay.kernels import (
+    FACTS,
+    LED,
+    OWN,
+    POSITION,
+    WON,
+    opened,
+    put,
+    tell,
+)
+from overtrick.games.bridge.cardplay.rule_defenders import by_rules
+from overtrick.games.bridge.cards import CARDS, drawn, hands
+from overtrick.games.bridge.trick_rules import NOTHING, lawful
+
+PLAYERS = ("random", "rules")
+"""Who can play here: any lawful card, or by defenders.RULES."""
+
+
+def played_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
+    """Games played from the opening lead to the last card.
+
+    deals (G, 54) as MiniBridge has them, or all with the same fewer cards, -1 where nobody holds
+    one; each side one of PLAYERS. Returns the cards (G, 52), or fewer, int8 in the order played,
+    and (G,) the tricks of the declaring side.
+    """
+    held = hands(deals[:, :CARDS])
+    by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
+    cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
+    won = np.empty(len(deals), np.int64)
+    strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
+    _play_out(held, strain, needed, by_rule, cards, won, rng)
+    ray_metrics.played(len(deals))
+    return cards, won
+
+
+@njit(cache=True)
+def choose(facts, led, by_rule, rng):  # type: ignore[no-untyped-def]
+    """The card of one who plays by rules, or else at random."""
+    if by_rule:
+        card = by_rules(facts)
+        if card != NOTHING:
+            return card
+    return drawn(lawful(facts[OWN], led), rng)
+
+
+@njit(cache=True)
+def _play_out(held, strain, needed, by_rule, cards, won, rng):  # type: ignore[no-untyped-def]
+    facts = np.empty(FACTS, np.int64)
+    played, trick, now = opened(held, strain, needed)
+    for game in range(len(held)):
+        table = now[game]
+        for k in range(cards.shape[1]):
+            tell(held[game], played[game], trick[game], table, facts)
+            card = choose(facts, table[LED], by_rule[table[POSITION] % 2], rng)
+            cards[game, k] = card
+            put(card, held[game], played[game], trick[game], table)
+        won[game] = table[WON]

@@ -1,0 +1,100 @@
+"""Rows of card play with their suits renamed, so that those which are alike look alike.
+
+The suit led comes first; the others follow by how many cards the two hands in view have of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, Batch, Mixed, Turn
+from overtrick.games.bridge.cardplay.kernels import (
+    GONE,
+    LACKS,
+    OWN,
+    SETS,
+    SHOWN,
+    TRICK,
+    TRUMPS,
+    WHO,
+)
+from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT, TRICKS, count
+from overtrick.games.bridge.trick_rules import NOTHING
+from overtrick.policies.policies import Memoryless
+
+
+def renamed(turn: Turn) -> tuple[Turn, Array]:
+    """The same rows with other names for the suits, and (R, 52) each card's own name."""
+    assert turn.legal is not None
+    seen, own = turn.seen.copy(), np.empty((len(turn), CARDS), np.int64)
+    _rename(turn.seen, seen, own)
+    legal = np.take_along_axis(turn.legal, own, axis=1)
+    return Turn(turn.game, turn.seat, seen, legal, None), own
+
+
+def renamed_batch(batch: Batch) -> Batch:
+    """The same decisions with other names for the suits."""
+    turn, own = renamed(batch.turn())
+    action = (own == batch.action[:, None]).argmax(axis=1)
+    return Batch(
+        batch.games, batch.game, batch.seat, turn.seen, turn.legal, None, action, batch.logp,
+        batch.reward, batch.last, batch.note,
+    )  # fmt: skip
+
+
+class Renaming(Memoryless):
+    """Plays as a policy does that knows renamed suits only."""
+
+    def __init__(self, policy: Mixed) -> None:
+        self.policy = policy
+
+    def probs(self, turn: Turn) -> Array:
+        """(R, 52)."""
+        other, own = renamed(turn)
+        probs = np.empty((len(turn), CARDS))
+        np.put_along_axis(probs, own, self.policy.probs(other), axis=1)
+        return probs
+
+
+@njit(cache=True)
+def _rename(seen, out, own):  # type: ignore[no-untyped-def]
+    """Write facts (R, K) with suits renamed, and the own name of each renamed card (R, 52)."""
+    place = np.empty(4, np.int64)
+    for row in range(len(seen)):
+        facts = seen[row]
+        _places(facts, place)
+        for column in SETS:
+            bits = np.int64(0)
+            for suit in range(4):
+                bits |= (facts[column] >> (TRICKS * suit) & SUIT) << (TRICKS * place[suit])
+            out[row, column] = bits
+        for column in range(TRICK, TRICK + 4):
+            card = facts[column]
+            if card != NOTHING:
+                out[row, column] = TRICKS * place[card // TRICKS] + card % TRICKS
+        if facts[TRUMPS] != NOTRUMP:
+            out[row, TRUMPS] = place[facts[TRUMPS]]
+        void = np.int64(0)
+        for bit in range(16):
+            void |= (facts[LACKS] >> bit & 1) << (bit // 4 * 4 + place[bit % 4])
+        out[row, LACKS] = void
+        for card in range(CARDS):
+            own[row, TRICKS * place[card // TRICKS] + card % TRICKS] = card
+
+
+@njit(cache=True)
+def _places(facts, place):  # type: ignore[no-untyped-def]
+    """Write the new name of each suit (4,)."""
+    worth = np.empty(4, np.int64)
+    for suit in range(4):
+        mine = count(facts[OWN] >> (TRICKS * suit) & SUIT)
+        both = mine + count(facts[SHOWN] >> (TRICKS * suit) & SUIT)
+        worth[suit] = 1000 * both + 10 * mine - suit
+    if facts[GONE] % 4:
+        led = facts[TRICK + (facts[WHO] - facts[GONE]) % 4]
+        worth[led // TRICKS] += 1000000
+    for suit in range(4):
+        place[suit] = 0
+        for other in range(4):
+            place[suit] += worth[other] > worth[suit]

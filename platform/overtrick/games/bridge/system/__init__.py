@@ -1,0 +1,1 @@
+"""Bidding systems as data: their files, compiler, linter, rule matching and explanation."""

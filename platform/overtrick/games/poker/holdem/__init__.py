@@ -1,0 +1,1 @@
+"""Limit hold'em beyond its rules: equity, hand isomorphism, card and betting abstraction."""

@@ -1,0 +1,99 @@
+"""Heads-up limit hold'em with buckets in the place of cards, as Chains.
+
+Samothrakis and Lucas 2011, "Approximating n-player behavioural strategy Nash equilibria using
+coevolution"; what the paper leaves open is as in Johanson 2007, "Robust strategies and
+counter-strategies". Payoffs are in bets: a bet is 1 before the turn and 2 from it on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overtrick.core import END, Array, Chains, Refused
+from overtrick.games.poker.betting_tree import compile_rules
+from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, Rules
+
+SITUATION = ("round", "button", "own raises", "other's raises")
+"""What the paper's strategies know besides the bucket: the columns of `situations`."""
+
+ROUNDING = 1e-6  # by how much stored probabilities may miss a sum of 1
+
+
+def abstract_holdem(
+    start: Array, moves: Array, win: Array, rules: Rules = LIMIT_HOLDEM_TEXTBOOK
+) -> Chains:
+    """Abstract limit hold'em from an abstraction's tables; seat 0 has the button.
+
+    start (K, K): probability of both seats' first buckets. moves: from each bucket to each of
+    the next round, a table (K, K) for each of the three changes of round; or joint, a table
+    (K, K, K, K) from both seats' buckets to both. win (K, K): probability that the first seat
+    wins the showdown, plus half that of a tie. With independent tables start counts for its sums
+    only: the seats' buckets are then independent. Raises Refused for other shapes, and for
+    probabilities that do not sum to 1; what rounding leaves is made exact.
+    """
+    start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
+    betting = compile_rules(rules)
+    size, changes = win.shape[0] if win.ndim else 0, len(rules.caps) - 1
+    shapes = ((changes, size, size), (changes, size, size, size, size))
+    if win.shape != (size, size) or start.shape != (size, size):
+        raise Refused(
+            f"start and win must be square tables of one size, not {start.shape}, {win.shape}"
+        )
+    if moves.shape not in shapes:
+        raise Refused(f"moves must be {shapes[0]}, or joint {shapes[1]}, not {moves.shape}")
+    if not ((win >= 0) & (win <= 1)).all():
+        raise Refused("win must hold probabilities, from 0 to 1")
+    start = _exact("start", start, start.sum())
+    joint = moves.ndim == 5
+    sums = moves.sum(axis=(-2, -1) if joint else -1, keepdims=True)
+    moves = _exact("each table of moves", moves, sums)
+    if not joint:
+        start = np.outer(start.sum(axis=1), start.sum(axis=0))
+    acts, shown = betting.seat >= 0, betting.live.all(axis=1)
+    points = betting.chips.min(axis=1) / rules.chips_a_unit  # all that the loser put in
+    return Chains(
+        name=rules.name,
+        unit=rules.unit,
+        action_names=tuple(name for name, _ in rules.actions),
+        after=betting.after,
+        seat=np.where(acts, betting.seat, END).astype(np.int32),
+        round=betting.round.astype(np.int32),
+        gain=np.where(acts | shown, 0.0, np.where(betting.live[:, 0], points, -points)),
+        stake=np.where(~acts & shown, points, 0.0),
+        start=start,
+        moves=moves,
+        win=win,
+    )
+
+
+def paper_index(rules: Rules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
+    """The paper's information index: what was bet in earlier rounds is forgotten.
+
+    Returns (B,) int32 index of each public node, -1 at ends, and `situations`, an int32 row for
+    each index: round, 1 if the seat has the button, its own raises in this round, the other's
+    (the big blind is no raise). Indices are in the order of these rows.
+    """
+    betting = compile_rules(rules)
+    raised = np.zeros((len(betting.seat), 2), np.int32)
+    acts = np.flatnonzero(betting.seat >= 0)
+    for node in acts:
+        raising = betting.verb[node, VERBS.index(RAISE)]
+        for action, child in enumerate(betting.after[node]):
+            if child >= 0 and betting.round[child] == betting.round[node]:
+                raised[child] = raised[node]
+                raised[child, betting.seat[node]] += action == raising
+    seat = betting.seat[acts].astype(np.int64)
+    own, other = raised[acts, seat], raised[acts, 1 - seat]
+    rows = np.stack([betting.round[acts], seat == 0, own, other], axis=1)
+    situations, number = np.unique(rows, axis=0, return_inverse=True)
+    index = np.full(len(betting.seat), -1, np.int32)
+    index[acts] = number.reshape(-1)
+    return index, situations.astype(np.int32)
+
+
+def _exact(what: str, table: Array, sums: Array) -> Array:
+    """A table divided by its sums. Raises Refused unless these are 1 but for rounding."""
+    if not (np.abs(sums - 1) < ROUNDING).all() or (table < 0).any():
+        worst = np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()]
+        raise Refused(f"{what} must be probabilities that sum to 1, not to {worst:.6g}")
+    return table / sums

@@ -1,0 +1,210 @@
+"""Holdings of hold'em that differ only in the names of their suits are one, and have a number.
+
+What a holding has of one suit is a pair of rank sets: hole cards and board. All such pairs are
+numbered, pairs of the same sizes (a class) as neighbours. A holding without suit names is then four
+numbers in ascending order. Their classes are its shape; among the holdings of a shape it has the
+place of a multiset in each run of equal classes. (Waugh 2013, "A fast and optimal hand isomorphism
+algorithm", has the same counts: 169, 1,286,792, 13,960,050 and 123,156,254 in the four rounds.)
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array
+from overtrick.games.poker.hand_ranking import RANKS, SUITS
+
+HOLE = 2
+BOARD = (0, 3, 4, 5)  # cards on the board in each round
+CLASSES = (HOLE + 1) * (BOARD[-1] + 1)  # a class is 6 hole cards + board cards of one suit
+POWERS = 3 ** np.arange(RANKS)
+PLACE = 16  # bits of a code below its class
+
+
+class Holdings(NamedTuple):
+    """The numbers of all holdings of a deck, as tables for the kernels."""
+
+    code: Array  # (3 ** 13,) int32 class << PLACE + place of a pair; its digits: 1 hole, 2 board
+    first: Array  # (CLASSES,) int64 the first pair of each class
+    size: Array  # (CLASSES,) int64 pairs in it
+    hole: Array  # (pairs,) int64 ranks of the hole cards as bits
+    board: Array  # (pairs,) int64
+    choose: Array  # (SUITS + 1, places) int64 binomial coefficients [k, n]
+    shape: Array  # (CLASSES ** 4,) int16 number of a shape, by its classes as digits
+    kind: Array  # (shapes, 4) int64 classes of each shape, round by round
+    twin: Array  # (shapes, 4) int64 1 for the first suit of a class, 2 for the next of it, ...
+    scale: Array  # (shapes, 4) int64 what one place in the run of a suit's class counts
+    start: Array  # (shapes,) int64 the first holding of each shape
+    rounds: Array  # (5,) int64 the first shape of each round, and the end
+    counts: Array  # (4,) int64 holdings in each round
+    low: int  # the lowest rank in the deck
+
+
+@cache
+def holdings(ranks: int = RANKS) -> Holdings:
+    """The numbers of the holdings of a deck: its highest `ranks` ranks in four suits."""
+    low = RANKS - ranks
+    some = [
+        [sum(1 << r for r in held) for held in itertools.combinations(range(low, RANKS), n)]
+        for n in range(BOARD[-1] + 1)
+    ]
+    pairs = [
+        [(hole, board) for hole in some[h] for board in some[b] if not hole & board]
+        for h in range(HOLE + 1)
+        for b in range(BOARD[-1] + 1)
+    ]
+    size = np.array([len(members) for members in pairs])
+    first = np.cumsum(size) - size
+    hole, board = np.array([pair for members in pairs for pair in members]).T.copy()
+    in_hole, on_board = (sets[:, None] >> np.arange(RANKS) & 1 for sets in (hole, board))
+    ternary = (in_hole + 2 * on_board) @ POWERS
+    code = np.full(3**RANKS, -1, np.int32)
+    kind = np.repeat(np.arange(CLASSES), size)
+    code[ternary] = (kind << PLACE) + np.arange(len(kind)) - first[kind]
+
+    shape = np.full(CLASSES**SUITS, -1, np.int16)
+    kinds: list[tuple[int, ...]] = []
+    twins, scales, starts = [], [], []
+    rounds, counts = [0], []
+    for cards in BOARD:
+        total = 0
+        for classes in itertools.combinations_with_replacement(range(CLASSES), SUITS):
+            holes, boards = np.sum([divmod(c, BOARD[-1] + 1) for c in classes], axis=0)
+            if (holes, boards) != (HOLE, cards):
+                continue
+            shape[np.polyval(classes, CLASSES)] = len(kinds)
+            places = 1
+            scale, twin = list[int](), list[int]()
+            for c, run in itertools.groupby(classes):
+                k = len(list(run))
+                twin += range(1, k + 1)
+                scale += [places] * k
+                places *= comb(int(size[c]) + k - 1, k)
+            kinds.append(classes)
+            twins.append(twin)
+            scales.append(scale)
+            starts.append(total)
+            total += places
+        rounds.append(len(kinds))
+        counts.append(total)
+    # no larger class can be that of two suits at once: one hole card and two of the board
+    widest = int(size[BOARD[-1] + 1 + 2]) + SUITS
+    choose = np.array([[comb(n, k) for n in range(widest)] for k in range(SUITS + 1)])
+    return Holdings(
+        code, first, size, hole, board, choose, shape, np.array(kinds), np.array(twins),
+        np.array(scales), np.array(starts), np.array(rounds), np.array(counts), low,
+    )  # fmt: skip
+
+
+def number(known: Holdings, cards: Array) -> Array:
+    """(R,) the numbers of holdings (R, 2 + board): hole cards first, then 0, 3, 4 or 5 more."""
+    return _numbers(known, np.ascontiguousarray(cards))
+
+
+def cards_of(known: Holdings, round: int, numbers: Array) -> Array:
+    """(R, 2 + board) int64 one holding for each number in a round: hole cards first."""
+    return _cards_of(known, round, np.asarray(numbers, np.int64), HOLE + BOARD[round])
+
+
+@njit(cache=True)
+def add(sums, card, digit):  # type: ignore[no-untyped-def]
+    """Put a card into a holding, known by the sums (4,) of its suits: digit 1 is hole, 2 board."""
+    sums[card % SUITS] += digit * POWERS[card // SUITS]
+
+
+@njit(cache=True)
+def number_of(known, sums):  # type: ignore[no-untyped-def]
+    """The number of the holding with these sums of its suits (4,)."""
+    code = known.code
+    a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
+    a, b = min(a, b), max(a, b)
+    c, d = min(c, d), max(c, d)
+    a, c = min(a, c), max(a, c)
+    b, d = min(b, d), max(b, d)
+    b, c = min(b, c), max(b, c)
+    key = 0
+    for each in (a, b, c, d):
+        key = key * CLASSES + (each >> PLACE)
+    shape = known.shape[key]
+    found = known.start[shape]
+    for suit, each in enumerate((a, b, c, d)):
+        place = np.int64(each & (1 << PLACE) - 1)
+        found += known.scale[shape, suit] * _multisets(place, known.twin[shape, suit])
+    return found
+
+
+@njit(cache=True)
+def _multisets(n, k):  # type: ignore[no-untyped-def]
+    """Multisets of k of n things, k up to 4; all are worked out, since a branch would cost more."""
+    two = n * (n + 1) // 2
+    three = two * (n + 2) // 3
+    four = three * (n + 3) // 4
+    return n if k == 1 else two if k == 2 else three if k == 3 else four
+
+
+@njit(cache=True)
+def take_apart(known, shape, number, cards):  # type: ignore[no-untyped-def]
+    """Write the cards of a holding of a shape, hole cards first; how many holdings it stands for.
+
+    Suits are numbered in ascending order of their pairs.
+    """
+    left = number - known.start[shape]
+    holes, boards, stands_for, twins, last = 0, HOLE, 1, 1, np.int64(-1)
+    among = np.int64(0)
+    for suit in range(SUITS - 1, -1, -1):
+        kind, k = known.kind[shape, suit], known.twin[shape, suit]
+        if suit == SUITS - 1 or known.kind[shape, suit + 1] != kind:
+            among = left // known.scale[shape, suit]
+            left -= among * known.scale[shape, suit]
+        place = among
+        if k > 1:
+            row = known.choose[k]
+            above = np.searchsorted(row, among, side="right") - 1
+            among -= row[above]
+            place = above - (k - 1)
+        pair = known.first[kind] + place
+        twins = twins + 1 if pair == last else 1
+        last = pair
+        stands_for = stands_for * (SUITS - suit) // twins  # in the end 4! / (twins! ...)
+        hole, board = known.hole[pair], known.board[pair]
+        for rank in range(known.low, RANKS):
+            if hole >> rank & 1:
+                cards[holes] = rank * SUITS + suit
+                holes += 1
+            elif board >> rank & 1:
+                cards[boards] = rank * SUITS + suit
+                boards += 1
+    return stands_for
+
+
+@njit(cache=True)
+def shape_of(known, round, number):  # type: ignore[no-untyped-def]
+    """The shape of the holding with this number in a round."""
+    begin, end = known.rounds[round], known.rounds[round + 1]
+    return begin + np.searchsorted(known.start[begin:end], number, side="right") - 1
+
+
+@njit(cache=True)
+def _numbers(known, cards):  # type: ignore[no-untyped-def]
+    found = np.empty(len(cards), np.int64)
+    sums = np.zeros(SUITS, np.int64)
+    for row in range(len(cards)):
+        sums[:] = 0
+        for column in range(cards.shape[1]):
+            add(sums, cards[row, column], 1 if column < HOLE else 2)
+        found[row] = number_of(known, sums)
+    return found
+
+
+@njit(cache=True)
+def _cards_of(known, round, numbers, size):  # type: ignore[no-untyped-def]
+    cards = np.empty((len(numbers), size), np.int64)
+    for row, number in enumerate(numbers):
+        take_apart(known, shape_of(known, round, number), number, cards[row])
+    return cards

@@ -1,0 +1,61 @@
+"""What a holding is worth at a showdown, and who wins the pot."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, judge
+from overtrick.games.poker.rules import Rules
+
+
+def strength(rules: Rules, deals: Array, ranks: Array) -> Array:
+    """(G, S) a number that is larger for a better hand and equal for a tie.
+
+    deals (G, C) hold cards, the seats' hole cards first, and ranks (G, C) their ranks. Of five
+    cards or more the best five count, as ranking.strength has it. Of fewer, a pair of the hole
+    card with a board card beats any unpaired hand, and otherwise the higher hole card wins.
+    """
+    seats = len(rules.posts)
+    if rules.best_five:
+        return _best_five(deals, seats, rules.hole)
+    hole, board = ranks[:, :seats], ranks[:, seats:]
+    paired = (hole[:, :, None] == board[:, None, :]).any(axis=-1)
+    return hole + rules.ranks * paired.astype(np.int64)
+
+
+@njit(cache=True)
+def _best_five(deals, seats, hole):  # type: ignore[no-untyped-def]
+    found = np.empty((len(deals), seats), np.int32)
+    for game in range(len(deals)):
+        board_key, board_bits = NOTHING, 0
+        for column in range(seats * hole, deals.shape[1]):
+            board_key += KEYS[deals[game, column]]
+            board_bits += BITS[deals[game, column]]
+        for seat in range(seats):
+            key, bits = board_key, board_bits
+            for column in range(seat * hole, seat * hole + hole):
+                key += KEYS[deals[game, column]]
+                bits += BITS[deals[game, column]]
+            found[game, seat] = judge(key, bits)
+    return found
+
+
+@njit(cache=True)
+def settle(game, end, live, chips, strength, gain):  # type: ignore[no-untyped-def]
+    """Write into gain (G, S) the chips won in games (R,) that are over at betting nodes (R,).
+
+    The best of those who are live share the pot. live and chips (B, S), strength (G, S).
+    """
+    for row in range(len(game)):
+        g, e = game[row], end[row]
+        best, winners, pot = -1, 0, 0
+        for seat in range(chips.shape[1]):
+            pot += chips[e, seat]
+            if live[e, seat] and strength[g, seat] >= best:
+                winners = 1 if strength[g, seat] > best else winners + 1
+                best = strength[g, seat]
+        for seat in range(chips.shape[1]):
+            won = live[e, seat] and strength[g, seat] == best
+            gain[g, seat] = (pot / winners if won else 0.0) - chips[e, seat]

@@ -1,0 +1,1 @@
+"""RoboSumo: two MuJoCo ants that push each other off a mat."""

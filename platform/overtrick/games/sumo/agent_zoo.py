@@ -1,0 +1,153 @@
+"""AgentZoo's ants: RoboSumo's published policies, decoded from their flat parameter files.
+
+The files have no stated licence and are not part of this package: a folder of them holds
+mlp/agent-params-v1.npy to lstm/agent-params-v3.npy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Choice, Refused, Turn
+from overtrick.games.sumo.observation import FACTS, MOTORS, in_world, turned
+from overtrick.policies.policies import draw_moves
+
+Kind = Literal["mlp", "lstm"]
+NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
+WIDE = 64  # units of each layer
+SEEN, MOVES = len(FACTS), len(MOTORS)
+
+
+class Block(NamedTuple):
+    """A part of a file, in its order; matrices go from inputs to outputs."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+def _blocks(kind: Kind) -> tuple[Block, ...]:
+    second = (WIDE, WIDE) if kind == "mlp" else (2 * WIDE, 4 * WIDE)  # of an LSTM all four gates
+    net = [("first", (SEEN, WIDE)), ("second", second)]
+    return (
+        Block("return", (3,)),  # sum, sum of squares, count
+        Block("sum", (SEEN,)), Block("squares", (SEEN,)), Block("count", ()),
+        *_layers("value", [*net, ("head", (WIDE, 1))]),
+        *_layers("policy", [*net, ("head", (WIDE, MOVES))]),
+        Block("log_std", (MOVES,)),
+    )  # fmt: skip
+
+
+def _layers(net: str, sizes: list[tuple[str, tuple[int, int]]]) -> Iterator[Block]:
+    for layer, shape in sizes:
+        yield Block(f"{net}_{layer}_w", shape)
+        yield Block(f"{net}_{layer}_b", shape[1:])
+
+
+BLOCKS: dict[Kind, tuple[Block, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks("lstm")}
+
+
+def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
+    """A file's numbers as named arrays, float64. Raises Refused, naming the place, if their number
+    is wrong, one of them is no number, or nothing was counted of which they could be means."""
+    blocks = BLOCKS[kind]
+    ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
+    if flat.shape != (ends[-1],):
+        raise Refused(
+            f"{place}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
+            f"AgentZoo has {ends[-1]}: is it the right file?"
+        )
+    if not np.isfinite(flat).all():
+        raise Refused(f"{place}: some of its numbers are NaN or infinite: fetch it again")
+    parts = np.split(flat.astype(np.float64), ends[:-1])
+    named = {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
+    if named["count"] <= 0:
+        raise Refused(f"{place}: it has seen {named['count']:g} observations: fetch it again")
+    return named
+
+
+class Zoo:
+    """A policy of AgentZoo. It samples its actions, as the original demonstration does, unless it
+    is told to play their means."""
+
+    def __init__(self, kind: Kind, numbers: dict[str, Array], sample: bool = True) -> None:
+        self.kind = kind
+        self.remembers = kind == "lstm"
+        self.sample = sample
+        self.mean = numbers["sum"] / numbers["count"]
+        variance = numbers["squares"] / numbers["count"] - self.mean**2
+        self.std = np.sqrt(np.maximum(variance, 0.01))
+        self.net = {n.removeprefix("policy_"): v for n, v in numbers.items() if "policy" in n}
+        self.log_std = numbers["log_std"]
+
+    def sit(self, games: int, rng: Generator) -> _Seated:
+        return _Seated(self, games, rng)
+
+
+class _Seated:
+    """An LSTM remembers each match in which it sits; before the first step that is nothing."""
+
+    def __init__(self, zoo: Zoo, games: int, rng: Generator) -> None:
+        self.zoo = zoo
+        self.rng = rng
+        self.cell, self.hidden = np.zeros((2, games, 2, WIDE))  # by game and seat
+
+    def act(self, turn: Turn) -> Choice:
+        zoo = self.zoo
+        seen, turns = in_world(turn.seen)
+        seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
+        first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
+        if zoo.kind == "mlp":
+            last = np.tanh(np.tanh(first) @ zoo.net["second_w"] + zoo.net["second_b"])
+        else:
+            last = self._remember(np.maximum(first, 0), turn)
+        mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
+        if not zoo.sample:
+            return Choice(turned(mean, -turns), np.zeros(len(mean)))
+        drawn = draw_moves(mean, zoo.log_std, self.rng)
+        return replace(drawn, action=turned(drawn.action, -turns))
+
+    def _remember(self, x: Array, turn: Turn) -> Array:
+        """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""
+        at = turn.game, turn.seat
+        net = self.zoo.net
+        gates = np.concatenate([x, self.hidden[at]], axis=1) @ net["second_w"] + net["second_b"]
+        enter, candidate, forget, leave = np.split(gates, 4, axis=1)
+        kept = _logistic(forget + 1) * self.cell[at]
+        self.cell[at] = kept + _logistic(enter) * np.tanh(candidate)
+        self.hidden[at] = _logistic(leave) * np.tanh(self.cell[at])
+        return self.hidden[at]
+
+
+def load(name: str, folder: str | None) -> Zoo:
+    """A policy by its name, one of NAMES, from a folder of AgentZoo's files.
+
+    Raises Refused without a folder, or for a file that is missing or wrong.
+    """
+    kind: Kind = "lstm" if "lstm" in name else "mlp"
+    if folder is None:
+        raise Refused(
+            f"{name} needs AgentZoo's parameter files: set game.zoo (or OVERTRICK_ZOO) to the "
+            "folder that holds mlp/ and lstm/"
+        )
+    path = Path(folder) / kind / f"agent-params-v{name[-1]}.npy"
+    if not path.is_file():
+        raise Refused(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
+    try:
+        with path.open("rb") as file:
+            flat = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, OSError, MemoryError) as error:
+        raise Refused(f"{path} is no file of numbers ({error}): fetch it again") from None
+    if flat.dtype.kind not in "fiu":
+        raise Refused(f"{path} is no file of numbers: fetch it again")
+    return Zoo(kind, decode(kind, flat, str(path)))
+
+
+def _logistic(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))

@@ -1,0 +1,1 @@
+"""Games played by a person in the terminal, with advice and undo."""

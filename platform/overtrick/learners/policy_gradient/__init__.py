@@ -1,0 +1,1 @@
+"""Policy-gradient learners: PPO, TRPO, MAML, and the parts that they share."""

@@ -1,0 +1,1 @@
+"""Learners from labelled examples: behaviour cloning, classifiers, opponent models."""

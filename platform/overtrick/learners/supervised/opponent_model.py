@@ -1,0 +1,54 @@
+"""An explicit model of an opponent, fitted to its decisions, and a reply learnt against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Batch, Policy
+from overtrick.learners.networks import Adam, repeat
+from overtrick.learners.policy_gradient.actor_critic import ActorCritic
+from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, imitate
+from overtrick.policies.policies import Weights
+
+Simulate = Callable[[Policy, Generator], Batch]
+"""A policy's decisions in some games against a fitted model."""
+
+
+def fitted(
+    prior: Weights, rows: Rows, rate: float, plan: Imitation, share: float, rng: Generator
+) -> Weights:
+    """(M, ...) models of M opponents: a prior network after imitating what each of them did.
+
+    rows: with leading axis M, taken as counts of decisions. rate: Adam's. share: of the decisions
+    that are held out, at random, to end the fit before it knows its rows by heart. A model goes
+    back to the prior where it has nothing to learn from.
+    """
+    out_rng, learn_rng = rng.spawn(2)
+    held = out_rng.binomial(rows.taken.astype(np.int64), share)
+    learnt = Rows(rows.features, rows.legal, rows.taken - held)
+    adam = Adam(repeat(prior, len(rows.taken)), rate)
+    return imitate(adam, learnt, plan, learn_rng, held)[0]
+
+
+def corrected(guess: Array, taken: Array, trust: float) -> Array:
+    """(..., N, A) a model's probabilities by information set, made right by what was seen there.
+
+    The mean of a Dirichlet posterior whose prior is the guess, worth `trust` decisions: seldom
+    seen information sets keep the guess, often seen ones their frequencies.
+    """
+    counts = taken + trust * guess
+    return counts / counts.sum(axis=-1, keepdims=True)
+
+
+def learn_reply(
+    learner: ActorCritic, simulate: Simulate, iterations: int, rng: Generator
+) -> dict[str, float]:
+    """Improve a learner against a model for so many iterations of simulated games."""
+    metrics: dict[str, float] = {}
+    for step_rng in rng.spawn(iterations):
+        play_rng, learn_rng = step_rng.spawn(2)
+        metrics = learner.learn(simulate(learner.policy(), play_rng), learn_rng)
+    return metrics

@@ -1,0 +1,1 @@
+"""Learners of action values: tables, DQN, DRON, NFSP, and their replay buffers."""

@@ -1,0 +1,1 @@
+"""Policies: functions from observations to actions, and the rollout loop that plays them."""

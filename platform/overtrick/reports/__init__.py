@@ -1,0 +1,1 @@
+"""Figures, tables, learning curves, progress bars and pieces of HTML pages."""

@@ -1,0 +1,1 @@
+"""Pieces of HTML pages, and games replayed step by step in them."""

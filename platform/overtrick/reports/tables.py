@@ -1,0 +1,76 @@
+"""Results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from overtrick.reports.figures import label
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def evaluation(rows: Rows, unit: str) -> Table:
+    """The table of an evaluation: adaptation to strangers, or a row as it is."""
+    if rows and "steps" in rows[0]:
+        return _adaptation(rows, unit)
+    return plain(rows, f"in {unit}s a game")
+
+
+def cells(table: Table) -> tuple[list[str], list[list[str]]]:
+    """The names of its columns and the entries of its rows, as text."""
+    columns = [list(map(str, column.cells)) for column in table.columns]
+    rows = zip(*columns, strict=True)
+    return [str(column.header) for column in table.columns], list(map(list, rows))
+
+
+def plain(rows: Rows, title: str = "") -> Table:
+    """Rows that all have the keys of the first."""
+    table = Table(*(rows[0] if rows else ()), title=title)
+    for row in rows:
+        table.add_row(*map(short, row.values()))
+    return table
+
+
+def short(entry: Any) -> str:
+    """An entry of a table."""
+    if entry is None:
+        return "-"
+    if isinstance(entry, list):
+        return " ".join(map(short, entry))
+    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
+
+
+def _adaptation(rows: Rows, unit: str) -> Table:
+    """Payoffs before and after each step, beside the best response."""
+    steps = len(rows[0]["steps"])
+    after = [f"after {k}" for k in range(1, steps)]
+    first = "before" if after else "payoff"
+    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
+    for row in rows:
+        payoffs = [
+            f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
+            for p, e in zip(row["steps"], row["standard_error"], strict=True)
+        ]
+        share = "" if row["share"] is None else f"{row['share']:.0%}"
+        best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
+        table.add_row(label(row["stranger"]), *payoffs, best, share)
+    return table
+
+
+def safety(rows: Rows, unit: str) -> Table:
+    """What a model wins and can lose by the bound that it keeps; the most that so little buys."""
+    title = f"{unit} a game"
+    table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)
+    for row in rows:
+        for place, point in enumerate(row["adapted"]):
+            table.add_row(
+                "" if place else label(row["stranger"]),
+                "free" if point["bound"] is None else f"{point['bound']:g}",
+                f"{point['payoff']:.3f} ± {point['standard_error']:.3f}",
+                f"{point['exploitability']:.4f}",
+                f"{point['most']:.3f}",
+            )
+    return table

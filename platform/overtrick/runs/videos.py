@@ -1,0 +1,95 @@
+"""Films of a model while it learns: one now and then, kept with its run and in MLflow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from overtrick.config.job_file import Job
+from overtrick.core import Array, Failed, Refused
+from overtrick.distributed.workers import LocalCrew, Part, generator
+from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.games import registry
+from overtrick.learners.networks import unprefixed
+from overtrick.policies.policies import of_network
+from overtrick.policies.rollout import play
+from overtrick.runs import tune_trial
+from overtrick.storage import model_files
+from overtrick.tracking.mlflow_tracker import Tracker
+from overtrick.training.registry import TRAINERS
+
+log = logging.getLogger(__name__)
+
+FOLDER = "films"
+
+
+def check(job: Job) -> None:
+    """Raise Refused, or Failed without a renderer, if a job asks for films that cannot be made."""
+    if job.films.every is None:
+        return
+    made, tree = two_seats(job.game)
+    try:
+        registry.check_film(made)
+        reference_opponents.check(job.films.against, made, tree)
+    except Refused as error:
+        raise Refused(f"films: {error}") from None
+    first = TRAINERS[job.trainer].trainer(job, LocalCrew()).model()
+    if first and not model_files.plays(first):  # RLlib has none before it runs
+        raise Refused(f"films.every: {job.trainer} makes no model that plays: leave it out")
+    registry.film_of(made, Path("film.mp4"))  # is there something to draw with?
+
+
+def listener(job: Job, folder: Path, number: int, tracker: Tracker) -> tune_trial.Listener:
+    """Tells the tracker of each iteration, and now and then films the newest checkpoint of job
+    `number` in the folder."""
+    every = job.films.every
+    due = 0 if every is None else _next(every, _newest(folder, number))
+
+    def listen(iteration: int, metrics: dict[str, float]) -> None:
+        nonlocal due
+        tracker.metrics(iteration, metrics)
+        if every is None or iteration < due:
+            return
+        state = _newest(folder, number)
+        if state is not None and state["iteration"] >= due:
+            keep(job, state, tracker)
+            due = _next(every, state)
+
+    return listen
+
+
+def _newest(folder: Path, number: int) -> Mapping[str, Array] | None:
+    """The state in the newest checkpoint of a job, if there is one."""
+    newest = tune_trial.newest_checkpoint(folder, number)
+    return None if newest is None else tune_trial.read_state(newest)
+
+
+def _next(every: int, state: Mapping[str, Array] | None) -> int:
+    """The iteration from which on there is to be another film."""
+    done = 0 if state is None else int(state["iteration"])
+    return (done // every + 1) * every
+
+
+def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
+    """A film of the model in a trainer's state, as it plays before it adapts; unless there are to
+    be none. It lies with what the tracker keeps."""
+    if job.films.every is None:
+        return
+    path = tracker.folder / FOLDER / f"iteration_{int(state['iteration']):05d}.mp4"
+    if path.exists():  # a kill may have come before the tracker was told
+        tracker.artifact(path, FOLDER)
+        return
+    path.parent.mkdir(exist_ok=True)
+    trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
+    trainer.load(state)
+    made, _ = two_seats(job.game)
+    learner = of_network(made.features, unprefixed("policy", trainer.model()))
+    both = (learner, opponent_of(job.game, job.films.against))
+    try:
+        registry.film_of(made, path)(play(made, both, 1, generator(job.seed, Part.JUDGE)).batch)
+    except Failed as error:  # a run does not end for want of a picture
+        log.warning("%s", error)
+        return
+    tracker.artifact(path, FOLDER)

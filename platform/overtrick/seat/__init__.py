@@ -1,1 +1,0 @@
-"""A seat for a person: who sits at the table, games that can be taken back, and the sheet."""

@@ -1,0 +1,1 @@
+"""Stored models that answer from raw observations, in this process or under MLflow."""

@@ -1,0 +1,1 @@
+"""The extensive form as flat arrays: building a tree, traversing it, best responses on it."""

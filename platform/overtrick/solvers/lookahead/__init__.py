@@ -1,0 +1,1 @@
+"""Search during play: expectimax, Monte Carlo tree search, PIMC, local best response."""

@@ -1,0 +1,1 @@
+"""Exact values of bucketed two-player games, from public states and ranges of private buckets."""

@@ -1,0 +1,137 @@
+"""Games as they were played, move by move, kept on disk and gone through again.
+
+A file holds the deals and the moves; what the seats knew is worked out by the rules again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.games import registry
+from overtrick.storage import parquet
+
+KIND = parquet.Kind("played games", 1, "play them again with --keep")
+NOBODY = -1  # in the columns of seats and actions, after the end of a game
+
+
+class Move(NamedTuple):
+    """What a seat did; all that are at the table may see it."""
+
+    seat: int
+    action: int
+
+
+class Step(NamedTuple):
+    """A move, and what the seat knew that made it."""
+
+    move: Move
+    seen: Array  # (K,)
+
+
+class Recorder:
+    """A game that writes down the deals and the moves of what is played on it."""
+
+    def __init__(self, game: Any) -> None:
+        self.game = game
+        self.deals: Deals = np.zeros((0, 0))
+        self.moves: list[list[Move]] = []  # of each game
+        self.payoff: Array = np.zeros((0, 0))  # (G, S)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.game, name)
+
+    def start(self, deals: Deals) -> Any:
+        self.deals, self.moves = deals, [[] for _ in deals]
+        self.payoff = np.zeros((len(deals), self.game.seats))
+        return self.game.start(deals)
+
+    def step(self, state: Any, turn: Turn, action: Array) -> Array:
+        gained: Array = self.game.step(state, turn, action)
+        self.payoff += gained
+        for game, seat, made in zip(turn.game, turn.seat, action, strict=True):
+            self.moves[game].append(Move(int(seat), int(made)))
+        return gained
+
+
+@dataclass(frozen=True)
+class Games:
+    """G games, of one or more players."""
+
+    game: str
+    options: Mapping[str, Any]
+    players: tuple[str, ...]
+    deals: Deals  # (G, C)
+    moves: Sequence[Sequence[Move]]  # of each game
+    who: Array  # (G, S) which of the players sat in each seat
+    payoff: Array  # (G, S)
+    systems: tuple[str, ...] = ()  # of an auction, by which each of the players bids
+
+    def first(self, count: int) -> Games:
+        """Some of the games, from the first on."""
+        some = slice(count)
+        return replace(
+            self, deals=self.deals[some], moves=self.moves[some], who=self.who[some],
+            payoff=self.payoff[some],
+        )  # fmt: skip
+
+
+def check(path: Path) -> None:
+    """Raise Refused for a file that cannot be written."""
+    if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
+        raise Refused(f"cannot keep games in {path}: name a .parquet file of a folder that exists")
+
+
+def save(path: Path, games: Games) -> None:
+    """Write games to a file."""
+    longest = max((len(moves) for moves in games.moves), default=0)
+    seat, action = np.full((2, len(games.moves), longest), NOBODY, np.int16)
+    for row, moves in enumerate(games.moves):
+        for column, move in enumerate(moves):
+            seat[row, column], action[row, column] = move
+    about = {"game": games.game, "options": dict(games.options), "players": list(games.players)}
+    about |= {"systems": list(games.systems)}
+    columns = {
+        "deal": games.deals.astype(np.int16), "seat": seat, "action": action, "who": games.who,
+        "payoff": games.payoff,
+    }  # fmt: skip
+    parquet.save(path, KIND, about, columns)
+
+
+def load(path: Path) -> Games:
+    """The games of a file. Raises Refused."""
+    stored = parquet.load(path, KIND)
+    try:
+        about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
+        seat, action = (stored.columns[name] for name in ("seat", "action"))
+        moves = [
+            [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != NOBODY]
+            for row in zip(seat, action, strict=True)
+        ]
+        deals, who, payoff = (stored.columns[name] for name in ("deal", "who", "payoff"))
+    except KeyError as error:
+        raise Refused(f"{path} lacks {error}: {KIND.remedy}") from None
+    return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff, tuple(about[3]))
+
+
+def steps(kept: Games, game: int) -> Iterator[Step]:
+    """One of the games gone through again. Raises Refused for moves that the rules forbid."""
+    rules = registry.make(kept.game, **kept.options)
+    state = rules.start(kept.deals[[game]])
+    left = list(kept.moves[game])
+    while len(turn := rules.turn(state)):
+        now, left = left[: len(turn)], left[len(turn) :]
+        seats, actions = zip(*now, strict=True) if now else ((), ())
+        if list(seats) != turn.seat.tolist():
+            raise Refused(f"game {game + 1} is not by the rules of {kept.game}: {KIND.remedy}")
+        for move, seen in zip(now, turn.seen, strict=True):
+            yield Step(move, seen)
+        try:
+            rules.step(state, turn, np.array(actions))
+        except ValueError as error:
+            raise Refused(f"game {game + 1}: {error}: {KIND.remedy}") from None

@@ -1,0 +1,56 @@
+"""What a player of the cards does: deals with its line of play, and how often it keeps to rules."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import Deals, Policy, take_turn
+from overtrick.distributed.workers import Part, generator
+from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.cardplay import by_tricks, card_game
+from overtrick.evaluation.game_cache import opponent_of
+from overtrick.games.bridge import diagram
+from overtrick.games.bridge.cardplay import game_arrays, rule_defenders
+from overtrick.policies.rollout import play
+from overtrick.solvers.lookahead.pimc import Sampling
+
+
+class Shown(NamedTuple):
+    """Deals as text, and the style of the declarer."""
+
+    hands: list[str]
+    style: list[dict[str, Any]]  # rule, asked, followed (share)
+
+
+def shown(
+    choice: GameChoice, declarer: str, against: str, worlds: int, boards: int, deals: int,
+    seed: int, signs: bool,
+) -> Shown:  # fmt: skip
+    """So many deals with a declarer's play, and its style over so many; both sides by name, or as
+    the folder of a model. With worlds the declarer is the guide of a search, who imagines so many
+    deals at each decision. Raises Refused."""
+    game = card_game(by_tricks(choice))
+    for name in (declarer, against):
+        reference_opponents.check(name, game, None)
+    guide, defence = opponent_of(choice, declarer), opponent_of(choice, against)
+    player: Policy = Sampling(game, defence, guide, worlds) if worlds else guide
+    deal_rng, play_rng = generator(seed, Part.JUDGE).spawn(2)
+    dealt: Deals = game.deal(max(boards, deals), deal_rng)
+    batch = play(game, (player, defence), dealt, play_rng).batch
+    cards = game_arrays.cards_of(batch)
+    hands = [
+        f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
+        for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
+    ]
+    own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
+    asked = rule_defenders.style(take_turn(batch.turn(), own), batch.action[own])
+    return Shown(
+        hands,
+        [
+            {"rule": name.replace("_", " "), "asked": asks, "followed": kept / max(asks, 1)}
+            for name, (asks, kept) in asked.items()
+        ],
+    )

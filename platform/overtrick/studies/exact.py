@@ -1,0 +1,136 @@
+"""Exact questions about a game: how close to equilibrium, how much against an opponent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from overtrick.config import job_file
+from overtrick.core import Array, Enumerable, Redealable, Refused, nearest
+from overtrick.evaluation.lower_bound import lower_bound
+from overtrick.evaluation.reference_opponents import located, stranger
+from overtrick.games import openspiel_tree, registry
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import build
+from overtrick.storage import model_files
+from overtrick.training.equilibrium.solve import PLANS, SolveJob, solver_of, tree_bytes
+from overtrick.training.equilibrium.strategy_evaluator import Arena, arena_of, closeness
+from overtrick.training.registry import JOBS
+
+LOOK_SECONDS = 0.5  # of iterations between two signs of progress
+
+
+def solve_game(
+    name: str,
+    plan: str,
+    iterations: int,
+    seed: int = 0,
+    memory: float | None = None,
+    save: Path | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """Find a strategy near an equilibrium; the keys of `overtrick solve --json`.
+
+    memory is what the tree may take in GiB; save, a folder for the strategy as a model; progress
+    is told the iterations done, first 0, when the tree is built and the kernels are compiled.
+    seconds counts the iterations alone. Raises Refused for an unknown game or plan, a game that
+    the plan cannot solve, a tree that does not fit, or a place that save may not take.
+    """
+    if plan not in PLANS:
+        raise Refused(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
+    if save is not None:
+        model_files.check_place(save)
+    arena = arena_of(job_file.GameChoice(name=name), tree_bytes(memory))
+    iterations = 1 if plan == "lp" else iterations  # the linear program knows no iterations
+    sigma, seconds = _iterate(arena, plan, iterations, seed, progress)
+    found = closeness(arena, sigma)
+    if save is not None:
+        job = SolveJob.model_validate(
+            {"trainer": "solve", "game": name, "seed": seed, "solve": {"plans": [plan]}}
+        )
+        record = job.model_dump(mode="json", exclude_unset=True)  # no defaults that played no part
+        result = {"plan": plan, "iterations": iterations, **found}
+        model_files.save(model_files.Model({"sigma": sigma}, name, record, result), save)
+    return {
+        "game": name,
+        "plan": plan,
+        "iterations": iterations,
+        "seconds": seconds,
+        "iterations_per_second": iterations / seconds,
+        **found,
+    }
+
+
+def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
+    """Best-response values by seat; the keys of `overtrick best-response --json`.
+
+    A game too large for a tree gets a lower bound, its samples as asked: see lower_bound.
+    """
+    game = registry.make(name)
+    if isinstance(game, Redealable) and not isinstance(game, Enumerable):
+        return lower_bound(game, against, asked)
+    if asked:
+        raise Refused(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
+    tree = build(game)
+    opponent = stranger(located(against, game), game, tree)
+    sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
+    values = [best_response.best_response(tree, sigma, seat)[0] for seat in range(tree.seats)]
+    return {
+        "game": name,
+        "stranger": against,
+        "unit": game.unit,
+        "kind": "exact",
+        "values": values,
+        "mean": sum(values) / len(values),
+    }
+
+
+def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
+    """A stored model as a pyspiel.TabularPolicy: each information-state string, each action.
+
+    folder: of a model of openspiel/NAME; or of a game of ours that OpenSpiel has as well, and
+    twin its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
+    Refused for a model that cannot be read, a game of ours without twin, or a twin with another
+    tree; ValueError if two seats know the same string.
+    """
+    stored = model_files.load(folder)
+    job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
+    game = registry.make(job.game.name, **job.game.options)
+    tree = build(game)
+    sigma = best_response.sigma_of(tree, [model_files.policy(folder, game)] * tree.seats)
+    if isinstance(game, openspiel_tree.OpenSpiel):
+        words = game.words
+    elif twin is None:
+        raise Refused(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
+    else:
+        theirs = openspiel_tree.OpenSpiel(twin)
+        nodes = build(theirs)
+        try:
+            words = openspiel_tree.twin_words(nodes, theirs.words, tree)
+        except ValueError as error:
+            raise Refused(
+                f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "
+                "needs suit_isomorphism=true"
+            ) from None
+    return openspiel_tree.tabular_policy(words, tree.legal, sigma)
+
+
+def _iterate(
+    arena: Arena, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
+) -> tuple[Array, float]:
+    """The average strategy, and the seconds that the iterations took."""
+    solver = solver_of(plan, arena, seed)
+    solver.run(0)  # compiles the kernels, or reads them; then those of the measurement
+    closeness(arena, solver.average())
+    progress(0)
+    seconds, stretch = 0.0, 1
+    while solver.iteration < iterations:
+        began = time.perf_counter()
+        solver.run(min(stretch, iterations - solver.iteration))
+        took = time.perf_counter() - began
+        seconds += took
+        stretch = stretch * 2 if took < LOOK_SECONDS / 2 else stretch
+        progress(solver.iteration)
+    return solver.average(), seconds

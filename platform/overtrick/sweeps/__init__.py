@@ -1,0 +1,1 @@
+"""Many runs of one job: grid and random search, ASHA, population based training."""

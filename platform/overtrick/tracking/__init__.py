@@ -1,0 +1,1 @@
+"""Delivery of metrics, files and models to MLflow, and its model registry."""

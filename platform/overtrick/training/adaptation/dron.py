@@ -1,0 +1,206 @@
+"""Q-learning that watches its opponents learns to play each as it should be (He et al. 2016).
+
+An opponent is met in steps of so many games. What it did in all games so far, as everybody saw
+it, is what the learner is told of it in the next. Training meets random newcomers, so that a
+stranger's habits say how to play it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section
+from overtrick.core import Array, Batch, Mixed, Policy, Refused, join
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation import evaluate as evaluate_page
+from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
+from overtrick.evaluation.game_cache import two_seats
+from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.value_based import dron as learner
+from overtrick.policies.policies import Crowd, Weights, inputs
+from overtrick.policies.rollout import decisions_of, play, random_seating
+from overtrick.reports import figures
+from overtrick.training.adaptation.opponent_population import newcomers, shards
+from overtrick.training.q_learning_section import Values
+from overtrick.training.trainer import History, Report
+
+MODEL = "dron"  # the prefix of the weights in a model
+
+
+class Dron(Section):
+    """The network and whom it meets."""
+
+    hidden: tuple[Count, ...] = Field(
+        default=(64, 64), description="units of each ReLU layer that sees the game"
+    )
+    gate: tuple[Count, ...] = Field(
+        default=(64,), description="units of each ReLU layer that sees the opponent's habits"
+    )
+    experts: Count = Field(default=8, description="K, the experts that the gate weighs")
+    opponents: Count = Field(default=20, description="newcomers that are met each iteration")
+    steps: int = Field(default=3, ge=0, description="times that an opponent's habits are learnt")
+    games: Count = Field(default=200, description="games against an opponent before each time")
+    opponent_hidden: tuple[Count, ...] = Field(
+        default=(64, 64), description="units of each ReLU layer of a newcomer"
+    )
+    style: Positive = Field(default=2.0, description="largest scale of a newcomer's last layer")
+    lean: float = Field(
+        default=5.0, ge=0, description="largest spread of a newcomer's action preferences, logits"
+    )
+
+
+class DronJob(Job):
+    """Everything a DRON run needs."""
+
+    trainer: Literal["dron"]
+    dron: Dron = Dron()
+    values: Values = Values()
+    evaluate: Judged = Judged()
+
+
+class DronTrainer:
+    """Meet newcomers, learn what to do against whom."""
+
+    def __init__(self, job: DronJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.game = _watched(job.game)
+        rng = generator(job.seed, Part.INITIAL)
+        self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
+        self.learner = learner.learner(self.game.features, _fresh(job, rng), job.values.plan())
+
+    def step(self) -> dict[str, float]:
+        """Meet so many newcomers for all their steps, and learn from it."""
+        gone = self.iteration / self.job.stop.iterations
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        new_rng, play_rng, learn_rng = rng.spawn(3)
+        plan, values = self.job.dron, self.job.values
+        met = newcomers(self.sizes, plan.opponents, plan.style, plan.lean, new_rng)
+        epsilon = values.exploring(gone)
+        common = self.job.game, self.learner.weights(), epsilon, plan.games, plan.steps
+        batches, payoffs = zip(
+            *self.crew.map(_meet_newcomers, common, shards(met), play_rng), strict=True
+        )
+        self.learner.adam.pace(values.rate * (1 - gone))
+        metrics = self.learner.learn(join(batches), learn_rng)
+        unit = self.game.unit
+        for k, payoff in enumerate(np.concatenate(payoffs, axis=1).mean(axis=1)):
+            metrics[figures.payoff_name(figures.OPPONENTS, k, unit)] = float(payoff)
+        last = self.iteration == self.job.stop.iterations
+        if last or self.iteration % self.job.evaluate.every == 0:
+            metrics |= metrics_of(self._rows(), unit)
+        return metrics
+
+    def _rows(self) -> list[Row]:
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+
+    def report(self, history: History) -> Report:
+        """The final table, and the figures of the run."""
+        rows, unit = self._rows(), self.game.unit
+        curve = figures.learning_curve(history, unit)
+        return Report(rows, {"learning_curve": curve, "adaptation": figures.adaptation(rows, unit)})
+
+    def model(self) -> dict[str, Array]:
+        """The experts and their gate. It plays no games by itself: it needs somebody to watch."""
+        return prefixed(MODEL, self.learner.weights())
+
+    def state(self) -> dict[str, Array]:
+        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.learner.load(unprefixed("learner", state))
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: DronJob) -> None:
+    """Raise Refused for a game that two do not play or cannot watch, or unknown opponents."""
+    _watched(job.game)
+    evaluate_page.check(job.game, job.evaluate)
+
+
+def judge(job: DronJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+    """How well a model of this job adapts to the job's strangers. Raises Refused for another's."""
+    known, like = unprefixed(MODEL, weights), _fresh(job, np.random.default_rng(0))
+    if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
+        raise Refused("the model has other layers than its job says: train again or restore it")
+    return evaluate(job.game, adapted, known, job.evaluate, crew, rng)
+
+
+def _fresh(job: DronJob, rng: Generator) -> Weights:
+    """Experts and a gate that have learnt nothing."""
+    game, plan = _watched(job.game), job.dron
+    return learner.experts(
+        inputs(game), plan.hidden, game.actions, game.situations * game.actions,
+        plan.gate, plan.experts, rng,
+    )  # fmt: skip
+
+
+def adapted(
+    rng: Generator, weights: Weights, how: Judged, choice: GameChoice, opponent: Mixed
+) -> list[list[Mixed]]:
+    """The policies before and after each step of watching, `how.draws` of them each.
+
+    Each draw plays the best actions by what it knows, and watches its own games only.
+    """
+    game = _watched(choice)
+    meetings = meet(game, weights, 0.0, opponent, how.draws, how.games, how.steps, rng)
+    known = [known for known, _, _ in meetings]
+    return [[learner.against(game.features, weights, one) for one in each] for each in known]
+
+
+Meeting = tuple[Array, Batch, Array]
+"""What is known of M opponents (M, P), the learner's decisions then, its payoffs (M,)."""
+
+
+def meet(
+    game: learner.Watched, weights: Weights, epsilon: float, opponents: Policy, members: int,
+    games: int, steps: int, rng: Generator,
+) -> Iterator[Meeting]:  # fmt: skip
+    """So many games against each of M opponents, before and after each step of watching.
+
+    opponents must seat members * games games, each opponent's in one stretch. The decisions
+    carry what was known as the note OPPONENT.
+    """
+    counts = np.zeros((members, game.situations, game.actions or 0))
+    for step_rng in rng.spawn(steps + 1):
+        seat_rng, play_rng = step_rng.spawn(2)
+        known = learner.profile(counts)
+        seating = random_seating(members * games, seat_rng)
+        both = (learner.Informed(game.features, weights, known, epsilon), opponents)
+        played = play(game, both, members * games, play_rng, seating)
+        batch = played.batch
+        own = seating[batch.game, batch.seat] == 0
+        theirs = batch.game[~own] // games, game.situation(batch.turn())[~own], batch.action[~own]
+        mine = decisions_of(batch, seating, 0)
+        note = {learner.OPPONENT: known[mine.game // games]}
+        won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
+        yield known, replace(mine, note=note), won.mean(axis=1)
+        np.add.at(counts, theirs, 1)
+
+
+def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Batch, Array]:
+    """The decisions of all steps against each of some newcomers, and the payoffs (steps, M)."""
+    choice, weights, epsilon, games, steps = common
+    game = _watched(choice)
+    crowd = Crowd(game.features, members)
+    met = list(meet(game, weights, epsilon, crowd, len(members["w0"]), games, steps, rng))
+    return join([batch for _, batch, _ in met]), np.stack([payoff for *_, payoff in met])
+
+
+def _watched(choice: GameChoice) -> Any:
+    """A game in which one can be watched. Raises Refused."""
+    game, _ = two_seats(choice)
+    if not isinstance(game, learner.Watched):
+        raise Refused(f"{game.name} has no situations in which an opponent's habits are counted")
+    return game

@@ -1,0 +1,138 @@
+"""How weights meet a stranger: one gradient or more after each batch of games."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import Batch, Game, Mixed, Refused
+from overtrick.evaluation.evaluate import Evaluate
+from overtrick.evaluation.game_cache import equilibrium_of, two_seats
+from overtrick.learners.networks import initial, repeat
+from overtrick.policies.policies import Crowd, Tabular, Weights
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.safe_exploitation import safest_response
+from overtrick.training.adaptation.opponent_modelling import Modelling, imitations, watched
+from overtrick.training.adaptation.rollouts import (
+    ON_TREE,
+    PRIOR_GAMES,
+    Credit,
+    adapt,
+    exact_sample,
+    meet,
+    meet_on_tree,
+    networks,
+    prior_of,
+    thought,
+)
+
+IMAGINED = 5000
+"""Games against a fitted model for each gradient, where no tree gives it exactly."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a model of the meta trainer knows when it meets a stranger."""
+
+    theta: Weights
+    critic: Weights
+    hindsight: bool  # the critic knows the whole deal
+    discount: float
+    credit: Credit
+    play: Literal["network", "response"] = "network"  # what is judged after a step
+    updates: int = 1  # gradient steps on the games of a step
+
+
+def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
+    """Raise Refused for a credit that a game cannot give, or that needs a tree where there is none;
+    key is the job's."""
+    if credit == "hindsight" and not hasattr(game, "hindsight"):
+        raise Refused(f"{key}: {game.name} tells nothing in hindsight: set critic")
+    if game.actions is None and credit == "model":
+        raise Refused(f"{key}: model counts single actions, and {game.name} has none: set critic")
+    if tree is None and credit == "aivat":
+        raise Refused(
+            f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
+        )
+
+
+def adapted(
+    rng: Generator, start: Start, how: Evaluate, choice: GameChoice, opponent: Mixed
+) -> list[list[Mixed]]:
+    """The policies before and after each step of adaptation, `how.draws` of them each.
+
+    Each draw begins at theta and adapts to the opponent on its own sampled games only. Where
+    responses are judged, the networks only play those games; where these show little of the
+    opponent, it is thought to play an equilibrium, since from that there is nothing to win.
+    """
+    game, tree = two_seats(choice)
+    params = repeat(start.theta, how.draws)
+    if tree is None and start.credit == "model":
+        return _imagining(rng, start, how, game, params, opponent)
+    seen = None
+    policies = [networks(game, params)]
+    for _ in range(how.steps):
+        (step_rng,) = rng.spawn(1)
+        if start.credit not in ON_TREE:
+            met = meet(
+                game, params, start.critic, opponent, how.games, start.discount, 1.0, step_rng,
+                merge=True, hindsight=start.hindsight,
+            )  # fmt: skip
+        else:
+            assert tree is not None
+            theirs = best_response.sigma_of(tree, [opponent] * 2)
+            them = np.broadcast_to(theirs, (how.draws, *theirs.shape))
+            prior = prior_of(choice, start.credit)
+            met = meet_on_tree(
+                game, tree, params, them, how.games, start.credit, prior, step_rng, seen
+            )
+            seen = met.seen
+        params = adapt(params, met.sample, how.step)
+        for _ in range(start.updates - 1):
+            assert tree is not None
+            assert seen is not None
+            again = exact_sample(game, tree, params, thought(seen + prior))
+            params = adapt(params, again, how.step)
+        if start.play == "response":
+            assert tree is not None
+            assert seen is not None
+            assert how.safe is not None
+            likely = thought(seen + PRIOR_GAMES["model"] * equilibrium_of(choice))
+            policies.append([Tabular(safest_response(tree, each, how.safe)) for each in likely])
+        else:
+            policies.append(networks(game, params))
+    return policies
+
+
+def _imagining(
+    rng: Generator, start: Start, how: Evaluate, game: Game, params: Weights, opponent: Mixed
+) -> list[list[Mixed]]:
+    """The same without a tree, by the gradient against a model: of the games that were played only
+    what the opponent did is used, and the step is learnt from games against who does the same.
+
+    As many of those as one likes cost no interaction, so the gradient has far less noise.
+    """
+    prior_rng, *step_rngs = rng.spawn(1 + how.steps)
+    layers = len(start.theta) // 2
+    sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
+    prior = initial(sizes, prior_rng, head=0.1)
+    seen: Sequence[Batch | None] = [None] * how.draws
+    policies = [networks(game, params)]
+    for step_rng in step_rngs:
+        play_rng, fit_rng, imagine_rng = step_rng.spawn(3)
+        seen = watched(game, policies[-1], opponent, how.games, play_rng, seen)
+        models = imitations(game, seen, prior, Modelling(), fit_rng)
+        for luck in imagine_rng.spawn(start.updates):
+            met = meet(
+                game, params, start.critic, Crowd(game.features, models), IMAGINED,
+                start.discount, 1.0, luck, merge=True, hindsight=start.hindsight,
+            )  # fmt: skip
+            params = adapt(params, met.sample, how.step)
+        policies.append(networks(game, params))
+    return policies

@@ -1,0 +1,225 @@
+"""A meta-model learns to adapt to strangers while its opponents change (Wu et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation.evaluate import Row, evaluate, metrics_of
+from overtrick.evaluation.game_cache import two_seats
+from overtrick.games import registry
+from overtrick.learners.networks import Critic, fresh, prefixed, repeat, unprefixed
+from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
+from overtrick.learners.policy_gradient.maml import meta_surrogate
+from overtrick.learners.policy_gradient.sample import Moves, Sample, evidence, join
+from overtrick.policies.policies import Crowd, Weights, hindsight_inputs, inputs, outputs
+from overtrick.reports import figures
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.training.adaptation.held_out_evaluation import Start, adapted
+from overtrick.training.adaptation.meta_job import MetaJob
+from overtrick.training.adaptation.opponent_population import KINDS, shards
+from overtrick.training.adaptation.rollouts import (
+    ON_TREE,
+    adapt,
+    astray_games,
+    exact_sample,
+    meet,
+    meet_on_tree,
+    prior_of,
+    strategies,
+    visits,
+)
+from overtrick.training.trainer import History, Report
+
+
+class MetaTrainer:
+    """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
+
+    def __init__(self, job: MetaJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.game, self.tree = two_seats(job.game)
+        rng = generator(job.seed, Part.INITIAL)
+        wide = inputs(self.game)
+        self.sizes = (wide, *job.meta.hidden, outputs(self.game))
+        seen = hindsight_inputs(self.game) if job.meta.credit == "hindsight" else wide
+        critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_rate)
+        self.learner = ActorCritic(
+            self.game.features,
+            fresh(self.game, job.meta.hidden, rng),
+            critic,
+            SOLVERS[job.meta.solver](job.meta.outer_step, job.meta.entropy),
+            job.meta.discount,
+            job.meta.gae,
+        )
+        self.mean = self.learner.weights()  # the moving average
+        self.opponents = KINDS[job.population.kind](
+            job.game, self.sizes, job.population, self.learner.theta, crew, rng
+        )
+
+    def step(self) -> dict[str, float]:
+        """One iteration of Algorithm 1."""
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
+        metrics = {}
+        if (self.iteration - 1) % self.job.population.every == 0:
+            metrics = self.opponents.renew(self.learner.theta, renew_rng)
+        opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
+        samples, features, returns, payoff, astray = self._meet(opponents, meet_rng)
+        *inner, outer = (evidence(sample) for sample in samples)
+        plan = self.job.meta
+        surrogate = meta_surrogate(
+            inner, outer, plan.inner_step, plan.second_order, plan.thinned, plan.parts
+        )
+        self.learner.solver.step = self._outer_step()
+        metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
+        now, past = self.learner.weights(), np.float32(plan.average)
+        self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
+        unit = self.game.unit
+        metrics |= {
+            figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
+            for k, p in enumerate(payoff)
+        }
+        metrics |= astray_games(self.game, astray)
+        last = self.iteration == self.job.stop.iterations
+        if last or self.iteration % self.job.evaluate.every == 0:
+            metrics |= metrics_of(self._rows(), registry.scored(self.game).unit)
+        return metrics
+
+    def _outer_step(self) -> float:
+        """beta of this iteration."""
+        plan, last = self.job.meta, self.job.stop.iterations
+        end = plan.outer_step if plan.outer_step_end is None else plan.outer_step_end
+        gone = (self.iteration - 1) / max(1, last - 1)
+        return plan.outer_step + gone * (end - plan.outer_step)
+
+    def _rows(self) -> list[Row]:
+        """Adaptation to every stranger, with the same luck every time."""
+        rng = generator(self.job.seed, Part.JUDGE)
+        return judge(self.job, self.model(), self.crew, rng)
+
+    def state(self) -> dict[str, Array]:
+        return {
+            **prefixed("learner", self.learner.state()),
+            **prefixed("mean", self.mean),
+            **prefixed("population", self.opponents.state()),
+            "iteration": np.array(self.iteration),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.learner.load(unprefixed("learner", state))
+        self.mean = unprefixed("mean", state)
+        self.opponents.load(unprefixed("population", state))
+        self.iteration = int(state["iteration"])
+
+    def model(self) -> dict[str, Array]:
+        """The weights that adaptation needs: the policy and its baseline, averaged."""
+        return self.mean
+
+    def report(self, history: History) -> Report:
+        """The final table, and the figures of the run."""
+        rows = self._rows()
+        unit = registry.scored(self.game).unit
+        drawn = {
+            "learning_curve": figures.learning_curve(history, unit),
+            "adaptation": figures.adaptation(rows, unit),
+        }
+        if self.tree is not None:
+            styles = self._styles(self.tree)
+            drawn["styles"] = figures.styles(*styles, self.game.action_names)
+        return Report(rows, drawn)
+
+    def close(self) -> None:
+        self.crew.close()
+
+    def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
+        """(4, hands, A) what the first opponents, the elite among them, do with each hand.
+
+        Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
+        """
+        members = {n: v[:4] for n, v in self.opponents.members().items()}
+        (meta,) = strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
+        hand = self.game.hand(tree.turn)
+        hands = list(dict.fromkeys(hand))
+        tables = []
+        for sigma in strategies(self.game, tree, members):
+            come = visits(tree, sigma, meta)
+            weights = np.stack([come * (hand == h) for h in hands])  # (hands, N)
+            tables.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
+        return np.stack(tables), hands
+
+    def _meet(
+        self, opponents: Weights, rng: Generator
+    ) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
+        """Adapt to every opponent: a sample before each step and one after the last, the features
+        and returns of all decisions, the payoffs (tasks,) before each step, and how many games a
+        simulator could not follow."""
+        common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
+        homes = self.crew.map(_adapt_to, common, shards(opponents), rng)
+        samples, features, returns, payoffs, astray = zip(*homes, strict=True)
+        steps = [join(list(step)) for step in zip(*samples, strict=True)]
+        payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
+        return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
+
+
+def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+    """How well a model of this job adapts to the job's strangers."""
+    start = Start(
+        unprefixed("policy", weights), unprefixed("critic", weights),
+        job.meta.credit == "hindsight", job.meta.discount,
+        job.meta.test_credit or job.meta.credit, job.meta.test_play,
+        job.meta.test_updates,
+    )  # fmt: skip
+    return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
+
+
+def _adapt_to(
+    rng: Generator, common: Any, opponents: Weights
+) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
+    """The meta-model adapts to each of some opponents and meets it again."""
+    choice, plan, theta, critic = common
+    game, tree = two_seats(choice)
+    members = len(opponents["w0"])
+    params = repeat(theta, members)
+    crowd = Crowd(game.features, opponents)
+    theirs = None if tree is None else strategies(game, tree, opponents)
+    features, returns, payoffs, astray, seen = [], [], [], 0, None
+    samples: list[Sample | Moves] = []
+    for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
+        outer = k == plan.inner_steps
+        if outer and plan.values == "exact":
+            assert tree is not None
+            assert theirs is not None
+            samples.append(exact_sample(game, tree, params, theirs))
+            break
+        count = (plan.outer_games if outer else None) or plan.games
+        if plan.credit not in ON_TREE:
+            lam = plan.gae if outer else 1.0
+            met = meet(
+                game, params, critic, crowd, count, plan.discount, lam, step_rng,
+                merge=not outer, hindsight=plan.credit == "hindsight",
+            )  # fmt: skip
+        else:
+            assert tree is not None
+            assert theirs is not None
+            prior = prior_of(choice, plan.credit)
+            met = meet_on_tree(
+                game, tree, params, theirs, count, plan.credit, prior, step_rng, seen
+            )
+            if plan.credit == "model":
+                seen = met.seen
+        samples.append(met.sample)
+        features.append(met.features)
+        returns.append(met.returns)
+        payoffs.append(met.payoff)
+        astray += met.astray
+        if not outer:
+            params = adapt(params, met.sample, plan.inner_step)
+    return samples, np.concatenate(features), np.concatenate(returns), payoffs, astray

@@ -1,0 +1,1 @@
+"""Trainers of bidding networks: supervised, by reinforcement, by self-play."""

@@ -1,0 +1,153 @@
+"""The two networks of a bidder before they learn from play, and how well they bid after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Folder, Model, Opponent, Section
+from overtrick.core import Array, Deals, Refused
+from overtrick.datasets.bidding_examples import for_judging
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation import system_agreement
+from overtrick.evaluation.bidders import (
+    Side,
+    SystemJob,
+    auctions,
+    check_version,
+    imps_between,
+    network_of,
+    sample,
+    side_of,
+    told_of,
+    turned,
+)
+from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.auction.network_bidder import Network
+from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.system import loader
+from overtrick.reports import bar_charts
+from overtrick.storage import locate, model_files
+from overtrick.training.bidding.supervised import Learning
+from overtrick.training.trainer import History
+
+SHARD = 250  # deals of one shard, whatever the number of workers
+PRETRAINED = "pretrained"
+WON = "imps_per_board"
+"""What a measurement calls the IMPs that are won from the pretrained."""
+
+
+class Judging(Section):
+    """How the bidder is judged, on deals that it never met."""
+
+    every: Count = Field(default=10, description="iterations between measurements")
+    boards: int = Field(default=1000, ge=2, description="duplicate boards of a measurement")
+    final: int = Field(default=10_000, ge=2, description="of the last one")
+    against: tuple[Opponent, ...] = Field(
+        default=("natural", "precision"),
+        description="bidding systems and folders of bidders that it meets",
+    )
+
+
+class PairJob(SystemJob):
+    """What learning from play starts with, and how it is judged."""
+
+    calls: Model = Field(description="the model that proposes calls")
+    imps: Model = Field(description="the model that values them, as it is before")
+    deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
+    network: Learning = Learning()
+    evaluate: Judging = Judging()
+
+
+def check(job: PairJob, most: int) -> None:
+    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
+    if job.game.name != Auction.name:
+        raise Refused(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
+    networks_of(job)
+    for part in parted(job, most):
+        if len(part) < 2:
+            raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
+    for name in job.evaluate.against:
+        side_of(name)
+
+
+def networks_of(job: PairJob) -> tuple[Network, Network]:
+    """Both networks as they are before. Raises Refused."""
+    found, own = [], loader.load(job.system)
+    check_version(job.rules, own, "the bidder of this job")
+    for name, place in (("calls", job.calls), ("imps", job.imps)):
+        folder = locate.located(place)
+        stored = model_files.load(folder, Auction.name)
+        network = network_of(stored, name, folder)
+        if network is None:
+            raise Refused(
+                f"the model in {folder} has no network of {name}: train one with learn: {name}"
+            )
+        if network.activation != job.network.activation:
+            raise Refused(
+                f"network.activation is {job.network.activation}, but {folder} has "
+                f"{network.activation}"
+            )
+        if (bids := told_of(stored, folder, "system")) != job.system:
+            raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
+        check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+        found.append(network)
+    return found[0], found[1]
+
+
+def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
+    """The deals to learn from, and those for judging, of at most so many of the file."""
+    deals = sample(job.deals, most, job.seed)
+    held = for_judging(hands(deals[:, :CARDS]))
+    return deals[~held], deals[held]
+
+
+def judged(job: PairJob, kept: Deals, boards: int) -> Deals:
+    """So many of the deals kept for judging, or all of them: the same whenever it is asked."""
+    rng = generator(job.seed, Part.JUDGE)
+    boards = min(boards, len(kept))
+    return turned(kept[rng.choice(len(kept), boards, replace=False)], rng)
+
+
+def row(side: Side, other: Side, deals: Deals, crew: Crew) -> dict[str, Any]:
+    """What a side wins from another on some deals."""
+    shards = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
+    won = np.concatenate(crew.map(_meet, (side, other), shards, generator(0)))
+    error = float(won.std(ddof=1) / np.sqrt(len(won)))
+    return {
+        "opponent": other.name, "boards": len(won), "mean": float(won.mean()),
+        "standard_error": error,
+    }  # fmt: skip
+
+
+def true_calls(side: Side, deals: Deals, crew: Crew) -> float:
+    """The share of calls but passes, of a side with itself, at which the hand has the points and
+    lengths that its calls so far show."""
+    cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
+    calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
+    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
+    of = system_agreement.Auctions(hands(cards), dealer, vulnerable, calls, calls >= 0)
+    rows = system_agreement.truths(side.system, of, system_agreement.followed(side.system, of))
+    return float(rows[-1]["true"])
+
+
+def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
+    """(G, L) its calls with itself."""
+    cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
+    return auctions(side, side, cards, dealer, vulnerable, rng)
+
+
+def way(history: History, length: str) -> dict[str, Figure]:
+    """How what it won from the pretrained rose with another metric; no figure of no measurement."""
+    told = [(m[length], m[WON], m[f"{WON}_se"]) for _, m in history if WON in m]
+    if not told:
+        return {}
+    return {"imps": bar_charts.against(told, length, f"IMPs a board against {PRETRAINED}")}
+
+
+def _meet(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:
+    return imps_between(*sides, deals, rng)

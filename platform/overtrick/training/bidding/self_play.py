@@ -1,0 +1,296 @@
+"""Both networks of a bidder learn from duplicate boards against past selves and bidding systems.
+
+The calls learn by proximal policy optimisation, and are held back by what they were taught; the
+values learn what came of it, and are the baseline of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Opponent, Positive, Section, Share
+from overtrick.core import Array, Deals, Refused
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation.bidders import Side, side_of, turned
+from overtrick.games.bridge.auction import (
+    features_from_observation,
+    network_bidder,
+    packed_features,
+)
+from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.auction.network_bidder import Network, Trying
+from overtrick.games.bridge.scoring import imps
+from overtrick.games.bridge.system import loader
+from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.policy_gradient.advantages import advantages
+from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.supervised.classifier import check_loss
+from overtrick.policies.policies import Weights
+from overtrick.policies.rollout import play
+from overtrick.training.adaptation.opponent_population import Opponents, SelfPlay
+from overtrick.training.bidding import pretrained
+from overtrick.training.bidding.pretrained import PRETRAINED, WON, PairJob
+from overtrick.training.bidding.value_replay import Outcomes, Remembered, remembered
+from overtrick.training.trainer import History, Report
+
+KEPT = {"values": "imps", "calls": "baseline"}
+"""By what decides, the name under which a model has the network of values."""
+
+SHARD = 125  # boards of one shard and one opponent, whatever the number of workers
+
+
+class Playing(Section):
+    """How the calls improve, and whom they meet."""
+
+    boards: Count = Field(default=1000, description="boards an iteration, each at two tables")
+    deals: Count = Field(
+        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+    )
+    reward: Literal["table", "par"] = Field(
+        default="table",
+        description="IMPs against the other table, where the opponent holds the same cards, or "
+        "against par",
+    )
+    gae: Share = Field(default=1.0, description="lambda of the advantages")
+    rate: Positive = Field(default=0.0001, description="Adam's rate")
+    clip: Positive = Field(default=0.2, description="how far a probability ratio may move")
+    passes: Count = Field(default=2, description="over the calls of an iteration, at most")
+    parts: Count = Field(default=8, description="gradient steps of a pass")
+    kl_stop: Positive = Field(default=0.02, description="nats a call after which passes end")
+    entropy: float = Field(default=0.0, ge=0, description="bonus in IMPs a nat")
+    pull: float = Field(
+        default=2.0,
+        ge=0,
+        description="IMPs a game for each nat of mean distance a call to what was taught",
+    )
+    wait: int = Field(
+        default=10, ge=0, description="first iterations in which only the values learn"
+    )
+    decides: Literal["calls", "values"] = Field(
+        default="calls",
+        description="how the model that is kept bids: the likeliest call, or of the likely ones "
+        "that of the highest value",
+    )
+    past: Count = Field(default=6, description="past selves that are met")
+    every: Count = Field(default=10, description="iterations between past selves")
+    others: tuple[Opponent, ...] = Field(
+        default=("natural", "precision"),
+        description="bidding systems and folders of bidders that are met, each as often as a past "
+        "self",
+    )
+
+
+class SelfplayJob(PairJob):
+    """Everything that self-play needs."""
+
+    trainer: Literal["selfplay_bidding"]
+    play: Playing = Playing()
+    values: Remembered = Remembered()
+
+
+class SelfplayTrainer:
+    """An iteration is some boards against opponents, and some gradient steps of both networks."""
+
+    def __init__(self, job: SelfplayJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.calls, first = pretrained.networks_of(job)
+        torch.set_num_threads(max(1, int(job.resources.cpus)))
+        plan = job.play
+        self.outcomes = Outcomes(first, job.network, job.values, job.stop.iterations)
+        self.policy = Anchored(
+            self.calls.weights,
+            job.network.plan("cpu"),
+            Ppo(plan.rate, plan.entropy, plan.clip, plan.passes, plan.kl_stop, plan.pull),
+            plan.parts,
+        )
+        self.past = SelfPlay(
+            job.game, (), Opponents(kind="selfplay", size=plan.past), self.policy.theta, crew,
+            generator(job.seed, Part.INITIAL),
+        )  # fmt: skip
+        self.others = [side_of(name) for name in plan.others]
+        self.deals, self.kept = pretrained.parted(job, job.play.deals)
+
+    def step(self) -> dict[str, float]:
+        """Meet opponents, learn, and now and then measure."""
+        plan, job = self.job.play, self.job
+        self.iteration += 1
+        where = f"in iteration {self.iteration}"
+        rng = generator(job.seed, Part.TRAIN, self.iteration)
+        deal_rng, who_rng, play_rng, learn_rng = rng.spawn(4)
+        if (self.iteration - 1) % plan.every == 0:
+            self.past.renew(self.policy.theta, who_rng)
+        deals = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.boards)], deal_rng)
+        cut = [deals[k : k + SHARD] for k in range(0, plan.boards, SHARD)]
+        shards = list(zip(cut, self._opponents(len(cut), who_rng), strict=True))
+        common = (self._side("learner", self.outcomes.values()), plan.reward, plan.gae)
+        met = self.crew.map(_meet, common, shards, play_rng)
+        for _, told in met:
+            self.outcomes.memory.add(told, learn_rng)
+        done = {n: np.concatenate([rows[n] for rows, _ in met]) for n in met[0][0]}
+        done["game"] += np.repeat(np.arange(len(met)), [len(m[0]["game"]) for m in met]) * 2 * SHARD
+        metrics = {
+            "boards": float(self.iteration * plan.boards),
+            "loss_nats": self.outcomes.learn(learn_rng, where),
+            "unforeseen_imps": float(np.sqrt(np.square(done["advantage"]).mean())),
+        }
+        if self.iteration > plan.wait:
+            metrics |= self._improve(done, learn_rng)
+            check_loss(metrics["gain"], where)
+        if self.iteration % job.evaluate.every == 0:
+            metrics |= self._measured()
+        return metrics
+
+    def _opponents(self, count: int, rng: Generator) -> list[Side]:
+        """Whom so many shards meet: past selves and others, all alike."""
+        members, past = self.past.members(), self.job.play.past
+        return [
+            self.others[who - past] if who >= past
+            else self._side("past", calls={n: v[who] for n, v in members.items()})
+            for who in rng.integers(past + len(self.others), size=count)
+        ]  # fmt: skip
+
+    def _side(self, name: str, values: Network | None = None, calls: Weights | None = None) -> Side:
+        """A side by some calls, or as they are now."""
+        network = self.calls._replace(weights=self.policy.theta if calls is None else calls)
+        return Side(name, loader.load(self.job.system), network, values)
+
+    def _improve(self, done: Mapping[str, Array], rng: Generator) -> dict[str, float]:
+        """The calls learn from what they brought."""
+        situation = done["situation"] if self.calls.auction else None
+        return self.policy.learn(
+            network_bidder.numbers(done["before"], situation), done["legal"], done["call"],
+            done["advantage"], done["game"], 2 * self.job.play.boards, rng,
+        )  # fmt: skip
+
+    def _measured(self) -> dict[str, float]:
+        """What the likeliest calls win from each opponent, and how many are true."""
+        deals = pretrained.judged(self.job, self.kept, self.job.evaluate.boards)
+        side = self._side("calls")
+        metrics = {"true_calls": pretrained.true_calls(side, deals, self.crew)}
+        for other in _opponents(self.job):
+            row = pretrained.row(side, other, deals, self.crew)
+            name = WON if other.name == PRETRAINED else f"{WON}_{other.name}"
+            metrics |= {name: row["mean"], f"{name}_se": row["standard_error"]}
+        return metrics
+
+    def report(self, history: History) -> Report:
+        """What it wins from itself as it was before, and from others; and the way there."""
+        rows = judge(self.job, self.model(), self.crew, generator(0))
+        return Report(rows, pretrained.way(history, "boards"))
+
+    def model(self) -> dict[str, Array]:
+        """Both networks; whoever seats the model finds that of values if it decides."""
+        values = prefixed(KEPT[self.job.play.decides], self.outcomes.values().weights)
+        return {**prefixed("calls", self.policy.theta), **values}
+
+    def state(self) -> dict[str, Array]:
+        return {
+            **prefixed("values", self.outcomes.state()),
+            **prefixed("calls", self.policy.state()),
+            **prefixed("past", self.past.state()),
+            "iteration": np.array(self.iteration),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.outcomes.load(unprefixed("values", state))
+        self.policy.load(unprefixed("calls", state))
+        self.past.load(unprefixed("past", state))
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: SelfplayJob) -> None:
+    """Raise Refused for models, deals or opponents that do not serve."""
+    if job.play.wait >= job.stop.iterations:
+        raise Refused(
+            f"play.wait is {job.play.wait} and stop.iterations {job.stop.iterations}: the calls "
+            "would learn nothing"
+        )
+    pretrained.check(job, job.play.deals)
+    for name in job.play.others:
+        side_of(name)
+
+
+def judge(
+    job: SelfplayJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """IMPs a board of the stored calls alone, of the bidder that also values them, and of the calls
+    before; and which share of their calls but passes is true."""
+    plan, rules = job.network, loader.load(job.system)
+    calls, values = (
+        Network(unprefixed(name, weights), plan.activation, plan.half)
+        for name in ("calls", KEPT[job.play.decides])
+    )
+    deals = pretrained.judged(job, pretrained.parted(job, job.play.deals)[1], job.evaluate.final)
+    before, *others = _opponents(job)
+    alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
+    rows = []
+    for side in (alone, both, before):
+        true = pretrained.true_calls(side, deals, crew)
+        for other in others if side is before else (before, *others):
+            row = pretrained.row(side, other, deals, crew)
+            rows.append({"side": side.name, **row, "true_calls": true})
+    return rows
+
+
+def score(rows: list[dict[str, Any]]) -> float:
+    """IMPs a board of the calls alone against the calls before."""
+    return float(rows[0]["mean"])
+
+
+def _opponents(job: SelfplayJob) -> list[Side]:
+    """Against whom it is judged: the calls as they were before, and others."""
+    calls, _ = pretrained.networks_of(job)
+    before = Side(PRETRAINED, loader.load(job.system), calls)
+    return [before, *map(side_of, job.evaluate.against)]
+
+
+def _meet(
+    rng: Generator, common: tuple[Side, str, float], deals: Deals, other: Side
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The decisions of a side at both tables of some boards, and what there is to remember. At the
+    first table it sits North-South, and its opponent at the second."""
+    side, reward, gae = common
+    assert side.calls is not None
+    game = Auction("points" if reward == "table" else "imps", seats=2)
+    tables = []
+    for seat, child in enumerate(rng.spawn(2)):
+        ns, ew = (side, other) if seat == 0 else (other, side)
+        own = Trying(ns.system, ew.system, side.calls, side.imps)
+        theirs = other.policy(ns.system, ew.system)
+        seated = (own, theirs) if seat == 0 else (theirs, own)
+        tables.append((own, play(game, seated, deals, child, watch=(seat,))))
+    won = [played.payoff[:, seat] for seat, (_, played) in enumerate(tables)]
+    if reward == "table":
+        won = [imps((won[0] + won[1]).astype(np.int64))] * 2
+    decided, told = [], []
+    for seat, (own, played) in enumerate(tables):
+        batch = played.batch
+        brought = won[seat][batch.game]
+        batch = replace(batch, reward=np.where(batch.last, brought, 0.0))
+        value = own.value(batch.turn())
+        features = features_from_observation.before(batch.seen, own.ns, own.ew)
+        decided.append({
+            "before": packed_features.packed(features),
+            "situation": network_bidder.situations(batch.seen).astype(np.int8),
+            "legal": batch.legal, "call": batch.action,
+            "advantage": advantages(batch, value, 1.0, gae),
+            "game": batch.game + seat * len(deals),
+        })  # fmt: skip
+        told.append(remembered(batch, brought, own.ns, own.ew))
+    joined = ({n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
+              for parts in (decided, told))  # fmt: skip
+    decisions, memories = joined
+    return decisions, memories

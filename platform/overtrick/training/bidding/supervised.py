@@ -1,0 +1,254 @@
+"""The networks that bid, taught by recorded auctions: which call is made, and what it brings
+(Zhang et al. 2022, sections 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Folder, Positive, Section
+from overtrick.core import Array, Refused
+from overtrick.datasets.bidding_examples import SPLITS, Examples
+from overtrick.datasets.bidding_examples_build import RECORDED, check_rules
+from overtrick.distributed.data_parallel import ALONE, Share
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation import bidding_accuracy
+from overtrick.evaluation.bidders import SystemJob
+from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction_rules import legal_after
+from overtrick.games.bridge.system import loader
+from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.learners.supervised import classifier
+from overtrick.learners.supervised.classifier import Classifier
+from overtrick.reports import bar_charts
+from overtrick.training.trainer import History, Report
+
+Learnt = Literal["calls", "imps"]
+LOOK = 100  # gradient steps between looks at the loss
+WARM = 500  # gradient steps in which the rate rises
+METRICS = {
+    **{name: f"{name}_precision" for name in ("total", "real", "unreal")},
+    "error": "error_imps",
+}
+AT_ONCE = 4096  # examples of one answer
+
+
+class Learning(Section):
+    """How a network learns."""
+
+    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = Field(
+        default="leaky_relu", description="of the hidden units"
+    )
+    optimizer: Literal["adam", "sgd", "rmsprop"] = Field(
+        default="adam", description="how a gradient becomes a step"
+    )
+    rate: Positive = Field(default=0.001, description="learning rate, at its highest")
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="linear: rises over 500 steps, then falls to 0"
+    )
+    batch: Count = Field(default=512, description="examples of a gradient step")
+    half: bool = Field(default=False, description="products in bfloat16")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="share of hidden units left out as it learns"
+    )
+
+    def plan(self, device: str) -> classifier.Plan:
+        return classifier.Plan(
+            self.activation, self.optimizer, self.rate, self.half, device, self.dropout
+        )
+
+    def pace(self, done: int, steps: int) -> float:
+        """The rate of a step after so many, of so many in all."""
+        if self.schedule == "constant":
+            return self.rate
+        return self.rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
+
+
+class Network(Learning):
+    """A network and how it learns."""
+
+    hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each layer")
+    auction: bool = Field(
+        default=False, description="it also sees the last bid, by whom, and whether it is doubled"
+    )
+
+    def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
+        """Fresh ones."""
+        return initial((network_bidder.inputs(self.auction), *self.hidden, outputs), rng, 0.1)
+
+
+class Tested(Section):
+    """How a network is judged, on deals that it has never met."""
+
+    every: Count = Field(default=1, description="iterations between measurements")
+    examples: Count = Field(default=100_000, description="of a measurement; the last uses all")
+
+
+class BiddingJob(SystemJob):
+    """Everything that teaching a network needs."""
+
+    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "readers"})
+
+    trainer: Literal["bidding"]
+    examples: Folder = Field(description="a folder that `overtrick generate examples` made")
+    learn: Learnt = Field(default="calls", description="which call is made, or what it brings")
+    network: Network = Network()
+    evaluate: Tested = Tested()
+
+
+class BiddingTrainer:
+    """An iteration is a pass over all examples, by one learner or its share of what several do."""
+
+    def __init__(self, job: BiddingJob, crew: Crew, share: Share = ALONE) -> None:
+        self.job = job
+        self.crew = crew
+        self.share = share
+        self.iteration = 0
+        self.examples = Examples(job.examples, SPLITS[0], job.resources.readers)
+        self.kept = Examples(job.examples, SPLITS[1])
+        device = "cuda" if job.resources.gpus else "cpu"
+        torch.set_num_threads(max(1, int(job.resources.cpus)))
+        weights = job.network.weights(
+            network_bidder.OUTPUTS[job.learn], generator(job.seed, Part.INITIAL)
+        )
+        self.learner = Classifier(weights, job.network.plan(device))
+        share.add_gradients(self.learner.optimizer.params.values())
+
+    def step(self) -> dict[str, float]:
+        """Learn from every example once, then measure."""
+        network, each = self.job.network, -(-len(self.examples) // self.job.network.batch)
+        done = self.iteration * each
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        self.learner.seed(rng)
+        if self.share.rank:  # all have drawn alike from rng, which orders the examples
+            own = generator(self.job.seed, Part.TRAIN, self.iteration, self.share.rank)
+            self.learner.seed(own)
+        losses: list[torch.Tensor] = []
+        total = 0.0
+        for rows in self.examples.batches(network.batch, rng):
+            self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
+            told = seen(self.share.rows(rows), self.job.learn, network.auction)
+            losses.append(self.learner.learn(*told, of=len(rows["call"])))
+            done += 1
+            if len(losses) == LOOK or done == each * self.iteration:
+                found = float(self.share.total(torch.stack(losses).sum()))
+                total += classifier.check_loss(found, f"in iteration {self.iteration}")
+                losses.clear()
+        self.learner.check(f"in iteration {self.iteration}")
+        metrics = {"loss_nats": total / each}
+        if self.iteration % self.job.evaluate.every == 0 and self.share.rank == 0:
+            metrics |= self._measured(self.job.evaluate.examples)[0]
+        return metrics
+
+    def _measured(self, most: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        return measured(self.job, self.learner, self.kept, most)
+
+    def report(self, history: History) -> Report:
+        """How well it does on all deals that were kept for testing."""
+        _, rows = self._measured(len(self.kept))
+        drawn = {
+            "precision": bar_charts.grouped(rows, "part", bidding_accuracy.SHOWN[self.job.learn])
+        }
+        return Report(rows, drawn)
+
+    def model(self) -> dict[str, Array]:
+        """The network under the name of what it knows."""
+        return prefixed(self.job.learn, self.learner.weights())
+
+    def state(self) -> dict[str, Array]:
+        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.learner.load(unprefixed("learner", state))
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: BiddingJob) -> None:
+    """Raise Refused for another game, or for examples that are not there, or of other systems."""
+    if job.game.name != "auction":
+        raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
+    for split in SPLITS:
+        known = Examples(job.examples, split)
+    check_rules(job.examples, known.parameters)
+    by = [known.parameters[name] for name in ("system_ns", "system_ew")]
+    if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
+        raise Refused(
+            f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
+            f"{job.system}: set system"
+        )
+    _check_version(job, known)
+    if job.learn not in (*known.columns, "calls"):
+        raise Refused(
+            f"the examples in {job.examples} do not say what calls brought: generate them again "
+            "with outcomes=true from boards with double-dummy tricks"
+        )
+
+
+def _check_version(job: BiddingJob, examples: Examples) -> None:
+    """Raise Refused for examples that were seen by other rules of the job's system than its own."""
+    if job.rules[loader.load(job.system).name] not in examples.parameters["rules"]:
+        raise Refused(
+            f"the examples in {job.examples} were made by other rules than those of "
+            f"{job.system} in this job: set system, or begin a new run"
+        )
+
+
+def judge(
+    job: BiddingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """How well a stored network does on the deals that were kept for testing."""
+    kept = Examples(job.examples, "test")
+    _check_version(job, kept)
+    learner = Classifier(unprefixed(job.learn, weights), job.network.plan("cpu"))
+    return measured(job, learner, kept, len(kept))[1]
+
+
+def score(rows: list[dict[str, Any]]) -> float:
+    """Of a table: total precision; of what is foretold in IMPs, minus the mean error."""
+    return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
+
+
+def measured(
+    job: BiddingJob, learner: Classifier, kept: Examples, most: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """The metrics and the table of a network on examples kept for testing, at most so many."""
+    parts: list[dict[str, Array]] = []
+    for rows in _pieces(kept.in_order(most)):
+        features, possible, _ = seen(rows, job.learn, job.network.auction)
+        told = learner.log_probs(features, possible)
+        small = ("call", "length", "type", *(("imps",) if job.learn == "imps" else ()))
+        answer = bidding_accuracy.ANSWERS[job.learn](told)
+        parts.append({**answer, **{name: rows[name] for name in small}})
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    table = bidding_accuracy.table(whole, bidding_accuracy.MEASURES[job.learn])
+    said = {k: v for k, v in table[0].items() if isinstance(v, float)}
+    return {METRICS.get(name, name): value for name, value in said.items()}, table
+
+
+def seen(
+    rows: Mapping[str, Array], learn: Learnt, with_auction: bool
+) -> tuple[Array, Array, Array]:
+    """What a network learns from: features (R, F), what is possible (R, A), what it was (R,)."""
+    situation = rows["situation"]
+    if learn == "calls":
+        features = network_bidder.numbers(rows["before"], situation if with_auction else None)
+        return features, legal_after(situation), rows["call"]
+    after = network_bidder.situations_after(situation, rows["call"]) if with_auction else None
+    label = rows["imps"] + network_bidder.MOST
+    every_value = np.ones((len(label), network_bidder.VALUES), bool)
+    return network_bidder.numbers(rows["after"], after), every_value, label
+
+
+def _pieces(whole: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:
+    for rows in whole:
+        for first in range(0, len(rows["call"]), AT_ONCE):
+            yield {name: column[first : first + AT_ONCE] for name, column in rows.items()}

@@ -1,0 +1,1 @@
+"""Trainers of bridge declarers: Q-tables, DQN, PIMC."""

@@ -1,0 +1,269 @@
+"""Tables of values learnt from whole games of Mini-Bridge (Hadjur 2018, Algorithms 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field, model_validator
+
+from overtrick.config.job_file import Count, Folder, Job, Section, Share
+from overtrick.core import Array, Mixed, Refused, Turn
+from overtrick.datasets import minibridge_games
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation import cardplay
+from overtrick.evaluation.cardplay import POSITIONS, Judging, Kept, Scripted, Who
+from overtrick.evaluation.game_cache import opponent_of
+from overtrick.games.bridge.cardplay.game_arrays import decisions
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
+from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable, merged
+from overtrick.reports import learning_curves
+from overtrick.training.trainer import History, Report
+
+UNIT = 1000  # games that are made, and learnt, at a time
+
+
+class Tabular(Section):
+    """Whose table it is, and what it learns from."""
+
+    representation: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
+        default="prospects",
+        description="what a decision is known by (games/bridge/cardplay/state_abstractions.py)",
+    )
+    rule: Literal["q", "sarsa"] = Field(
+        default="sarsa", description="what follows is worth its best known card, or the one played"
+    )
+    alpha: float | None = Field(
+        default=0.3, gt=0, le=1,
+        description="share by which a value moves to its target; null: the mean of all targets",
+    )  # fmt: skip
+    gamma: Share = Field(default=0.9, description="discount, a decision")
+    spread: Share = Field(
+        default=0.8, description="share of the reward that cards of the suit one rank away learn"
+    )
+    lost: bool = Field(default=False, description="learn from lost games too, of negative reward")
+    games: Count = Field(default=15_000, description="games an iteration, those kept")
+    learners: tuple[Who, ...] = Field(
+        default=("declarer",), min_length=1, description="who learns, an iteration each in turn"
+    )
+    opponents: Scripted = Field(
+        default="rules", description="how those play who are not among the learners"
+    )
+    explore: Share = Field(
+        default=1.0,
+        description="share of random cards of the one who learns; below 1 all the others of "
+        "learners play their best",
+    )
+    data: Folder | None = Field(
+        default=None,
+        description="a folder of `overtrick generate minibridge` whose games are learnt from, each "
+        "once, in place of new ones",
+    )
+    shards: Count = Field(
+        default=1, description="tables learnt apart on their shares of an iteration, then merged"
+    )
+
+
+class TabularJob(Job):
+    """Everything a run of tables needs."""
+
+    trainer: Literal["tabular"]
+    tabular: Tabular = Tabular()
+    evaluate: Judging = Judging()
+
+    @model_validator(mode="after")
+    def _somebody_plays(self) -> TabularJob:
+        learners = self.tabular.learners
+        if len(set(learners)) < len(learners):
+            raise ValueError("tabular.learners: one of them stands twice")
+        if self.tabular.explore == 1 and learners != ("declarer",):
+            raise ValueError("tabular.explore 1 is for a declarer alone: set it below 1")
+        if self.tabular.explore < 1 and not self.tabular.lost:
+            raise ValueError("tabular.explore below 1 keeps every game: set tabular.lost")
+        if self.tabular.data is not None and (self.tabular.explore < 1 or self.tabular.lost):
+            raise ValueError("tabular.data says which games there are: leave explore and lost out")
+        if "learned" in self.evaluate.defenders and learners == ("declarer",):
+            raise ValueError("evaluate.defenders: no defender is among tabular.learners")
+        return self
+
+
+class TabularTrainer:
+    """Make games, learn from them, measure."""
+
+    def __init__(self, job: TabularJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.tables = {who: _table(job.tabular) for who in job.tabular.learners}
+
+    def step(self) -> dict[str, float]:
+        """Games of one learner, taken in by its table."""
+        plan = self.job.tabular
+        who = plan.learners[self.iteration % len(plan.learners)]
+        self.iteration += 1
+        known = {} if plan.explore == 1 else {w: t.columns for w, t in self.tables.items()}
+        common = (self.job, self.iteration, who, known)
+        units = [
+            (k, min(UNIT, plan.games - first)) for k, first in enumerate(range(0, plan.games, UNIT))
+        ]
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        if plan.shards == 1:
+            for games in self.crew.map(_make, common, units, rng):
+                _learn(self.tables[who], who, games)
+        else:
+            apart = [(units[k :: plan.shards],) for k in range(min(plan.shards, len(units)))]
+            self._take_in(who, self.crew.map(_learn_apart, common, apart, rng), rng)
+        seen = float(self.iteration * plan.games)
+        metrics = {learning_curves.GAMES: seen, f"choices/{who}": float(self.tables[who].choices)}
+        last = self.iteration == self.job.stop.iterations
+        if last or self.iteration % self.job.evaluate.every == 0:
+            metrics |= cardplay.metrics_of(self._rows(self.job.evaluate.deals))
+        return metrics
+
+    def _take_in(self, who: Who, tables: list[dict[str, Array]], rng: Generator) -> None:
+        """Merge tables by twos, on the crew, and what comes of it into the learner's own."""
+        while len(tables) > 1:
+            pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
+            tables = self.crew.map(_merge, self.job.tabular, pairs, rng)
+        self.tables[who].merge(tables[0])
+
+    def _rows(self, deals: int) -> list[dict[str, Any]]:
+        return _judged(self.job, self.model(), self.crew, deals)
+
+    def report(self, history: History) -> Report:
+        """How often its contracts are made, and what it recognises, by games seen."""
+        how = self.job.evaluate
+        drawn = learning_curves.recognition({"": [history]}, how.deals)
+        return Report(self._rows(how.final), {"learning_curve": drawn})
+
+    def model(self) -> dict[str, Array]:
+        """The table of each learner."""
+        return {
+            name: column
+            for who, table in self.tables.items()
+            for name, column in prefixed(who, table.state()).items()
+        }
+
+    def state(self) -> dict[str, Array]:
+        return {**self.model(), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        for who, table in self.tables.items():
+            table.load(unprefixed(who, state))
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: TabularJob) -> None:
+    """Raise Refused for another game, too many shards, or stored games that are too few, of another
+    kind or cannot be read."""
+    cardplay.check_scoring(job.game)
+    plan = job.tabular
+    if plan.shards > -(-plan.games // UNIT):
+        raise Refused(
+            f"tabular.shards: {plan.games} games are made {UNIT} at a time, too few for "
+            f"{plan.shards} tables"
+        )
+    if plan.data is not None:
+        strain = cardplay.card_game(job.game).strain
+        minibridge_games.check(plan.data, {"strain": strain, "defenders": plan.opponents})
+        have, wanted = len(minibridge_games.kept(plan.data).deals), plan.games * job.stop.iterations
+        if have < wanted:
+            raise Refused(
+                f"tabular.data: {plan.data} holds {have} games, but stop.iterations "
+                f"{job.stop.iterations} of tabular.games {plan.games} are {wanted}"
+            )
+
+
+def judge(
+    job: TabularJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """How often a stored declarer makes its contracts on unseen deals."""
+    return _judged(job, weights, crew, job.evaluate.final)
+
+
+def _judged(
+    job: TabularJob, weights: Mapping[str, Array], crew: Crew, deals: int
+) -> list[dict[str, Any]]:
+    learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
+    best: dict[str, Mixed] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
+    declarer = best.get("declarer", opponent_of(job.game, job.tabular.opponents))
+    table = _side(job, best)
+    defence: dict[str, Mixed] = {
+        name: table if name == "learned" else opponent_of(job.game, name)
+        for name in job.evaluate.defenders
+    }
+    known = _Recognised(_greedy(job.tabular, learnt["declarer"])) if "declarer" in best else None
+    return cardplay.judged(job.game, declarer, defence, known, job.evaluate, deals, job.seed, crew)
+
+
+def _side(job: TabularJob, best: Mapping[str, Mixed]) -> Mixed:
+    """A defence of those who learn, and for who does not the job's opponents."""
+    game = cardplay.card_game(job.game)
+    return game.seated(best, opponent_of(job.game, job.tabular.opponents))
+
+
+class _Recognised:
+    """Rows in which a table knows a card that may be played."""
+
+    def __init__(self, policy: GreedyTable) -> None:
+        self.policy = policy
+
+    def __call__(self, turn: Turn) -> Array:
+        return np.isfinite(self.policy.values(turn)).any(axis=1)
+
+
+def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -> GreedyTable:
+    return GreedyTable(REPRESENTATIONS[plan.representation], columns, epsilon)
+
+
+def _table(plan: Tabular) -> QTable:
+    rule = Plan(plan.rule, plan.alpha, plan.gamma, plan.spread)
+    return QTable(REPRESENTATIONS[plan.representation], rule, like_cards())
+
+
+def _learn(table: QTable, who: Who, games: Kept) -> None:
+    worth = games.worth(who == "declarer")
+    table.learn(decisions(games.deals, games.cards, POSITIONS[who], worth))
+
+
+def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
+    """Games of a unit: the same whoever makes them."""
+    job, iteration, who, known = common
+    plan: Tabular = job.tabular
+    game = cardplay.card_game(job.game)
+    if plan.data is not None:
+        first = (iteration - 1) * plan.games + unit * UNIT
+        return Kept(*(column[first : first + count] for column in minibridge_games.kept(plan.data)))
+    luck = generator(job.seed, Part.TRAIN, iteration, unit)
+    if not known:
+        return cardplay.random_games(game, count, plan.opponents, plan.lost, luck)
+    best: dict[str, Mixed] = {
+        each: _greedy(plan, columns, plan.explore if each == who else 0.0)
+        for each, columns in known.items()
+    }
+    declarer = best.get("declarer", opponent_of(job.game, plan.opponents))
+    return cardplay.games_between(game, count, declarer, _side(job, best), luck)
+
+
+def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
+    """A table of its own, learnt from some units of games."""
+    job, _, who, _ = common
+    table = _table(job.tabular)
+    for unit, count in units:
+        _learn(table, who, _make(rng, common, unit, count))
+    return table.state()
+
+
+def _merge(rng: Generator, common: Tabular, *tables: Mapping[str, Array]) -> dict[str, Array]:
+    """One table of two; of one, itself."""
+    made = []
+    for columns in tables:
+        made.append(_table(common))
+        made[-1].load(columns)
+    return merged(made).state()

@@ -1,0 +1,1 @@
+"""Trainers that approach a Nash equilibrium: CFR, NFSP, coevolution."""

@@ -1,0 +1,208 @@
+"""Approach an equilibrium by regret minimisation, one plan or several side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol, get_args
+from zlib import crc32
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field, field_validator
+
+from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
+from overtrick.core import Array, Refused
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation.evaluate import Row
+from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.reports import figures
+from overtrick.solvers import cfr, mccfr, sequence_form
+from overtrick.solvers.public_tree import cfr_and_descent
+from overtrick.solvers.public_tree.values import View
+from overtrick.training.equilibrium.strategy_evaluator import (
+    Arena,
+    OnChains,
+    OnTree,
+    arena_of,
+    closeness,
+)
+from overtrick.training.trainer import History, Report
+
+PlanName = Literal[
+    "cfr", "cfr+", "linear", "dcfr",
+    "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
+    "external", "outcome", "lp", "descent",
+]  # fmt: skip
+PLANS = get_args(PlanName)
+ON_TREES = (*cfr.PLANS, *mccfr.PLANS, "lp")
+ON_CHAINS: dict[str, Callable[[View], Solver]] = {
+    "cfr+": cfr_and_descent.Solver,
+    "descent": cfr_and_descent.Descent,
+}
+GIB = 2**30
+LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
+
+
+def tree_bytes(memory: float | None) -> int | None:
+    """What a tree may take, from GiB; None stays None. Raises Refused for no sensible number."""
+    if memory is None:
+        return None
+    if not LEAST <= memory <= MOST:  # nor is nan
+        raise Refused(f"memory must be {LEAST:g} to {MOST:,.0f} GiB, not {memory:g}")
+    return int(memory * GIB)
+
+
+class Solve(Section):
+    """Which plans, and when to look."""
+
+    plans: tuple[PlanName, ...] = Field(
+        default=("cfr+",), min_length=1, description="side by side; the first one becomes the model"
+    )
+    looks: Count = Field(default=8, description="measurements for each factor 10 of iterations")
+    memory: float | None = Field(
+        default=None, description="GiB that the tree may take; none: what the machine has free"
+    )
+
+    @field_validator("memory")
+    @classmethod
+    def _some_memory(cls, memory: float | None) -> float | None:
+        tree_bytes(memory)
+        return memory
+
+    @field_validator("plans")
+    @classmethod
+    def _named_once(cls, plans: tuple[PlanName, ...]) -> tuple[PlanName, ...]:
+        twice = sorted({plan for plan in plans if plans.count(plan) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} is named twice")
+        return plans
+
+
+class SolveStop(Stop):
+    iterations: Count = Field(
+        default=40, description="measurements in all, the k-th after 10^(k / looks) iterations"
+    )
+
+
+class SolveCheckpoints(Checkpoints):
+    every: Count = Field(default=1, description="measurements between checkpoints")
+
+
+class SolveJob(Job):
+    """Everything a solve run needs."""
+
+    trainer: Literal["solve"]
+    workers: int = Field(default=0, ge=0, description="0: plans are solved in one process")
+    stop: SolveStop = SolveStop()
+    checkpoints: SolveCheckpoints = SolveCheckpoints()
+    solve: Solve = Solve()
+
+    @field_validator("workers")
+    @classmethod
+    def _no_plan_uses_one(cls, workers: int) -> int:
+        if workers:
+            raise ValueError("plans are solved in one process: set 0")
+        return workers
+
+
+class SolveTrainer:
+    """Step k runs every plan up to iteration 10^(k / looks) and measures how far it has come."""
+
+    def __init__(self, job: SolveJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.arena = _arena(job)
+        self.solvers = {plan: solver_of(plan, self.arena, job.seed) for plan in job.solve.plans}
+
+    def step(self) -> dict[str, float]:
+        self.iteration += 1
+        reached = math.ceil(10 ** (self.iteration / self.job.solve.looks))
+        metrics = {figures.ITERATIONS: float(reached)}
+        for plan, solver in self.solvers.items():
+            solver.run(reached - solver.iteration)
+            gap = closeness(self.arena, solver.average())["exploitability"]
+            metrics[figures.gap_name(plan, self.arena.game.unit)] = gap
+        return metrics
+
+    def state(self) -> dict[str, Array]:
+        state = {"iteration": np.array(self.iteration)}
+        for plan, solver in self.solvers.items():
+            state |= prefixed(plan, solver.state())
+        return state
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.iteration = int(state["iteration"])
+        for plan, solver in self.solvers.items():
+            solver.load(unprefixed(plan, state))
+
+    def model(self) -> dict[str, Array]:
+        """The average strategy (N, A) of the first plan."""
+        return {"sigma": next(iter(self.solvers.values())).average()}
+
+    def report(self, history: History) -> Report:
+        """How close each plan came, and its curve."""
+        rows = [
+            {
+                "plan": plan,
+                "iterations": solver.iteration,
+                **closeness(self.arena, solver.average()),
+            }
+            for plan, solver in self.solvers.items()
+        ]
+        return Report(rows, {"convergence": figures.convergence(history, self.arena.game.unit)})
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def check(job: SolveJob) -> None:
+    """Raise Refused if the tree would not fit or a plan cannot solve it, before any work."""
+    arena = _arena(job)
+    for plan in job.solve.plans:
+        solver_of(plan, arena, job.seed)
+
+
+def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+    """How close a stored strategy is to an equilibrium."""
+    arena, sigma = _arena(job), weights["sigma"]
+    arena.check(sigma)
+    return [{"plan": job.solve.plans[0], **closeness(arena, sigma)}]
+
+
+class Solver(Protocol):
+    """Goes on from iteration to iteration; average is the strategy (N, A) that counts."""
+
+    iteration: int
+
+    def run(self, iterations: int) -> None: ...
+    def average(self) -> Array: ...
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: Mapping[str, Array]) -> None: ...
+
+
+def solver_of(plan: str, arena: Arena, seed: int) -> Solver:
+    """A fresh solver by the name of its plan; what those that sample draw hangs on seed and name.
+
+    Raises Refused if the plan cannot solve such a game.
+    """
+    able = ON_TREES if isinstance(arena, OnTree) else tuple(ON_CHAINS)
+    if plan not in able:
+        raise Refused(f"plan {plan}: {arena.game.name} is solved by {', '.join(able)}")
+    if isinstance(arena, OnChains):
+        return ON_CHAINS[plan](arena.view)
+    assert isinstance(arena, OnTree)
+    if plan in cfr.PLANS:
+        return cfr.Solver(arena.tree, cfr.PLANS[plan])
+    try:
+        if plan == "lp":
+            return sequence_form.Solver(arena.tree)
+        rng = generator(seed, Part.TRAIN, crc32(plan.encode()))
+        return mccfr.Solver(arena.tree, mccfr.PLANS[plan], rng)
+    except Refused as error:
+        raise Refused(f"plan {plan}: {error}") from None
+
+
+def _arena(job: SolveJob) -> Arena:
+    return arena_of(job.game, tree_bytes(job.solve.memory))

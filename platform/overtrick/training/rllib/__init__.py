@@ -1,0 +1,1 @@
+"""The trainer that runs an RLlib algorithm on our games."""

@@ -1,0 +1,156 @@
+"""What a job of RLlib's algorithms says, and what it may not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from overtrick.config.job_file import Count, Job, Opponent, Positive, Section, Share
+from overtrick.core import Refused
+from overtrick.evaluation import evaluate, reference_opponents
+from overtrick.evaluation.evaluate import Unadapted
+from overtrick.evaluation.game_cache import played
+
+
+class Rllib(Section):
+    """What every algorithm of RLlib is told."""
+
+    turns: Count = Field(
+        default=4000,
+        description="turns of games an iteration, at least: decisions, or moves that all make at "
+        "once",
+    )
+    networks: Literal["one", "seat"] = Field(
+        default="one", description="one network that plays all seats, or one for each seat"
+    )
+    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
+    rate: Positive = Field(default=0.0003, description="Adam's learning rate")
+    discount: Share = Field(default=1.0, description="gamma, a decision")
+
+
+class Ppo(Section):
+    """What PPO and APPO are told."""
+
+    epochs: Count = Field(default=4, description="times that each decision is learnt from")
+    rows: Count = Field(default=256, description="decisions a gradient step; of APPO, turns")
+    gae: Share = Field(default=0.95, description="lambda of PPO's advantages; APPO has none")
+    clip: Positive = Field(default=0.2, description="ratios count from 1 - clip to 1 + clip")
+    entropy: float = Field(
+        default=0.01,
+        ge=0,
+        description="bonus a nat: of PPO in standard deviations of an advantage, of APPO in points",
+    )
+    critic: Positive = Field(default=0.5, description="weight of the critic's squared error")
+
+
+class Replay(Section):
+    """What algorithms are told that remember games."""
+
+    steps: Count = Field(
+        default=32,
+        description="gradient steps an iteration, about: DQN takes them after so many games, by "
+        "the length of games of random play",
+    )
+    rows: Count = Field(default=256, description="decisions a gradient step")
+    room: Count = Field(default=100_000, description="newest turns of games that are remembered")
+    first: int = Field(default=1000, ge=0, description="turns before anything is learnt")
+
+
+class Dqn(Replay):
+    """What DQN is told."""
+
+    refresh: Count = Field(default=2000, description="turns between renewals of the target network")
+    double: bool = Field(default=True, description="double Q-learning")
+    epsilon: Share = Field(default=0.1, description="share of random actions at first")
+    epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")
+
+
+class Sac(Replay):
+    """What SAC is told."""
+
+    tau: Share = Field(default=0.005, description="share by which a step moves the target networks")
+    temperature: Positive = Field(
+        default=1.0, description="points a nat of entropy is worth at first; it is learnt"
+    )
+
+
+class Population(Section):
+    """Who sits with the learner, beside itself."""
+
+    past: int = Field(default=0, ge=0, description="past selves that are kept")
+    every: Count = Field(
+        default=10, description="iterations after which the oldest past self gives way to today's"
+    )
+    strangers: tuple[Opponent, ...] = Field(
+        default=(), description="opponents or runs by name, or folders of models"
+    )
+    share: Share = Field(
+        default=0.5,
+        description="share of games in which one of them, drawn, sits in all seats but one; in the "
+        "rest the learner plays itself",
+    )
+
+
+ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rllib/SAC": "sac"}
+"""Each algorithm and the section that is its own."""
+
+
+class RllibJob(Job):
+    """Everything that an algorithm of RLlib needs."""
+
+    trainer: Literal["rllib"]
+    algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = Field(
+        default="rllib/PPO",
+        description="DQN chooses among actions, SAC moves by real vectors, PPO and APPO do either",
+    )
+    rllib: Rllib = Rllib()
+    ppo: Ppo = Ppo()
+    dqn: Dqn = Dqn()
+    sac: Sac = Sac()
+    population: Population = Population()
+    evaluate: Unadapted = Unadapted()
+
+    @model_validator(mode="after")
+    def _nothing_is_idle(self) -> RllibJob:
+        """Refuse what this algorithm would never read."""
+        for name in sorted(set(ALGORITHMS.values()) - {ALGORITHMS[self.algorithm]}):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{self.algorithm} has no use for the section {name}: leave it out, or set "
+                    f"{name}={{}}"
+                )
+        if self.algorithm == "rllib/APPO" and self.ppo.gae != Ppo().gae:
+            raise ValueError("rllib/APPO has no use for ppo.gae: leave it out")
+        met, usual = self.population, Population()
+        if met.every != usual.every and not met.past:
+            raise ValueError("population.every is of no use without population.past: set that too")
+        if met.share != usual.share and not (met.past or met.strangers):
+            raise ValueError(
+                "population.share is of no use without population.past or population.strangers: "
+                "set one of them too"
+            )
+        if self.algorithm == "rllib/PPO" and self.ppo.rows > self.rllib.turns:
+            raise ValueError("ppo.rows is more than rllib.turns brings: lower it")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What RLlib calls the algorithm."""
+        return self.algorithm.removeprefix("rllib/")
+
+
+def check(job: RllibJob) -> None:
+    """Raise Refused for a game that is not played or that the algorithm cannot play, or opponents
+    that do not exist."""
+    game, tree = played(job.game)
+    moves = game.actions is None
+    if job.name == ("DQN" if moves else "SAC"):
+        what = "moves by real vectors" if moves else "has single actions"
+        others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if moves else 'DQN'}"
+        raise Refused(f"{game.name} {what}: set algorithm to {others}")
+    if moves and job.rllib.networks == "seat":
+        raise Refused(f"{game.name} looks alike from every seat: set rllib.networks to one")
+    for name in job.population.strangers:
+        reference_opponents.check(name, game, tree)
+    evaluate.check(job.game, job.evaluate)

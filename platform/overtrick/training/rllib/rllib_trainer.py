@@ -1,0 +1,171 @@
+"""RLlib's algorithms as learners of our games: against themselves, past selves and strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.distributed.workers import Crew, LocalCrew, Part, generator
+from overtrick.evaluation.evaluate import Row, evaluate, metrics_of, unchanged
+from overtrick.evaluation.game_cache import opponent_of, played
+from overtrick.evaluation.reference_opponents import stranger
+from overtrick.games import registry
+from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.policies.policies import BySeat, of_network
+from overtrick.policies.rollout import play
+from overtrick.reports import figures
+from overtrick.solvers.extensive import best_response
+from overtrick.storage.model_files import GREEDY, SEAT, best_of
+from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
+from overtrick.training.trainer import History, Report
+
+if TYPE_CHECKING:
+    from overtrick.rllib.algorithm_runner import Running
+
+SOME = 50  # games that tell how long one is
+PLAYED = "policy"  # what is played is called in the metric of exploitability
+
+
+class RllibTrainer:
+    """Let RLlib play and learn, measure how its policy fares.
+
+    The algorithm starts with the first step, in this process; the crew's room goes to its workers.
+    """
+
+    def __init__(self, job: RllibJob, crew: Crew) -> None:
+        self.job = job
+        crew.close()
+        self.crew = LocalCrew()
+        self.iteration = 0
+        self.game, self.tree = played(job.game)
+        self._running: Running | None = None
+        self._left: dict[str, Array] = {}  # the state to go on from, until it runs
+
+    def step(self) -> dict[str, float]:
+        """One iteration of RLlib."""
+        running = self._run()
+        gone = self.iteration / self.job.stop.iterations
+        self.iteration += 1
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        start, end = self.job.dqn.epsilon, self.job.dqn.epsilon_end
+        metrics = running.step(int(rng.integers(2**31)), start + gone * (end - start))
+        met = self.job.population
+        if met.past and self.iteration % met.every == 0:
+            running.remember(self.iteration // met.every % met.past)
+        last = self.iteration == self.job.stop.iterations
+        if last or self.iteration % self.job.evaluate.every == 0:
+            metrics |= self._gap() | metrics_of(self._rows(), registry.scored(self.game).unit)
+        return metrics
+
+    def _run(self) -> Running:
+        """The algorithm, at work from where it was left."""
+        if self._running is None:
+            from overtrick.rllib.algorithm_config import Plan
+            from overtrick.rllib.algorithm_runner import Running  # takes seconds
+
+            job = self.job
+            self._running = Running(
+                Plan(
+                    algorithm=job.name,
+                    game=job.game.name,
+                    options=job.game.options,
+                    seats=self.game.seats,
+                    renamed=job.name == "DQN" and hasattr(self.game, "renamed"),
+                    seed=job.seed,
+                    workers=job.workers,
+                    cpus=job.resources.worker_cpus,
+                    turns=job.rllib.turns,
+                    length=_length(self.game, generator(job.seed, Part.INITIAL)),
+                    hidden=job.rllib.hidden,
+                    rate=job.rllib.rate,
+                    discount=job.rllib.discount,
+                    by_seat=job.rllib.networks == "seat",
+                    past=job.population.past,
+                    strangers=tuple(
+                        partial(opponent_of, job.game, name) for name in job.population.strangers
+                    ),
+                    share=job.population.share,
+                    own=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
+                )
+            )
+            if self._left:
+                self._running.load(self._left)
+        return self._running
+
+    def _gap(self) -> dict[str, float]:
+        """How much a best response wins from the policy, where a tree tells."""
+        if self.tree is None:
+            return {}
+        sigma = best_response.sigma_of(
+            self.tree, [_player(self.game, self.model())] * self.game.seats
+        )
+        name = figures.gap_name(PLAYED, self.game.unit)
+        return {name: best_response.exploitability(self.tree, sigma)}
+
+    def _rows(self) -> list[Row]:
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+
+    def report(self, history: History) -> Report:
+        """What the policy wins from strangers, and how exploitable it was on the way."""
+        unit = registry.scored(self.game).unit
+        drawn = {"learning_curve": figures.learning_curve(history, unit)}
+        if self.tree is not None:
+            name = figures.gap_name(PLAYED, unit)
+            measured = [(i, m | {figures.ITERATIONS: float(i)}) for i, m in history if name in m]
+            drawn["convergence"] = figures.convergence(measured, unit)
+        return Report(self._rows(), drawn)
+
+    def model(self) -> dict[str, Array]:
+        """The networks that play, as ours are kept; one for each seat under the seat's name."""
+        from overtrick.rllib.algorithm_config import LEARNER
+        from overtrick.rllib.algorithm_runner import networks
+
+        left = self._left if self._running is None else self._running.state()
+        role = GREEDY if self.job.name == "DQN" else "policy"
+        out: dict[str, Array] = {}
+        for module, weights in networks(left, self.job.name).items():
+            found = prefixed(role, weights)
+            out |= found if module == LEARNER else prefixed(module, found)
+        return out
+
+    def state(self) -> dict[str, Array]:
+        return {**prefixed("rllib", self._run().state()), "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self._left = unprefixed("rllib", state)
+        self.iteration = int(state["iteration"])
+        if self._running is not None:
+            self._running.load(self._left)
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+
+def judge(job: RllibJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+    """What a stored policy wins from the job's strangers; it never adapts."""
+    game, _ = played(job.game)
+    return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, crew, rng)
+
+
+def _length(game: Any, rng: Generator) -> float:
+    """Turns of a game of random play, on average."""
+    uniform = stranger("random", game, None)
+    batch = play(game, (uniform,) * game.seats, SOME, rng).batch
+    return len(batch) / SOME / (1 if game.actions is not None else game.seats)
+
+
+def _player(game: Any, weights: Mapping[str, Array]) -> Any:
+    """The policy of a model."""
+    seats = [unprefixed(SEAT.format(k), weights) for k in range(game.seats)]
+    if all(seats):
+        return BySeat([_player(game, each) for each in seats])
+    if greedy := unprefixed(GREEDY, weights):
+        return best_of(greedy, game)
+    return of_network(game.features, unprefixed("policy", weights))

@@ -1,0 +1,167 @@
+"""Everybody meets everybody: who wins how often against whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field, field_validator
+
+from overtrick.config.job_file import Count, Job, Opponent, Section
+from overtrick.core import Array, Game, Policy
+from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.games import registry
+from overtrick.policies.rollout import duplicate
+from overtrick.reports.figures import label
+from overtrick.training.trainer import History, Report
+
+
+class Meeting(NamedTuple):
+    """What the first of two players came to: sums over boards, which add up."""
+
+    boards: float  # each played twice, with the seats exchanged
+    points: float  # the mean of both seats
+    squares: float  # of these
+    won: float  # games, two a board, in which it gained points
+    lost: float
+
+    @property
+    def mean(self) -> float:
+        """Points a game."""
+        return self.points / self.boards
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean; boards are independent, the two games of a board are not."""
+        spread = self.squares / self.boards - self.mean**2
+        return float(np.sqrt(max(spread, 0) / max(self.boards - 1, 1)))
+
+
+class Tournament(Section):
+    """Who takes part."""
+
+    players: tuple[Opponent, ...] = Field(
+        description="strangers or runs by name, or folders of models"
+    )
+    boards: Count = Field(
+        default=10, description="boards of each pair an iteration, each played from both seats"
+    )
+
+    @field_validator("players")
+    @classmethod
+    def _several_of_different_names(cls, players: tuple[str, ...]) -> tuple[str, ...]:
+        called = [label(name) for name in players]
+        if len(called) < 2 or len(set(called)) < len(called):
+            raise ValueError("two or more players with different names are needed")
+        return players
+
+
+class TournamentJob(Job):
+    """Everything a tournament needs."""
+
+    trainer: Literal["tournament"]
+    tournament: Tournament
+
+
+class TournamentTrainer:
+    """Nobody learns: each iteration is a round in which every pair plays some boards."""
+
+    def __init__(self, job: TournamentJob, crew: Crew) -> None:
+        self.job = job
+        self.crew = crew
+        self.iteration = 0
+        self.game, _ = two_seats(job.game)
+        players = job.tournament.players
+        self.pairs = list(combinations(range(len(players)), 2))
+        self.results = np.zeros((len(self.pairs), len(Meeting._fields)))
+
+    def step(self) -> dict[str, float]:
+        """One round."""
+        self.iteration += 1
+        plan = self.job.tournament
+        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        shards = [(plan.players[a], plan.players[b]) for a, b in self.pairs]
+        met = self.crew.map(_pair, (self.job.game, plan.boards), shards, rng)
+        self.results = self.results + np.array(met)  # states that were given away stay as they are
+        unit = self.game.unit.replace(" ", "_")
+        return {f"{label(r['player'])}/mean_{unit}": r["mean"] for r in self._rows()}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+
+    def report(self, history: History) -> Report:
+        return Report(self._rows(), {})
+
+    def model(self) -> dict[str, Array]:
+        """The sums of every pair, in the order of `itertools.combinations`."""
+        return {"results": self.results}
+
+    def state(self) -> dict[str, Array]:
+        return {"results": self.results, "iteration": np.array(self.iteration)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        self.results = state["results"]
+        self.iteration = int(state["iteration"])
+
+    def close(self) -> None:
+        self.crew.close()
+
+
+def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) -> Meeting:
+    """a and b on so many boards, each played from both seats."""
+    seats, won = duplicate(game, a, b, boards, rng)
+    wins = [(way * seats > 0).sum() for way in (1, -1)]
+    return Meeting(boards, won.sum(), np.square(won).sum(), *map(float, wins))
+
+
+def check(job: TournamentJob) -> None:
+    """Raise Refused for a game that counts more than results, or a player that does not exist."""
+    game, tree = two_seats(job.game)
+    registry.check_zero_sum(game)
+    for name in job.tournament.players:
+        reference_opponents.check(name, game, tree)
+
+
+def judge(
+    job: TournamentJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+) -> list[dict[str, Any]]:
+    """A row for each player, the best first: its mean points, the share of its games that it won,
+    and the shares that it won from each player, in the order of the rows (None from itself)."""
+    called = [label(name) for name in job.tournament.players]
+    one, other = np.array(list(combinations(range(len(called)), 2))).T
+    boards, points, won = np.zeros((3, len(called), len(called)))
+    for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):
+        boards[a, b] = boards[b, a] = row.boards
+        points[a, b], points[b, a] = row.points, -row.points
+        won[a, b], won[b, a] = row.won, row.lost
+    played = np.maximum(boards, 1)  # before the first round nobody has
+    mean = points.sum(axis=1) / np.maximum(boards.sum(axis=1), 1)
+    ranked = np.argsort(-mean, kind="stable")
+    return [
+        {
+            "player": called[k],
+            "mean": float(mean[k]),
+            "won": float(won[k].sum() / max(2 * boards[k].sum(), 1)),
+            "won from each": [
+                None if j == k else float(won[k, j] / (2 * played[k, j])) for j in ranked
+            ],
+        }
+        for k in ranked
+    ]
+
+
+def best(rows: list[dict[str, Any]]) -> float:
+    """Mean points of the best player."""
+    return float(rows[0]["mean"])
+
+
+def _pair(rng: Generator, common: Any, a: str, b: str) -> tuple[float, ...]:
+    """Two players meet."""
+    choice, boards = common
+    game, _ = two_seats(choice)
+    return tuple(meet_twice(game, opponent_of(choice, a), opponent_of(choice, b), boards, rng))
