@@ -22,7 +22,7 @@ from overtrick.evaluation.reference_opponents import names as strangers
 from overtrick.games import registry
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import Rules
-from overtrick.policies.policies import inputs
+from overtrick.policies.network_sizes import inputs
 from overtrick.solvers import cfr
 from overtrick.training.registry import JOBS
 

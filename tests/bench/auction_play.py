@@ -7,8 +7,8 @@ import pyspiel
 from tests.bench.measure import Result, in_turns
 
 from overtrick import make
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 GAMES, PEER_GAMES, ROUNDS = 10_000, 100, 9
 PASS = 52  # as pyspiel numbers calls

@@ -14,8 +14,8 @@ from overtrick import make
 from overtrick.core import Array
 from overtrick.distributed.workers import Crew, Work, generator, hire, start_ray
 from overtrick.evaluation import cardplay
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 HOLDEM = make("holdem")
 MINIBRIDGE = make("minibridge")

@@ -12,7 +12,7 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.core import Game
 from overtrick.environments.gymnasium_env import Single
-from overtrick.policies.policies import Uniform
+from overtrick.policies.uniform import Uniform
 
 
 def run() -> Result:

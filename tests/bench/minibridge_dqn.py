@@ -23,9 +23,9 @@ from overtrick.distributed.workers import start_ray
 from overtrick.environments.gymnasium_env import single_env
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed_batch
-from overtrick.learners.networks import initial
+from overtrick.learners.initialisation import initial
 from overtrick.learners.value_based.dqn import Dqn, Greedy, Plan
-from overtrick.policies.policies import inputs
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.rllib.multi_agent_env import LEGAL, SEEN, Seats, seen_of
 from overtrick.rllib.rl_modules import MaskedDqn, NoCatalog, Seated, weights_of

@@ -15,8 +15,8 @@ from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import prospects
 from overtrick.learners.value_based.tabular import Plan, QTable
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.lookahead.pimc import Sampling
 
 DEALS, TURNS, LEARNT = 200, 26, 200_000

@@ -18,8 +18,8 @@ from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
 from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 GAMES, DEALS, BLOCK = (15_000, 100_000), 10_000, 5000
 PAPER = {"alpha": 0.3, "gamma": 0.9, "spread": 0.8}

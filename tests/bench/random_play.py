@@ -8,8 +8,8 @@ from rlcard.agents import RandomAgent
 from tests.bench.measure import Result, in_turns
 
 from overtrick import make
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 GAMES, CALLS, PEER_GAMES, ROUNDS = 10_000, 10, 2_000, 9
 

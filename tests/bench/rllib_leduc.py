@@ -15,11 +15,15 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalCrew, start_ray
-from overtrick.learners.networks import Critic, fresh, unprefixed
+from overtrick.learners.critic import Critic
+from overtrick.learners.initialisation import fresh
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.policies.policies import Network, Tabular, inputs
+from overtrick.learners.state_keys import unprefixed
+from overtrick.policies.network import Network
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
+from overtrick.policies.tabular import Tabular
 from overtrick.solvers import mccfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build

@@ -25,8 +25,9 @@ from overtrick.games.poker.rules import (
     LIMIT_HOLDEM_TEXTBOOK,
 )
 from overtrick.games.poker.single_game import MOST, Alone
-from overtrick.policies.policies import Tabular, Uniform, UniformMoves
 from overtrick.policies.rollout import play
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform, UniformMoves
 from overtrick.solvers.extensive import best_response
 
 

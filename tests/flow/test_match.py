@@ -22,8 +22,8 @@ from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games import registry
 from overtrick.games.sumo import video
-from overtrick.policies.policies import UniformMoves
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import UniformMoves
 from overtrick.runs import lifecycle, videos
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files

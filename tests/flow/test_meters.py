@@ -17,8 +17,8 @@ from ray import cloudpickle
 
 import overtrick
 from overtrick.distributed.workers import RayCrew, generator
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

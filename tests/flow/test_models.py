@@ -21,10 +21,11 @@ from overtrick.core import Refused, take_turn
 from overtrick.evaluation import bidders, reference_opponents
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import fresh, initial, prefixed
+from overtrick.learners.initialisation import fresh, initial
+from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.tabular import Plan, QTable
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.runs import lifecycle
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files

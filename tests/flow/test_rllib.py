@@ -18,7 +18,7 @@ from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games import observation_checks, registry
 from overtrick.games.sumo import agent_zoo
-from overtrick.policies.policies import Memoryless
+from overtrick.policies.memoryless import Memoryless
 from overtrick.policies.rollout import play
 from overtrick.rllib.algorithm_config import Plan, config_of, past_of
 from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of

@@ -20,7 +20,8 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import written
 from overtrick.games.bridge.formats.zhang_tsv import table_written
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import initial, prefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.state_keys import prefixed
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files
 from overtrick.training import registry

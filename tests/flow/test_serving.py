@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.serving import predictor
 from overtrick.storage import model_files
 from overtrick.tracking import mlflow_tracker

@@ -13,7 +13,8 @@ from overtrick.config import job_file
 from overtrick.core import Refused
 from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation import reference_opponents
-from overtrick.policies.policies import Tabular, Uniform
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 from overtrick.reports import figures
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files

@@ -14,8 +14,9 @@ from overtrick.games.bridge.auction.observation import told
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
 from overtrick.games.bridge.cards import hands
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 
 def moments(game, deals, rng):

@@ -19,7 +19,7 @@ from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.loader import load
-from overtrick.learners.networks import initial
+from overtrick.learners.initialisation import initial
 from overtrick.policies.rollout import play
 
 GAMES = 400

@@ -17,8 +17,9 @@ from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 

@@ -10,8 +10,8 @@ import pytest
 
 import overtrick
 from overtrick.core import Game, Refused, take, take_turn
-from overtrick.policies.policies import UniformMoves
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import UniformMoves
 
 RANDOM = UniformMoves(8)
 

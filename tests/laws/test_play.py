@@ -11,8 +11,10 @@ import pytest
 import overtrick
 from overtrick.core import Choice, Enumerable, Turn
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.policies.policies import Tabular, Uniform, draw
+from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import decisions_of, duplicate, play, random_seating
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]

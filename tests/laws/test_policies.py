@@ -17,20 +17,15 @@ from overtrick.core import Enumerable, Turn, take_turn
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ByStrength
-from overtrick.learners.networks import initial, stack
-from overtrick.policies.policies import (
-    Crowd,
-    Network,
-    Tabular,
-    Uniform,
-    draw,
-    forward,
-    masked_log_softmax,
-    pad,
-    pad_slots,
-    tensors,
-)
+from overtrick.learners.initialisation import initial
+from overtrick.learners.weights import stack
+from overtrick.policies.action_sampling import draw
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import forward, masked_log_softmax, pad, pad_slots, tensors
+from overtrick.policies.network import Network
 from overtrick.policies.rollout import play
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]

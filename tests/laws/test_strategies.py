@@ -9,7 +9,8 @@ from overtrick.config import job_file
 from overtrick.core import Refused
 from overtrick.evaluation import reference_opponents
 from overtrick.games.openspiel_tree import OpenSpiel
-from overtrick.policies.policies import Tabular, Uniform
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build

@@ -8,8 +8,10 @@ import pytest
 from overtrick.config.job_file import GameChoice
 from overtrick.evaluation.evaluate import Evaluate, exact_payoff
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.networks import initial, repeat
-from overtrick.policies.policies import Tabular, inputs
+from overtrick.learners.initialisation import initial
+from overtrick.learners.weights import repeat
+from overtrick.policies.network_sizes import inputs
+from overtrick.policies.tabular import Tabular
 from overtrick.training.adaptation import held_out_evaluation
 from overtrick.training.adaptation.rollouts import adapt, exact_sample, strategies
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick.learners.networks import Adam, initial
+from overtrick.learners.initialisation import initial
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import evidence, padded
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.supervised.classifier import Plan
-from overtrick.policies.policies import forward, masked_log_softmax, tensors
+from overtrick.policies.forward_pass import forward, masked_log_softmax, tensors
 
 PLAN = Plan("leaky_relu", "adam", 0.01, half=False)
 GAMES, ACTIONS, WORTH = 600, 4, 2

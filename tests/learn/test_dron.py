@@ -13,8 +13,10 @@ from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.learners.value_based.dron import OPPONENT, UNSURE, experts, mixture, profile
-from overtrick.policies.policies import Uniform, draw, forward, tensors
+from overtrick.policies.action_sampling import draw
+from overtrick.policies.forward_pass import forward, tensors
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.training import registry

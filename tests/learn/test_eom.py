@@ -10,10 +10,13 @@ from overtrick.config import job_file
 from overtrick.core import Refused
 from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.learners.networks import Adam, initial, repeat, unprefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.optimisers import Adam
+from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, cross_entropy, imitate
 from overtrick.learners.supervised.opponent_model import corrected, fitted
-from overtrick.policies.policies import tensors
+from overtrick.learners.weights import repeat
+from overtrick.policies.forward_pass import tensors
 from overtrick.training.adaptation.eom import EomTrainer
 from overtrick.training.adaptation.opponent_modelling import best_reply
 from overtrick.training.adaptation.rollouts import strategies

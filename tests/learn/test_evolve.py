@@ -9,8 +9,9 @@ from overtrick.config import job_file
 from overtrick.core import Refused
 from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.learners.networks import MOVE_STD, stack
-from overtrick.policies.policies import LOG_STD
+from overtrick.learners.initialisation import MOVE_STD
+from overtrick.learners.weights import stack
+from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.evolve import EvolveTrainer, round_robin
 from overtrick.training.adaptation.rollouts import strategies
 from overtrick.training.registry import JOBS, TRAINERS

@@ -9,8 +9,8 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalCrew
-from overtrick.learners.networks import initial
-from overtrick.policies.policies import LOG_STD
+from overtrick.learners.initialisation import initial
+from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.meta import MetaTrainer
 from overtrick.training.adaptation.opponent_population import KINDS, Opponents
 from overtrick.training.registry import JOBS

@@ -13,12 +13,17 @@ from overtrick.config import job_file
 from overtrick.core import Failed, Turn
 from overtrick.distributed.workers import LocalCrew
 from overtrick.games.sumo.physics import Physics
-from overtrick.learners.networks import Critic, fresh, repeat
+from overtrick.learners.critic import Critic
+from overtrick.learners.initialisation import fresh
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.policy_gradient.sample import evidence, join, sampled
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
-from overtrick.policies.policies import LOG_STD, Crowd, draw_moves, of_network, tensors
+from overtrick.learners.weights import repeat
+from overtrick.policies.action_sampling import draw_moves
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import LOG_STD, tensors
+from overtrick.policies.network import of_network
 from overtrick.policies.rollout import play
 from overtrick.training.adaptation.rollouts import adapt, meet, networks
 from overtrick.training.registry import JOBS, TRAINERS

@@ -16,7 +16,7 @@ from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import equilibrium_of
-from overtrick.policies.policies import Uniform
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr, safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.traversal import plan

@@ -12,7 +12,9 @@ from overtrick import make
 from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.games.registry import scripted_players
-from overtrick.learners.networks import Adam, Critic, initial, predict, repeat
+from overtrick.learners.critic import Critic, predict
+from overtrick.learners.initialisation import initial
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.actor_critic import SOLVERS
 from overtrick.learners.policy_gradient.advantages import advantages
@@ -20,8 +22,12 @@ from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import Tensors, evidence, join, of_games
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.policy_gradient.trpo import Trpo, conjugate_gradient
-from overtrick.policies.policies import Network, Uniform, forward, hindsight_inputs, inputs, tensors
+from overtrick.learners.weights import repeat
+from overtrick.policies.forward_pass import forward, tensors
+from overtrick.policies.network import Network
+from overtrick.policies.network_sizes import hindsight_inputs, inputs
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.adaptation.rollouts import exact_sample, meet, strategies

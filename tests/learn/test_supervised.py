@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick.learners.networks import initial
+from overtrick.learners.initialisation import initial
 from overtrick.learners.supervised.classifier import Classifier, Plan
 
 WEIGHTS = initial((6, 32, 4), np.random.default_rng(0))

@@ -8,8 +8,8 @@ import pytest
 from overtrick.core import Batch
 from overtrick.games.registry import make
 from overtrick.learners.value_based.tabular import FIRST, Plan, QTable, merged
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 

@@ -14,12 +14,13 @@ from overtrick.distributed.workers import LocalCrew
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.learners.networks import initial
+from overtrick.learners.initialisation import initial
 from overtrick.learners.policy_gradient.advantages import discounted
 from overtrick.learners.value_based.dqn import Dqn, Plan, epsilon_greedy
 from overtrick.learners.value_based.replay_buffer import Reservoir, Ring
-from overtrick.policies.policies import Uniform, inputs
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play, random_seating
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.training import registry

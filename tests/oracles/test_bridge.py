@@ -27,8 +27,9 @@ from overtrick.games.bridge.cards import (
     shuffled,
     written,
 )
-from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 
 def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):

@@ -18,8 +18,8 @@ from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, 
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
 from overtrick.games.bridge.trick_rules import replayed
 from overtrick.learners.value_based.tabular import Plan, QTable
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.lookahead.pimc import Sampling
 
 

@@ -13,7 +13,9 @@ from overtrick.games import registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.policies.policies import Tabular, Uniform, draw
+from overtrick.policies.action_sampling import draw
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead.local_best_response import (
     Responder,

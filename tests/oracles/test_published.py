@@ -10,7 +10,8 @@ import pytest
 from overtrick.core import Batch
 from overtrick.games import registry
 from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
-from overtrick.policies.policies import Uniform, draw
+from overtrick.policies.action_sampling import draw
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 

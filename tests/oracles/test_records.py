@@ -20,8 +20,8 @@ from overtrick.games.bridge.cardplay import game_arrays
 from overtrick.games.bridge.cards import NAMES, read, shuffled
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
-from overtrick.policies.policies import Uniform
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import Uniform
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
 LIN = (

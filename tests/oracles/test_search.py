@@ -9,7 +9,7 @@ import pytest
 
 from overtrick.core import CHANCE, END, Nodes, Turn
 from overtrick.games import registry
-from overtrick.policies.policies import Uniform
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import grow

@@ -15,8 +15,8 @@ from overtrick.games.sumo import agent_zoo, mujoco_model
 from overtrick.games.sumo.game import BELLY, LIMIT, observations
 from overtrick.games.sumo.observation import FACTS
 from overtrick.games.sumo.physics import Bodies, Physics
-from overtrick.policies.policies import UniformMoves
 from overtrick.policies.rollout import play
+from overtrick.policies.uniform import UniformMoves
 
 CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 

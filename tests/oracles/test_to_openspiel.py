@@ -9,7 +9,7 @@ from open_spiel.python import rl_environment
 
 from overtrick.core import Refused
 from overtrick.environments.openspiel_game import OpenSpielGame, openspiel_game
-from overtrick.policies.policies import Tabular
+from overtrick.policies.tabular import Tabular
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 

@@ -22,7 +22,7 @@ from overtrick.distributed.workers import Part, generator, hire, start_ray
 from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
-from overtrick.policies.policies import Uniform
+from overtrick.policies.uniform import Uniform
 from overtrick.reports import figures, learning_curves
 from overtrick.runs import group, html_page, lifecycle, tune_trial
 from overtrick.solvers.extensive import best_response

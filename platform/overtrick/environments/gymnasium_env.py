@@ -13,7 +13,7 @@ from numpy.random import Generator
 from overtrick.core import Array, Game, Policy, Refused
 from overtrick.environments.single_game import moved, sitting
 from overtrick.games import registry
-from overtrick.policies.policies import Uniform, UniformMoves
+from overtrick.policies.uniform import Uniform, UniformMoves
 
 Told = dict[str, Any]
 """action_mask: 1 for each legal action, if there are such; seat: the one that the agent has."""

@@ -24,7 +24,7 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
 from overtrick.games.bridge.formats.zhang_tsv import table_read
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.networks import unprefixed
+from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.rollout import play
 from overtrick.storage import locate, model_files, parquet
 

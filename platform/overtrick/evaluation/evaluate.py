@@ -15,9 +15,9 @@ from overtrick.distributed.workers import Crew
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import equilibrium_of, opponent_of, played
 from overtrick.games import registry
-from overtrick.policies.policies import Tabular
 from overtrick.policies.rollout import duplicate
-from overtrick.reports.figures import label, payoff_name
+from overtrick.policies.tabular import Tabular
+from overtrick.reports.metric_names import label, payoff_name
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree

@@ -6,7 +6,8 @@ from typing import Any
 
 from overtrick.core import Enumerable, Game, Refused, Unfolded, nearest
 from overtrick.games import registry
-from overtrick.policies.policies import Tabular, Uniform, UniformMoves
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform, UniformMoves
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree

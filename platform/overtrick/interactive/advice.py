@@ -20,7 +20,7 @@ from overtrick.games.bridge.auction import observation
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.explanation import in_words
-from overtrick.policies.policies import Uniform
+from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.lookahead.pimc import Sampling

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.policies.policies import LOG_STD, Weights
+from overtrick.policies.forward_pass import LOG_STD, Weights
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.policies.policies import Weights
+from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import Evolution, evolve, select
 
 

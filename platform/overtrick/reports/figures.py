@@ -1,9 +1,8 @@
-"""Every picture a run keeps; colours and labels in one place."""
+"""Every figure that a run keeps; colours and labels in one place."""
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,55 +15,23 @@ from overtrick.core import CHANCE, END, Array, Nodes
 
 mpl.use("Agg")
 
-OPPONENTS = "opponents"
-"""Stands where a stranger's name does in the metrics of the opponents of training."""
+from overtrick.reports.metric_names import (
+    EVALUATIONS,
+    ITERATIONS,
+    gap_name,
+    label,
+    last_steps,
+    payoff_name,
+)
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright palette: told apart by colour-blind readers too."""
-
-
-ITERATIONS = "solver_iterations"
-"""The metric that says how far the solvers of a run have come."""
-
-
-EVALUATIONS = "evaluations"
-"""The metric that counts the genomes that an evolution has had scored."""
 
 CHANCES = 2  # outcomes of chance that a picture of a tree shows
 
 ROUNDING = 1e-17  # an exact answer's gap may be 0 or below, which no logarithmic scale can show
 
 FEW_SETS = 40  # information sets that still fit in a picture
-
-
-def gap_name(plan: str, unit: str) -> str:
-    """The metric of a plan's exploitability, with its unit; MLflow takes no plus sign."""
-    return f"exploitability_{unit.replace(' ', '_')}/{plan.replace('+', '_plus')}"
-
-
-def label(stranger: str) -> str:
-    """What a stranger is called for people and in metrics; a model goes by the name of its run."""
-    path = Path(stranger)
-    if "/" not in stranger:
-        return stranger
-    return path.parent.name if path.name == "model" else path.name
-
-
-def payoff_name(stranger: str, step: int, unit: str) -> str:
-    """The metric of a payoff against a stranger after so many steps, with its unit."""
-    return f"{stranger}/after_{step}_{unit.replace(' ', '_')}"
-
-
-def last_steps(history: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
-    """The strangers of a run's metrics, and the most steps that each was met after."""
-    last: dict[str, int] = {}
-    for _, metrics in history:
-        for name in metrics:
-            if found := re.fullmatch(r"(.+)/after_(\d+)_.+", name):
-                stranger, step = found[1], int(found[2])
-                if stranger != OPPONENTS:
-                    last[stranger] = max(last.get(stranger, 0), step)
-    return last
 
 
 def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
@@ -110,9 +77,9 @@ def progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> F
     evaluations = [m[EVALUATIONS] for _, m in history]
     gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
     labels = ((gap, f"exploitability, {unit}"), ("step_size", "step size"))
-    for axis, (name, label) in zip(figure.subplots(1, 2), labels, strict=True):
+    for axis, (name, ylabel) in zip(figure.subplots(1, 2), labels, strict=True):
         axis.plot(evaluations, [m[name] for _, m in history], color=COLOURS[0])
-        axis.set(yscale="log", xlabel="evaluations", ylabel=label)
+        axis.set(yscale="log", xlabel="evaluations", ylabel=ylabel)
     return figure
 
 

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from scipy.stats import norm, t
 
 from overtrick.core import Array
-from overtrick.reports.figures import COLOURS, last_steps, payoff_name
+from overtrick.reports.figures import COLOURS
+from overtrick.reports.metric_names import last_steps, payoff_name
 
 History = Sequence[tuple[int, Mapping[str, float]]]
 """Every iteration of one run and its metrics, in order."""

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from overtrick.reports.figures import last_steps
+from overtrick.reports.metric_names import last_steps
 
 STARTING = "starting Ray (a first run also compiles)"
 LINE_SECONDS = 10.0  # between lines where there is no terminal to draw on

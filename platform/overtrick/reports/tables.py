@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from overtrick.reports.figures import label
+from overtrick.reports.metric_names import label
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -14,8 +14,8 @@ import torch
 from ray.rllib.utils.schedules.scheduler import Scheduler
 
 from overtrick.core import Array
-from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.policies.policies import Weights
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.policies.forward_pass import Weights
 from overtrick.rllib.algorithm_config import PAST, STRANGER, Plan, config_of, past_of
 from overtrick.rllib.replay_buffer import Memory
 from overtrick.rllib.rl_modules import PLAYERS, MaskedDqn, Seated, weights_of

@@ -18,7 +18,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from overtrick.core import Array, Game
 from overtrick.games import registry
-from overtrick.policies.policies import inputs
+from overtrick.policies.network_sizes import inputs
 
 SEEN, LEGAL, FACTS, MATCH = "observations", "action_mask", "facts", "match"
 Told = dict[str, Any]

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 
 from overtrick.core import Array, Player, Turn, take_turn
 from overtrick.games import observation_checks, registry
-from overtrick.learners.networks import MOVE_STD
-from overtrick.policies.policies import LOG_STD, Weights, masked_log_softmax
+from overtrick.learners.initialisation import MOVE_STD
+from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
 from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Told
 
 CRITIC = "critic"

@@ -12,8 +12,8 @@ from overtrick.distributed.workers import LocalCrew, Part, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
-from overtrick.learners.networks import unprefixed
-from overtrick.policies.policies import of_network
+from overtrick.learners.state_keys import unprefixed
+from overtrick.policies.network import of_network
 from overtrick.policies.rollout import play
 from overtrick.runs import tune_trial
 from overtrick.storage import model_files

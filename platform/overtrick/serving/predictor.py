@@ -16,8 +16,8 @@ from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.observation import WHO
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import unprefixed
-from overtrick.policies.policies import LOG_STD, forward, tensors
+from overtrick.learners.state_keys import unprefixed
+from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
 
 PROBABILITIES, MOVES, IMPS = "probabilities", "moves", "imps"

@@ -16,19 +16,15 @@ from safetensors.numpy import load_file
 
 from overtrick.core import Array, Game, Mixed, Refused
 from overtrick.core.files import write_text, write_weights
-from overtrick.learners.networks import unprefixed
+from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.value_based.dqn import Greedy
 from overtrick.learners.value_based.tabular import GreedyTable
-from overtrick.policies.policies import (
-    LOG_STD,
-    BySeat,
-    Tabular,
-    Uniform,
-    Weights,
-    inputs,
-    of_network,
-    outputs,
-)
+from overtrick.policies.by_seat import BySeat
+from overtrick.policies.forward_pass import LOG_STD, Weights
+from overtrick.policies.network import of_network
+from overtrick.policies.network_sizes import inputs, outputs
+from overtrick.policies.tabular import Tabular
+from overtrick.policies.uniform import Uniform
 
 FORMAT = 1
 GREEDY = "greedy"  # the network of one who takes the action of the highest value

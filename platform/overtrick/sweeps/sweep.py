@@ -22,7 +22,7 @@ from overtrick.distributed.workers import LocalCrew, generator
 from overtrick.distributed.workers import Part as Key
 from overtrick.games import registry
 from overtrick.reports import figures, learning_curves
-from overtrick.reports.figures import label as label_of
+from overtrick.reports.metric_names import label as label_of
 from overtrick.runs import group, lifecycle, tune_trial
 from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Halving, sound

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from statistics import mean
 
-from overtrick.reports import figures, learning_curves
+from overtrick.reports import learning_curves, metric_names
 from overtrick.training.bidding.pretrained import WON
 
 Metrics = Mapping[str, float]
@@ -17,12 +17,12 @@ Standing = Callable[[Metrics], float | None]
 
 def payoff(metrics: Metrics) -> float | None:
     """Mean over strangers of the payoff after the last step."""
-    last = figures.last_steps([(0, metrics)])
+    last = metric_names.last_steps([(0, metrics)])
     won = [
         value
         for name, value in metrics.items()
         for stranger, step in last.items()
-        if name.startswith(figures.payoff_name(stranger, step, ""))
+        if name.startswith(metric_names.payoff_name(stranger, step, ""))
     ]
     return mean(won) if won else None
 

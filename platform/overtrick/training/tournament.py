@@ -17,7 +17,7 @@ from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
-from overtrick.reports.figures import label
+from overtrick.reports.metric_names import label
 from overtrick.training.trainer import History, Report
 
 

@@ -11,7 +11,7 @@ from overtrick.core import Array, Mixed, Turn
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
-from overtrick.policies.policies import Memoryless
+from overtrick.policies.memoryless import Memoryless
 
 
 class Scripted(Memoryless):

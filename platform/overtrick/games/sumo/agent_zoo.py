@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Choice, Refused, Turn
 from overtrick.games.sumo.observation import FACTS, MOTORS, in_world, turned
-from overtrick.policies.policies import draw_moves
+from overtrick.policies.action_sampling import draw_moves
 
 Kind = Literal["mlp", "lstm"]
 NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))

@@ -9,21 +9,16 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Batch, Turn
-from overtrick.learners.networks import (
-    Critic,
-    Params,
-    arrays,
-    predict,
-    prefixed,
-    repeat,
-    unprefixed,
-)
+from overtrick.learners.critic import Critic, predict
 from overtrick.learners.policy_gradient.advantages import advantages, discounted
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import Evidence, evidence, sampled
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
-from overtrick.policies.policies import Weights, of_network, tensors
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.weights import Params, arrays, repeat
+from overtrick.policies.forward_pass import Weights, tensors
+from overtrick.policies.network import of_network
 
 
 class Solver(Protocol):

@@ -11,12 +11,13 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.networks import Params, arrays, prefixed, unprefixed
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import Tensors, evidence, padded
 from overtrick.learners.policy_gradient.surrogate import Surrogate
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Plan, logits
-from overtrick.policies.policies import Weights, masked_log_softmax, tensors
+from overtrick.learners.weights import Params, arrays
+from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
 
 
 class Anchored:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from overtrick.learners.networks import Params
 from overtrick.learners.policy_gradient.sample import Evidence
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
+from overtrick.learners.weights import Params
 
 
 def adapt(params: Params, sample: Evidence, step: float, second_order: bool = False) -> Params:

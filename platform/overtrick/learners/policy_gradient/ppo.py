@@ -9,8 +9,9 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.networks import Adam, Params, arrays
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.surrogate import Surrogate
+from overtrick.learners.weights import Params, arrays
 
 
 class Ppo:

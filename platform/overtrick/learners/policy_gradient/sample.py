@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from overtrick.core import Array, Batch
-from overtrick.learners.networks import Params
-from overtrick.policies.policies import (
+from overtrick.learners.weights import Params
+from overtrick.policies.forward_pass import (
     LOG_STD,
     Weights,
     forward,

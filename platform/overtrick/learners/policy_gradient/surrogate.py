@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from overtrick.learners.networks import Params
 from overtrick.learners.policy_gradient.sample import Evidence
+from overtrick.learners.weights import Params
 
 Policy = Callable[[Params], Tensor]
 """Weights to a policy's output on the rows of a sample; adaptation may lie between."""

@@ -9,8 +9,8 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.networks import Params, flat, unflat
 from overtrick.learners.policy_gradient.surrogate import Surrogate
+from overtrick.learners.weights import Params, flat, unflat
 
 
 class Trpo:

@@ -10,8 +10,9 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.networks import Adam, Params, arrays
-from overtrick.policies.policies import Weights, forward, masked_log_softmax
+from overtrick.learners.optimisers import Adam
+from overtrick.learners.weights import Params, arrays
+from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from overtrick.core import Array, Failed
-from overtrick.learners.networks import Descent, Make, arrays
-from overtrick.policies.policies import Weights, forward
+from overtrick.learners.optimisers import Descent, Make
+from overtrick.learners.weights import arrays
+from overtrick.policies.forward_pass import Weights, forward
 
 Disturb = Callable[[Tensor], Tensor] | None
 

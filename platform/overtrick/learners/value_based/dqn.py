@@ -13,10 +13,13 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
 from overtrick.core import Array, Batch, Turn
-from overtrick.learners.networks import Adam, Params, arrays, prefixed, unprefixed
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.replay_buffer import Ring, Rows, facts, turn_of
-from overtrick.policies.policies import Memoryless, Weights, forward, tensors
+from overtrick.learners.weights import Params, arrays
+from overtrick.policies.forward_pass import Weights, forward, tensors
+from overtrick.policies.memoryless import Memoryless
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 

@@ -15,9 +15,11 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Game, Player, Turn
-from overtrick.learners.networks import initial, prefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.dqn import Dqn, Greedy, Plan, epsilon_greedy
-from overtrick.policies.policies import Memoryless, Sampler, Weights, forward, tensors
+from overtrick.policies.forward_pass import Weights, forward, tensors
+from overtrick.policies.memoryless import Memoryless, Sampler
 
 OPPONENT = "opponent"
 """The note (D, P) of a batch that says what was known of the opponent when the game began."""

@@ -9,10 +9,13 @@ import torch
 from numpy.random import Generator
 
 from overtrick.core import Array, Batch, Turn
-from overtrick.learners.networks import Adam, arrays, prefixed, unprefixed
+from overtrick.learners.optimisers import Adam
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import Dqn
 from overtrick.learners.value_based.replay_buffer import Reservoir, facts, turn_of
-from overtrick.policies.policies import Network, Weights, forward, masked_log_softmax
+from overtrick.learners.weights import arrays
+from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
+from overtrick.policies.network import Network
 
 BEST = "best"
 """The note of a batch that says which decisions (D,) the best reply made."""

@@ -16,7 +16,7 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Batch, Turn
-from overtrick.policies.policies import Memoryless
+from overtrick.policies.memoryless import Memoryless
 
 FULL = 0.7  # share of places taken at which a table grows
 FIRST = 1 << 12  # places of a new table

@@ -21,11 +21,13 @@ from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
-from overtrick.policies.policies import Crowd, Weights, inputs
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import decisions_of, play, random_seating
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.training.adaptation.opponent_population import newcomers, shards
 from overtrick.training.q_learning_section import Values
 from overtrick.training.trainer import History, Report
@@ -93,7 +95,7 @@ class DronTrainer:
         metrics = self.learner.learn(join(batches), learn_rng)
         unit = self.game.unit
         for k, payoff in enumerate(np.concatenate(payoffs, axis=1).mean(axis=1)):
-            metrics[figures.payoff_name(figures.OPPONENTS, k, unit)] = float(payoff)
+            metrics[metric_names.payoff_name(metric_names.OPPONENTS, k, unit)] = float(payoff)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
             metrics |= metrics_of(self._rows(), unit)

@@ -16,11 +16,17 @@ from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import check_actions, two_seats
-from overtrick.learners.networks import Adam, Critic, initial, prefixed, unprefixed
+from overtrick.learners.critic import Critic
+from overtrick.learners.initialisation import initial
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.behaviour_cloning import Imitation, imitate
-from overtrick.policies.policies import Crowd, Network, Weights, inputs
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network import Network
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import decisions_of, play, random_seating
 from overtrick.reports import figures
 from overtrick.training.adaptation.opponent_modelling import Knows, Modelling, modelled, rows_of

@@ -17,8 +17,11 @@ from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
-from overtrick.learners.networks import MOVE_STD, prefixed, unprefixed
-from overtrick.policies.policies import Crowd, Weights, inputs, outputs
+from overtrick.learners.initialisation import MOVE_STD
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import inputs, outputs
 from overtrick.population.genetic import Evolution
 from overtrick.population.population import Population
 from overtrick.reports import figures

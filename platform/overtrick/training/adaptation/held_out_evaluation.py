@@ -13,8 +13,11 @@ from overtrick.config.job_file import GameChoice
 from overtrick.core import Batch, Game, Mixed, Refused
 from overtrick.evaluation.evaluate import Evaluate
 from overtrick.evaluation.game_cache import equilibrium_of, two_seats
-from overtrick.learners.networks import initial, repeat
-from overtrick.policies.policies import Crowd, Tabular, Weights
+from overtrick.learners.initialisation import initial
+from overtrick.learners.weights import repeat
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.tabular import Tabular
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.safe_exploitation import safest_response

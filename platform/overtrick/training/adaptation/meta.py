@@ -13,12 +13,17 @@ from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation.evaluate import Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
-from overtrick.learners.networks import Critic, fresh, prefixed, repeat, unprefixed
+from overtrick.learners.critic import Critic
+from overtrick.learners.initialisation import fresh
 from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
 from overtrick.learners.policy_gradient.sample import Moves, Sample, evidence, join
-from overtrick.policies.policies import Crowd, Weights, hindsight_inputs, inputs, outputs
-from overtrick.reports import figures
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.weights import repeat
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import hindsight_inputs, inputs, outputs
+from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training.adaptation.held_out_evaluation import Start, adapted
 from overtrick.training.adaptation.meta_job import MetaJob
@@ -84,7 +89,7 @@ class MetaTrainer:
         self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
         unit = self.game.unit
         metrics |= {
-            figures.payoff_name(figures.OPPONENTS, k, unit): float(p.mean())
+            metric_names.payoff_name(metric_names.OPPONENTS, k, unit): float(p.mean())
             for k, p in enumerate(payoff)
         }
         metrics |= astray_games(self.game, astray)

@@ -14,13 +14,16 @@ from overtrick.config.job_file import Count, GameChoice, Positive, Section, Shar
 from overtrick.core import Array, Batch, Game, Mixed, Policy, join
 from overtrick.evaluation.evaluate import Judged
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.networks import Adam, Critic
+from overtrick.learners.critic import Critic
+from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows
 from overtrick.learners.supervised.opponent_model import corrected, fitted, learn_reply
-from overtrick.policies.policies import Network, Tabular, Weights, pad, pad_slots
+from overtrick.policies.forward_pass import Weights, pad, pad_slots
+from overtrick.policies.network import Network
 from overtrick.policies.rollout import play, random_seating
+from overtrick.policies.tabular import Tabular
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training.adaptation.rollouts import networks, strategies

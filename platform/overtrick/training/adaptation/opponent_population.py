@@ -15,8 +15,10 @@ from overtrick.config.job_file import Count, GameChoice, Positive, Section, Shar
 from overtrick.core import Array, Game, Refused
 from overtrick.distributed.workers import Crew
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.networks import initial, repeat, stack
-from overtrick.policies.policies import LOG_STD, Weights, of_network
+from overtrick.learners.initialisation import initial
+from overtrick.learners.weights import repeat, stack
+from overtrick.policies.forward_pass import LOG_STD, Weights
+from overtrick.policies.network import of_network
 from overtrick.population.genetic import Evolution
 from overtrick.population.population import Population, with_guest
 from overtrick.training.adaptation.rollouts import fitness

@@ -13,18 +13,14 @@ from numpy.random import Generator
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, Game, Policy
 from overtrick.evaluation.game_cache import equilibrium_of, game_and_tree
-from overtrick.learners.networks import arrays, predict
+from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
 from overtrick.learners.policy_gradient.sample import Moves, Sample, evidence, padded, sampled
-from overtrick.policies.policies import (
-    Crowd,
-    Weights,
-    forward,
-    masked_log_softmax,
-    of_network,
-    tensors,
-)
+from overtrick.learners.weights import arrays
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
+from overtrick.policies.network import of_network
 from overtrick.policies.rollout import HINDSIGHT, play, random_seating
 from overtrick.solvers import aivat
 from overtrick.solvers.extensive import best_response

@@ -28,12 +28,12 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import Network, Trying
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import prefixed, unprefixed
 from overtrick.learners.policy_gradient.advantages import advantages
 from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
 from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import check_loss
-from overtrick.policies.policies import Weights
+from overtrick.policies.forward_pass import Weights
 from overtrick.policies.rollout import play
 from overtrick.training.adaptation.opponent_population import Opponents, SelfPlay
 from overtrick.training.bidding import pretrained

@@ -22,7 +22,8 @@ from overtrick.evaluation.bidders import SystemJob
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction_rules import legal_after
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
 from overtrick.reports import bar_charts

@@ -20,7 +20,7 @@ from overtrick.games.bridge.auction import (
 )
 from overtrick.games.bridge.auction.network_bidder import Network
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import Ring
 from overtrick.training.bidding.supervised import Learning

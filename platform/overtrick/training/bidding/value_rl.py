@@ -17,7 +17,7 @@ from overtrick.evaluation.bidders import Side, side_of, turned
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import Network
 from overtrick.games.bridge.system import loader
-from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.rollout import play
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, WON, PairJob

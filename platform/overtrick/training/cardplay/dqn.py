@@ -16,9 +16,10 @@ from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import Judging, Scripted
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.suit_canonical import renamed_batch
-from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
-from overtrick.policies.policies import inputs
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.reports import learning_curves
 from overtrick.storage.model_files import GREEDY, best_of

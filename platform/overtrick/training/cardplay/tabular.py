@@ -18,7 +18,7 @@ from overtrick.evaluation.cardplay import POSITIONS, Judging, Kept, Scripted, Wh
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
-from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable, merged
 from overtrick.reports import learning_curves
 from overtrick.training.trainer import History, Report

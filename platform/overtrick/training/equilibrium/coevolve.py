@@ -14,10 +14,10 @@ from overtrick.core import Array, Refused
 from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation.evaluate import Row
 from overtrick.games import registry
-from overtrick.learners.networks import prefixed, unprefixed
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Direct, Genome, Perceptron
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
 from overtrick.training.equilibrium.strategy_evaluator import Arena, OnTree, arena_of, closeness
 from overtrick.training.trainer import History, Report
@@ -88,8 +88,8 @@ class CoevolveTrainer:
         for luck in rng.spawn(self.job.coevolve.generations):
             self._generation(luck)
         return {
-            figures.EVALUATIONS: float(self.strategy.size * len(self.strategy.told)),
-            figures.gap_name(self.job.coevolve.genome, self.unit): self._gap(),
+            metric_names.EVALUATIONS: float(self.strategy.size * len(self.strategy.told)),
+            metric_names.gap_name(self.job.coevolve.genome, self.unit): self._gap(),
             "step_size": self.strategy.spread,
             "starts": float(self.strategy.starts),
         }

@@ -16,12 +16,14 @@ from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Row, Unadapted, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import check_actions, two_seats
-from overtrick.learners.networks import initial, prefixed, unprefixed
+from overtrick.learners.initialisation import initial
+from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based import nfsp as learner
-from overtrick.policies.policies import Network, inputs
+from overtrick.policies.network import Network
+from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
 from overtrick.training.q_learning_section import Values
 from overtrick.training.trainer import History, Report
@@ -98,7 +100,7 @@ class NfspTrainer:
         if self.tree is None:
             return {}
         sigma = best_response.sigma_of(self.tree, [self.learner.policy()] * 2)
-        name = figures.gap_name(AVERAGE, self.game.unit)
+        name = metric_names.gap_name(AVERAGE, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def _rows(self) -> list[Row]:
@@ -108,8 +110,10 @@ class NfspTrainer:
         """What the average wins from strangers, and how exploitable it was on the way."""
         drawn = {"learning_curve": figures.learning_curve(history, self.game.unit)}
         if self.tree is not None:
-            name = figures.gap_name(AVERAGE, self.game.unit)
-            measured = [(i, m | {figures.ITERATIONS: float(i)}) for i, m in history if name in m]
+            name = metric_names.gap_name(AVERAGE, self.game.unit)
+            measured = [
+                (i, m | {metric_names.ITERATIONS: float(i)}) for i, m in history if name in m
+            ]
             drawn["convergence"] = figures.convergence(measured, self.game.unit)
         return Report(self._rows(), drawn)
 

@@ -15,8 +15,8 @@ from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, Refused
 from overtrick.distributed.workers import Crew, Part, generator
 from overtrick.evaluation.evaluate import Row
-from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.reports import figures
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import View
@@ -119,11 +119,11 @@ class SolveTrainer:
     def step(self) -> dict[str, float]:
         self.iteration += 1
         reached = math.ceil(10 ** (self.iteration / self.job.solve.looks))
-        metrics = {figures.ITERATIONS: float(reached)}
+        metrics = {metric_names.ITERATIONS: float(reached)}
         for plan, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
             gap = closeness(self.arena, solver.average())["exploitability"]
-            metrics[figures.gap_name(plan, self.arena.game.unit)] = gap
+            metrics[metric_names.gap_name(plan, self.arena.game.unit)] = gap
         return metrics
 
     def state(self) -> dict[str, Array]:

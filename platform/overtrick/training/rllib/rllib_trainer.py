@@ -15,10 +15,11 @@ from overtrick.evaluation.evaluate import Row, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, played
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games import registry
-from overtrick.learners.networks import prefixed, unprefixed
-from overtrick.policies.policies import BySeat, of_network
+from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.policies.by_seat import BySeat
+from overtrick.policies.network import of_network
 from overtrick.policies.rollout import play
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
 from overtrick.storage.model_files import GREEDY, SEAT, best_of
 from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
@@ -104,7 +105,7 @@ class RllibTrainer:
         sigma = best_response.sigma_of(
             self.tree, [_player(self.game, self.model())] * self.game.seats
         )
-        name = figures.gap_name(PLAYED, self.game.unit)
+        name = metric_names.gap_name(PLAYED, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def _rows(self) -> list[Row]:
@@ -115,8 +116,10 @@ class RllibTrainer:
         unit = registry.scored(self.game).unit
         drawn = {"learning_curve": figures.learning_curve(history, unit)}
         if self.tree is not None:
-            name = figures.gap_name(PLAYED, unit)
-            measured = [(i, m | {figures.ITERATIONS: float(i)}) for i, m in history if name in m]
+            name = metric_names.gap_name(PLAYED, unit)
+            measured = [
+                (i, m | {metric_names.ITERATIONS: float(i)}) for i, m in history if name in m
+            ]
             drawn["convergence"] = figures.convergence(measured, unit)
         return Report(self._rows(), drawn)
 

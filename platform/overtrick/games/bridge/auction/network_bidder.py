@@ -15,7 +15,8 @@ from overtrick.games.bridge.auction.observation import MADE, WHO
 from overtrick.games.bridge.auction.packed_features import unpacked
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
-from overtrick.policies.policies import Memoryless, Weights, forward, masked_log_softmax
+from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
+from overtrick.policies.memoryless import Memoryless
 
 MOST = 24  # IMPs
 VALUES = 2 * MOST + 1

@@ -16,7 +16,7 @@ from overtrick.core import Array, Mixed, Turn, take_turn
 from overtrick.games.bridge.cardplay.kernels import GONE, OWN, SHOWN, TRICK, TRUMPS, WHO, ahead
 from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
-from overtrick.policies.policies import Memoryless
+from overtrick.policies.memoryless import Memoryless
 
 Rule = Callable[..., int]
 """(hand, may, place, led, best, dummy, strain) -> card. hand and may: the cards held, and those of

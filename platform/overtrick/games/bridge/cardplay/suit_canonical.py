@@ -21,7 +21,7 @@ from overtrick.games.bridge.cardplay.kernels import (
 )
 from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING
-from overtrick.policies.policies import Memoryless
+from overtrick.policies.memoryless import Memoryless
 
 
 def renamed(turn: Turn) -> tuple[Turn, Array]:

@@ -1,0 +1,46 @@
+"""The critic: a network that predicts returns and serves as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.learners.initialisation import initial
+from overtrick.learners.optimisers import Adam
+from overtrick.learners.weights import arrays
+from overtrick.policies.forward_pass import Weights, forward, tensors
+
+
+class Critic:
+    """A network that predicts the discounted return of a decision: the baseline."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
+        self.adam = Adam(initial([inputs, *hidden, 1], rng, head=0.1), rate)
+
+    @property
+    def weights(self) -> Weights:
+        return arrays(self.adam.params)
+
+    def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
+        """Regress (D, F) features on (D,) returns; the mean squared error in the last pass."""
+        x, y = torch.from_numpy(features), torch.from_numpy(returns.astype(np.float32))
+        loss = 0.0
+        for _ in range(epochs):
+            order = torch.from_numpy(rng.permutation(len(y)))
+            total = 0.0
+            for rows in torch.split(order, 512):
+                error = (forward(self.adam.params, x[rows])[:, 0] - y[rows]).square()
+                self.adam.descend(error.mean())
+                total += float(error.detach().sum())
+            loss = total / max(len(y), 1)
+        return loss
+
+
+def predict(weights: Weights, features: Array) -> Array:
+    """(D,) values of (D, F) features by a critic's weights."""
+    with torch.inference_mode():
+        return forward(tensors(weights), torch.from_numpy(features))[:, 0].double().numpy()

@@ -1,0 +1,36 @@
+"""Policies that are multilayer perceptrons over a game's features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from overtrick.core import (
+    Array,
+    Turn,
+)
+from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, tensors
+from overtrick.policies.memoryless import Memoryless
+
+
+class Network(Memoryless):
+    """A multilayer perceptron over a game's features (R, F)."""
+
+    def __init__(self, features: Callable[[Turn], Array], weights: Weights) -> None:
+        self.features = features
+        self.weights = weights
+
+    def probs(self, turn: Turn) -> Array:
+        with torch.inference_mode():
+            logits = forward(tensors(self.weights), torch.from_numpy(self.features(turn)))
+            return masked_log_softmax(logits, torch.from_numpy(turn.legal)).double().exp().numpy()
+
+
+def of_network(features: Callable[[Turn], Array], weights: Weights) -> Any:
+    """The policy of one network: Mixed, unless it moves by real vectors."""
+    if LOG_STD in weights:
+        return Crowd(features, {name: value[None] for name, value in weights.items()})
+    return Network(features, weights)
