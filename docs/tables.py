@@ -73,7 +73,9 @@ def about(name: str) -> str:
 def facts(name: str) -> str:
     """What a seat is told, index by index, and what the game's class says of it."""
     game = registry.make(name)
-    listed = rows(("index", "fact"), _together(game.facts, lambda fact: fact.split("_")[0]))
+    listed = rows(
+        ("index", "fact"), _together(game.observation_fields, lambda fact: fact.split("_")[0])
+    )
     return f"{listed}\n\n{_paragraphs(type(game), lambda text: 'Facts' in text)}"
 
 
@@ -120,7 +122,7 @@ def rewards(_: str) -> str:
 
 def plans(_: str) -> str:
     """The variants of regret minimisation."""
-    body = [(f"`{name}`", *map(_plain, astuple(plan))) for name, plan in cfr.PLANS.items()]
+    body = [(f"`{name}`", *map(_plain, astuple(plan))) for name, plan in cfr.VARIANTS.items()]
     return rows(("plan", "a", "b", "c", "alternating"), body)
 
 

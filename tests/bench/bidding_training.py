@@ -15,7 +15,7 @@ from torch import nn
 from overtrick.config import job_file
 from overtrick.datasets import bidding_examples_build
 from overtrick.datasets.bridge_deals import dealt
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.cards import SEATS, written
@@ -66,7 +66,7 @@ def _examples(place: Path) -> str:
     pq.write_table(pa.table(columns), place / "boards.parquet")
     plan = bidding_examples_build.plan_of([place / "boards.parquet"], [])
     bidding_examples_build.generate(
-        plan, place / "examples", LocalCrew(), lambda stage, done, total: None
+        plan, place / "examples", LocalPool(), lambda stage, done, total: None
     )
     return str(place / "examples")
 
@@ -79,11 +79,13 @@ def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, flo
         "network": {"hidden": hidden, "half": half, "batch": BATCH},
     }  # fmt: skip
     job = job_file.parse(content, registry.JOBS, "the bench")
-    trainer = supervised.BiddingTrainer(job, LocalCrew())
+    trainer = supervised.BiddingTrainer(job, LocalPool())
     rows = list(trainer.examples.batches(BATCH, np.random.default_rng(0)))
     held = [
         tuple(torch.from_numpy(part) for part in (features, possible, label.astype(np.int64)))
-        for features, possible, label in (supervised.seen(part, "calls", False) for part in rows)
+        for features, possible, label in (
+            supervised.observation(part, "calls", False) for part in rows
+        )
     ]
     sizes = (held[0][0].shape[1], *hidden, held[0][1].shape[1])
     layers = [

@@ -6,7 +6,7 @@ import pyspiel
 from tests.bench.measure import Result, as_good, in_turns
 
 from overtrick import make
-from overtrick.solvers.cfr import CFR_PLUS, Solver
+from overtrick.solvers.cfr import CFR_PLUS, CfrSolver
 from overtrick.solvers.extensive import best_response, tree
 
 ITERATIONS, PEER_ITERATIONS, ROUNDS = 10_000, 20, 5
@@ -16,7 +16,7 @@ DEFAULT, FOLDED = "leduc_poker", "leduc_poker(suit_isomorphism=true)"
 def run() -> Result:
     """Stretches of ours in turns with stretches of theirs, on leduc_poker's default parameters."""
     whole = tree.build(make("leduc_textbook"))
-    solver = Solver(whole, CFR_PLUS)
+    solver = CfrSolver(whole, CFR_PLUS)
 
     def rates(title: str) -> tuple[float, float]:
         """Iterations a second of ours and of theirs on one form of the game."""
@@ -57,7 +57,7 @@ def _exploitabilities(whole: tree.Tree, title: str, iterations: int) -> tuple[fl
     Raises AssertionError if ours is the worse.
     """
     game = pyspiel.load_game(title)
-    solver, theirs = Solver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
+    solver, theirs = CfrSolver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
     solver.run(iterations)
     _iterate(theirs, iterations)
     gap = pyspiel.exploitability(game, theirs.tabular_average_policy())

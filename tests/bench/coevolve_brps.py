@@ -9,7 +9,7 @@ import numpy as np
 from tests.bench.measure import Result
 
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.training.registry import JOBS, TRAINERS
 
 EQUILIBRIUM = np.array([1, 10, 5]) / 16
@@ -38,7 +38,7 @@ def run() -> Result:
 def _seconds(seed: int) -> float:
     """Of steps of 5 generations until the best strategy is right, 10 seconds at most."""
     job = job_file.load("jobs/coevolve_brps.yaml", [f"seed={seed}", "coevolve.generations=5"], JOBS)
-    trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
+    trainer = TRAINERS["coevolve"].trainer(job, LocalPool())
     took = 0.0
     while took < 10 * LIMIT:
         began = time.perf_counter()

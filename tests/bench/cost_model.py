@@ -36,7 +36,15 @@ from tests.bench.measure import seconds_of  # noqa: E402
 
 from overtrick.config import job_file  # noqa: E402
 from overtrick.core import Array  # noqa: E402
-from overtrick.distributed.workers import Crew, LocalCrew, Shard, Told, Work, generator, hire  # noqa: E402
+from overtrick.distributed.workers import (  # noqa: E402
+    LocalPool,
+    Shard,
+    Told,
+    Work,
+    WorkerPool,
+    generator,
+    start_pool,
+)
 from overtrick.training.registry import JOBS, TRAINERS  # noqa: E402
 
 NODES = (1, 2, 4, 8)
@@ -80,7 +88,7 @@ def wait(rng: Generator, common: Any, seconds: float, size: int) -> Array:
 
 
 @contextmanager
-def nodes(count: int) -> Iterator[Crew]:
+def nodes(count: int) -> Iterator[WorkerPool]:
     """A crew with a worker on each of so many nodes, and a head that does nothing but drive."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/tmp") as folder:
         patch.setenv("RAY_TMPDIR", folder)
@@ -90,7 +98,7 @@ def nodes(count: int) -> Iterator[Crew]:
             for _ in range(count):
                 cluster.add_node(num_cpus=1, object_store_memory=STORE)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-            crew = hire(count)
+            crew = start_pool(count)
             crew.map(wait, None, [(0.5, 1)] * count, generator(0))  # brings the workers up
             yield crew
         finally:
@@ -98,7 +106,7 @@ def nodes(count: int) -> Iterator[Crew]:
             cluster.shutdown()
 
 
-def lasts(crew: Crew, shards: int, work: float, size: int, sent: int = 0) -> float:
+def lasts(crew: WorkerPool, shards: int, work: float, size: int, sent: int = 0) -> float:
     """Median seconds of so many shards."""
     asked, common = [(work, size)] * shards, np.zeros(sent, np.uint8)
     return median(
@@ -124,7 +132,7 @@ def fitted() -> tuple[Model, list[tuple[int, float, int, float]]]:
 
 
 @dataclass
-class Weighing(LocalCrew):
+class Weighing(LocalPool):
     """Does the work here and notes what would have travelled."""
 
     shards: list[int] = field(default_factory=list)  # of each call

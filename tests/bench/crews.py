@@ -12,7 +12,7 @@ from tests.bench.measure import Result, in_turns, seconds_of
 
 from overtrick import make
 from overtrick.core import Array
-from overtrick.distributed.workers import Crew, Work, generator, hire, start_ray
+from overtrick.distributed.workers import Work, WorkerPool, generator, start_pool, start_ray
 from overtrick.evaluation import cardplay
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
@@ -82,9 +82,9 @@ def seconds_with(
 ) -> tuple[float, float]:
     """Median seconds for so many shards by crews of so many workers, which take turns."""
     start_ray([{"CPU": 1.0}] * sum(crews))
-    hired = [hire(workers) for workers in crews]
+    hired = [start_pool(workers) for workers in crews]
 
-    def by(crew: Crew) -> None:
+    def by(crew: WorkerPool) -> None:
         crew.map(work, None, [(games,)] * shards, generator(0))
 
     try:

@@ -81,8 +81,10 @@ def alone(game: Game, rng: np.random.Generator) -> int:
     steps = 0
     for _ in range(GAMES):
         state = game.start(game.deal(1, rng))
-        while len(turn := game.turn(state)):
-            game.features(turn)
-            game.step(state, turn, np.array([rng.choice(np.flatnonzero(turn.legal[0]))]))
+        while len(observations := game.observe(state)):
+            game.features(observations)
+            game.step(
+                state, observations, np.array([rng.choice(np.flatnonzero(observations.legal[0]))])
+            )
             steps += 1
     return steps

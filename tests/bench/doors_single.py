@@ -46,16 +46,16 @@ def alone(game: Game, rng: np.random.Generator) -> int:
     """The same without a door; a game in which the seat never acts counts as none."""
     steps, games = 0, 0
     while games < GAMES:
-        player, state, acted = Uniform().sit(1, rng), game.start(game.deal(1, rng)), 0
-        while len(turn := game.turn(state)):
-            if turn.seat[0] == 0:
-                game.features(turn)
-                assert turn.legal is not None
-                action = np.array([rng.choice(np.flatnonzero(turn.legal[0]))])
+        player, state, acted = Uniform().start(1, rng), game.start(game.deal(1, rng)), 0
+        while len(observations := game.observe(state)):
+            if observations.seat[0] == 0:
+                game.features(observations)
+                assert observations.legal is not None
+                action = np.array([rng.choice(np.flatnonzero(observations.legal[0]))])
                 acted += 1
             else:
-                action = player.act(turn).action
-            game.step(state, turn, action)
+                action = player.act(observations).action
+            game.step(state, observations, action)
         steps += acted
         games += acted > 0
     return steps

@@ -27,7 +27,7 @@ def run() -> Result:
     holder = shuffled(DEALS, np.random.default_rng(0))
     theirs = [Deal(written(each)) for each in holder]
     workers.start_ray([{"CPU": 1.0}] * CORES)
-    crew = workers.hire(CORES)
+    crew = workers.start_pool(CORES)
     found: list[Array] = []
     expected: list[list[list[int]]] = []
 

@@ -8,7 +8,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.solvers.extensive import best_response, tree
-from overtrick.solvers.mccfr import EXTERNAL, Solver, solve
+from overtrick.solvers.mccfr import EXTERNAL, MccfrSolver, solve
 
 ITERATIONS, PEER_ITERATIONS, ROUNDS = 200_000, 4_000, 9
 JUDGED = 10_000  # iterations after which both average strategies are compared
@@ -19,7 +19,7 @@ def run() -> Result:
     """A stretch of ours in turns with a stretch of theirs, on the same unfolded game."""
     whole = tree.build(make("leduc_textbook", fold=False))
     game = pyspiel.load_game("leduc_poker")
-    solver = Solver(whole, EXTERNAL, np.random.default_rng(SEED))
+    solver = MccfrSolver(whole, EXTERNAL, np.random.default_rng(SEED))
     theirs = pyspiel.ExternalSamplingMCCFRSolver(game, seed=SEED)
 
     def peer() -> None:

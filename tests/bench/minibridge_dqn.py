@@ -24,7 +24,7 @@ from overtrick.environments.gymnasium_env import single_env
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed_batch
 from overtrick.learners.initialisation import initial
-from overtrick.learners.value_based.dqn import Dqn, Greedy, Plan
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, Greedy
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.rllib.multi_agent_env import LEGAL, SEEN, Seats, seen_of
@@ -160,7 +160,9 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
 def _ours(renamed: bool, whole: bool) -> Any:
     game, rng = make("minibridge", **OPTIONS), np.random.default_rng(0)
     rules = stranger("rules", game, None)
-    plan = Plan(0.001, UPDATES * AT_ONCE // GAMES, ROWS, 100_000, 300, 1.0, "squared", True, whole)
+    plan = DqnConfig(
+        0.001, UPDATES * AT_ONCE // GAMES, ROWS, 100_000, 300, 1.0, "squared", True, whole
+    )
     learner = Dqn(game.features, initial((inputs(game), 256, 256, 52), rng, 0.1), plan)
     for first in range(0, GAMES, AT_ONCE):
         policy = learner.policy(True, max(0.1, 1 - 1.8 * first / GAMES))

@@ -12,7 +12,7 @@ import psutil
 from tests.bench.measure import Result
 
 from overtrick.config import job_file
-from overtrick.distributed.workers import Crew, hire, start_ray
+from overtrick.distributed.workers import WorkerPool, start_pool, start_ray
 from overtrick.training.cardplay.tabular import TabularTrainer
 from overtrick.training.registry import JOBS
 
@@ -25,7 +25,7 @@ PROSPECTS: dict[str, Any] = {"alpha": None, "gamma": 0.0, "spread": 0.0, "lost":
 def run() -> Result:
     """Two Ray workers and the learner; the first games compile and are not counted."""
     start_ray([{"CPU": 1.0}] * 2)
-    crew = hire(2)
+    crew = start_pool(2)
     _learn(crew, {**PUBLISHED, "games": 3000}, 1)
     few = [_learn(crew, {**PUBLISHED, "games": GAMES}, seed)[0] for seed in range(ROUNDS)]
     said = []
@@ -56,7 +56,7 @@ def run() -> Result:
     )
 
 
-def _learn(crew: Crew, plan: dict[str, Any], seed: int) -> tuple[float, TabularTrainer]:
+def _learn(crew: WorkerPool, plan: dict[str, Any], seed: int) -> tuple[float, TabularTrainer]:
     """Seconds of one iteration without its judging, and who has learnt."""
     how = {"deals": 1000, "final": DEALS, "every": 2, "double_dummy": False}
     plain = {"trainer": "tabular", "game": "minibridge", "seed": seed, "stop": {"iterations": 2}}

@@ -14,7 +14,7 @@ from overtrick.evaluation.cardplay import random_games
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import prospects
-from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.lookahead.pimc import Sampling
@@ -26,7 +26,7 @@ def run() -> Result:
     """One process; the guide is random play, or a table of random games."""
     game: Any = make("minibridge", scoring="tricks")
     rules = stranger("rules", game, None)
-    table = QTable(prospects, Plan("sarsa", None, 0.0))
+    table = QTable(prospects, TabularConfig("sarsa", None, 0.0))
     for luck in range(LEARNT // 5000):
         kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))
         table.learn(decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))

@@ -17,7 +17,7 @@ from overtrick.evaluation.cardplay import Kept, random_games
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
-from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable
+from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 
@@ -59,7 +59,7 @@ def _row(
     games: Kept, count: int, name: str, rule: Any, how: dict[str, Any], which: str, unseen: Array
 ) -> float:
     part = Kept(*(column[:count] for column in games))
-    table = QTable(REPRESENTATIONS[name], Plan(rule, **how), like_cards())
+    table = QTable(REPRESENTATIONS[name], TabularConfig(rule, **how), like_cards())
     for first in range(0, count, BLOCK):
         block = Kept(*(column[first : first + BLOCK] for column in part))
         table.learn(decisions(block.deals, block.cards, (0, 2), block.worth(True)))
@@ -84,7 +84,7 @@ def _made(policy: Any, deals: Array) -> tuple[float, float]:
         played = play(game, (policy, rules), part, np.random.default_rng(luck), watch=[0])
         made += int((played.payoff[:, 0] > 0).sum())
         if isinstance(policy, GreedyTable):
-            known.append(np.isfinite(policy.values(played.batch.turn())).any(axis=1).mean())
+            known.append(np.isfinite(policy.values(played.batch.observations())).any(axis=1).mean())
     return made / len(deals), float(np.mean(known)) if known else 0.0
 
 

@@ -23,8 +23,8 @@ def run() -> Result:
     job = job_file.load(JOB, ["evaluate.every=1000000", "stop.iterations=1000000"], JOBS)
     assert isinstance(job, MetaJob)
     workers.start_ray([{"CPU": 1.0}] * 2)
-    here = MetaTrainer(job, workers.hire(0))
-    on_ray = MetaTrainer(job, workers.hire(1))
+    here = MetaTrainer(job, workers.start_pool(0))
+    on_ray = MetaTrainer(job, workers.start_pool(1))
     try:
         ray_seconds, local_seconds = in_turns(
             lambda: _steps(on_ray, TURN), lambda: _steps(here, TURN), ROUNDS

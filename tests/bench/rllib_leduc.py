@@ -14,7 +14,7 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew, start_ray
+from overtrick.distributed.workers import LocalPool, start_ray
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import fresh
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
@@ -83,7 +83,7 @@ def _gap(way: Way, games: int, seconds: float) -> tuple[int, float, float]:
 def _trained(job: str) -> Way:
     """A trainer by its job, which measures nothing on the way."""
     read: Any = job_file.load(FOLDER / f"{job}.yaml", QUIET, JOBS)
-    trainer: Any = TRAINERS[read.trainer].trainer(read, LocalCrew())
+    trainer: Any = TRAINERS[read.trainer].trainer(read, LocalPool())
     trainer.state()  # RLlib has started
     return _steps(trainer, read)
 
@@ -96,10 +96,10 @@ def _steps(trainer: Any, job: Any) -> Way:
         yield games, lambda: Network(features, unprefixed("policy", trainer.model()))
 
 
-def _mccfr(plan: mccfr.Plan) -> Way:
+def _mccfr(plan: mccfr.MccfrVariant) -> Way:
     """Regret minimisation on samples of the tree; a game is the walk of a seat that learns."""
     tree = build(make("leduc"))
-    solver = mccfr.Solver(tree, plan, np.random.default_rng(0))
+    solver = mccfr.MccfrSolver(tree, plan, np.random.default_rng(0))
     while True:
         solver.run(250)
         yield tree.seats * solver.iteration, lambda: Tabular(solver.average())

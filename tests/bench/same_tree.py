@@ -6,7 +6,7 @@ import pyspiel
 from tests.bench.measure import Result, as_good, in_turns
 
 from overtrick import make
-from overtrick.solvers.cfr import CFR_PLUS, Solver
+from overtrick.solvers.cfr import CFR_PLUS, CfrSolver
 from overtrick.solvers.extensive import best_response, tree
 
 JUDGED = 50  # iterations after which both average strategies are compared
@@ -18,7 +18,7 @@ def compare(
     """Stretches of ours in turns with stretches of theirs; AssertionError if ours solve worse."""
     whole = tree.build(make(f"openspiel/{title}"))
     game = pyspiel.load_game(title)
-    solver, theirs = Solver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
+    solver, theirs = CfrSolver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)
 
     def peer() -> None:
         for _ in range(peer_iterations):
@@ -27,7 +27,7 @@ def compare(
     our_seconds, peer_seconds = in_turns(lambda: solver.run(iterations), peer, rounds)
     our_rate, peer_rate = iterations / our_seconds, peer_iterations / peer_seconds
     judged = min(JUDGED, peer_iterations * (rounds + 1))
-    ours = Solver(whole, CFR_PLUS)
+    ours = CfrSolver(whole, CFR_PLUS)
     ours.run(judged)
     fresh = pyspiel.CFRPlusSolver(game)
     for _ in range(judged):

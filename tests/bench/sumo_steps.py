@@ -7,7 +7,7 @@ import numpy as np
 from tests.bench.measure import Result, in_turns
 
 import overtrick
-from overtrick.core import take
+from overtrick.core import select_games
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import State, Sumo
 from overtrick.games.sumo.physics import SUBSTEPS
@@ -40,9 +40,9 @@ def run() -> Result:
 
 def play(game: Sumo, begin: State) -> None:
     """All steps of all matches; none ends so early."""
-    state = take(begin, np.arange(MATCHES))
+    state = select_games(begin, np.arange(MATCHES))
     for control in torques():
-        game.step(state, game.turn(state), control.reshape(-1, 8))
+        game.step(state, game.observe(state), control.reshape(-1, 8))
     assert not state.over.any()
 
 

@@ -11,7 +11,7 @@ from tests.bench.measure import Result
 from tests.data import DATA
 
 import overtrick
-from overtrick.core import take_turn
+from overtrick.core import select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import BELLY, Sumo, torsos
@@ -29,7 +29,7 @@ class Fought:
     out: float  # share of matches that ended out of the ring
     fallen: float
     seat: float  # share of decided matches that seat 0 won
-    seen: np.ndarray  # (D, 120) of both
+    observation: np.ndarray  # (D, 120) of both
 
 
 def run() -> Result:
@@ -45,7 +45,7 @@ def run() -> Result:
     mlp = [f for (a, b), f in pairs.items() if b in MLP]
     rest = [f for (_, b), f in pairs.items() if b in LSTM]
     stored = stranger("zoo:mlp1", game, None).std
-    spread = mirror.seen.std(axis=0) / stored
+    spread = mirror.observation.std(axis=0) / stored
     near = np.mean((spread > 1 / 1.5) & (spread < 1.5))
     undecided = 1 - np.mean([f.out + f.fallen for f in pairs.values()])
     claims = {
@@ -93,17 +93,17 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
     rng = np.random.default_rng(0)
     deal_rng, *rngs = rng.spawn(3)
     seating = np.arange(MATCHES) % 2  # the seat of the first player
-    players = [stranger(n, game, None).sit(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)]
+    players = [stranger(n, game, None).start(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)]
     state = game.start(game.deal(MATCHES, deal_rng))
     points, seen = np.zeros((MATCHES, 2)), []
-    while len(turn := game.turn(state)):
-        action = np.empty((len(turn), 8))
-        first = turn.seat == seating[turn.game]
+    while len(observations := game.observe(state)):
+        action = np.empty((len(observations), 8))
+        first = observations.seat == seating[observations.game]
         for player, rows in zip(players, (first, ~first), strict=True):
             some = np.flatnonzero(rows)
-            action[some] = player.act(take_turn(turn, some)).action
-        seen.append(turn.seen)
-        points += game.step(state, turn, action)
+            action[some] = player.act(select_observations(observations, some)).action
+        seen.append(observations.observation)
+        points += game.step(state, observations, action)
     place = torsos(state.position)
     fallen = (place[..., 2] < BELLY).any(axis=1)
     out = (np.abs(place[..., :2]).max(axis=-1) >= mujoco_model.RING).any(axis=1)
@@ -115,5 +115,5 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
         out=float(out.mean()),
         fallen=float((fallen & ~out).mean()),
         seat=float((points[decided, 0] > 0).mean()),
-        seen=np.concatenate(seen),
+        observation=np.concatenate(seen),
     )

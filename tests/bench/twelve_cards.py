@@ -13,7 +13,7 @@ from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.playout import played_out
 from overtrick.games.bridge.cardplay.state_abstractions import full
 from overtrick.games.bridge.cards import CARDS
-from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.learners.value_based.tabular import QTable, TabularConfig
 
 DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the first look, and so on
 
@@ -46,7 +46,7 @@ def run() -> Result:
 def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
     """Games until the greedy line is as good as the best, MOST if it never was."""
     rng, games = np.random.default_rng(seed), 0
-    table = QTable(full, Plan(rule, 0.3, 0.9))  # type: ignore[arg-type]
+    table = QTable(full, TabularConfig(rule, 0.3, 0.9))  # type: ignore[arg-type]
     while games < MOST:
         more = max(FIRST, int(games * (MORE - 1)))
         deals = np.repeat(deal[None], more, axis=0)

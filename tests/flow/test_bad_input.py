@@ -20,7 +20,7 @@ import yaml
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.distributed import workers
 from overtrick.storage import model_files
 from overtrick.studies import match
@@ -180,7 +180,7 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         (said,) = caplog.messages
         assert said.startswith(f"no MLflow server answers at {uri}")
         assert "what is for it waits on disk" in said
-        with pytest.raises(Refused, match="start it, or set MLFLOW_TRACKING_URI"):
+        with pytest.raises(UserError, match="start it, or set MLFLOW_TRACKING_URI"):
             server_address.check(uri, there=True)
 
 
@@ -191,7 +191,9 @@ def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
         for where, why in ((nobody, "Connection refused"), ("nonsense", "Invalid address")):
             monkeypatch.setenv("RAY_ADDRESS", where)
-            with pytest.raises(Refused, match=f"RAY_ADDRESS={where}: .*{why}.*: set it to HEAD:63"):
+            with pytest.raises(
+                UserError, match=f"RAY_ADDRESS={where}: .*{why}.*: set it to HEAD:63"
+            ):
                 workers.start_ray([{"CPU": 1.0}])
 
 
@@ -226,7 +228,10 @@ def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> N
             server_address.check(uri)
             assert caplog.messages.pop().startswith(f"no MLflow server answers at {uri}")
     for status in (404, 500):
-        with answering(status) as uri, pytest.raises(Refused, match=r"start it, or set track\.uri"):
+        with (
+            answering(status) as uri,
+            pytest.raises(UserError, match=r"start it, or set track\.uri"),
+        ):
             server_address.check(uri)
 
 
@@ -244,7 +249,7 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
     with answering(404, pages) as uri:
         for name in ("theirs", "hidden"):
             said = rf"no runs of 'second' in the experiment '{name}' \(Permission denied\): ask for"
-            with pytest.raises(Refused, match=said):
+            with pytest.raises(UserError, match=said):
                 server_address.check(uri, experiment=name)
         server_address.check(uri, experiment="new")
         server_address.check(uri, there=True)
@@ -252,7 +257,7 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
         server_address.check(uri, experiment="theirs")
         pages[f"{api}/experiments/search"] = (403, "who are you?")
         with pytest.raises(
-            Refused, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
+            UserError, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
         ):
             server_address.check(f"{uri}/", there=True)
 
@@ -279,7 +284,7 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
     if away:
         server_address.check(uri)
     else:
-        with pytest.raises(Refused, match=r"start it, or set track\.uri"):
+        with pytest.raises(UserError, match=r"start it, or set track\.uri"):
             server_address.check(uri)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from overtrick import cli
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.datasets import board_files
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
@@ -82,14 +82,14 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, sai
     assert len(found.boards) == 2
     assert found.problems[0].startswith(f"{path}: row 2: ")
     assert said in found.problems[0]
-    with pytest.raises(Refused, match="no board of the file is sound"):
+    with pytest.raises(UserError, match="no board of the file is sound"):
         board_files.load(write(path, [{**good, **changed}]))
 
 
 def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
     row = {"deal": DEAL, "dealer": "N", "vulnerability": "None", "auction": ["1N", "P", "P", "P"]}
     path = write(tmp_path / "b.parquet", [row])
-    with pytest.raises(Refused, match=r"row 1: its auction is \['1N', .*\], not text"):
+    with pytest.raises(UserError, match=r"row 1: its auction is \['1N', .*\], not text"):
         board_files.load(path)
 
 
@@ -103,7 +103,7 @@ def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
         ("bare.parquet", "has no column 'dealer', but deal"),
         ("boards.csv", "boards are read from .parquet, .pbn, .lin, .tsv, .txt files"),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             board_files.load(tmp_path / name)
         assert said in str(refusal.value)
         assert "\n" not in str(refusal.value)

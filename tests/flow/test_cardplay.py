@@ -12,10 +12,10 @@ from pydantic import BaseModel
 import overtrick
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.datasets import minibridge_games
-from overtrick.datasets.minibridge_games import KIND, Plan
-from overtrick.distributed.workers import LocalCrew, generator
+from overtrick.datasets.minibridge_games import KIND, MinibridgeConfig
+from overtrick.distributed.workers import LocalPool, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import diagram, double_dummy
@@ -25,8 +25,8 @@ from overtrick.games.bridge.cardplay.state_abstractions import known_hands, like
 from overtrick.games.bridge.cards import CARDS, NAMES, read
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
-from overtrick.learners.value_based.tabular import Plan as Rule
 from overtrick.learners.value_based.tabular import QTable
+from overtrick.learners.value_based.tabular import TabularConfig as Rule
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files, parquet
 from overtrick.training import registry
@@ -55,8 +55,8 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def made(folder, **changes) -> minibridge_games.Kept:
-    plan = Plan(**{"games": 7000, **changes})
-    minibridge_games.generate(plan, folder, LocalCrew(), silent)
+    plan = MinibridgeConfig(**{"games": 7000, **changes})
+    minibridge_games.generate(plan, folder, LocalPool(), silent)
     return minibridge_games.load(folder, plan)
 
 
@@ -69,7 +69,7 @@ def trained(tmp_path, **sections):
     job |= sections
     job = job_file.parse(job, registry.JOBS, "this test")
     registry.TRAINERS[job.trainer].check(job)
-    trainer = registry.TRAINERS[job.trainer].trainer(job, LocalCrew())
+    trainer = registry.TRAINERS[job.trainer].trainer(job, LocalPool())
     history = [(k, trainer.step()) for k in range(1, job.stop.iterations + 1)]
     return trainer, history
 
@@ -94,13 +94,13 @@ def test_generation_that_was_stopped_goes_on(tmp_path):
         if done == 1:
             raise KeyboardInterrupt
 
-    plan = Plan(games=7000)
+    plan = MinibridgeConfig(games=7000)
     with pytest.raises(KeyboardInterrupt):
-        minibridge_games.generate(plan, tmp_path / "games", LocalCrew(), stop)
+        minibridge_games.generate(plan, tmp_path / "games", LocalPool(), stop)
     assert not (tmp_path / "games").exists()
     told = []
     minibridge_games.generate(
-        plan, tmp_path / "games", LocalCrew(), lambda *progress: told.append(progress)
+        plan, tmp_path / "games", LocalPool(), lambda *progress: told.append(progress)
     )
     assert told[0] == ("games", 1, 2)
     whole = made(tmp_path / "whole")
@@ -123,20 +123,20 @@ def test_games_are_filed_by_contract(tmp_path):
 def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
     made(tmp_path / "g")
     files = sorted((tmp_path / "g").glob(FILES))
-    with pytest.raises(Refused, match="was made with games 7000, not with games 8000"):
-        minibridge_games.load(tmp_path / "g", Plan(games=8000))
+    with pytest.raises(UserError, match="was made with games 7000, not with games 8000"):
+        minibridge_games.load(tmp_path / "g", MinibridgeConfig(games=8000))
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(Refused, match=f"{files[0]} is damaged"):
+    with pytest.raises(UserError, match=f"{files[0]} is damaged"):
         minibridge_games.load(tmp_path / "g")
     files[0].unlink()
-    with pytest.raises(Refused, match="of 7000 games: generate them again"):
+    with pytest.raises(UserError, match="of 7000 games: generate them again"):
         minibridge_games.load(tmp_path / "g")
     columns = parquet.load(files[1], KIND)
     parquet.save(files[1], parquet.Kind(KIND.name, 2, ""), columns.parameters, columns.columns)
-    with pytest.raises(Refused, match="has version 2, and we read 1"):
+    with pytest.raises(UserError, match="has version 2, and we read 1"):
         minibridge_games.load(tmp_path / "g")
-    with pytest.raises(Refused, match="overtrick generate minibridge --out"):
+    with pytest.raises(UserError, match="overtrick generate minibridge --out"):
         minibridge_games.load(tmp_path / "nothing")
 
 
@@ -152,11 +152,11 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
         one, other = (table[name][table[key].argsort()] for table in tables)
         assert np.array_equal(one[one > 0], other[other > 0]), name
-    with pytest.raises(Refused, match="made with strain notrump, not with trump"):
+    with pytest.raises(UserError, match="made with strain notrump, not with trump"):
         trained(tmp_path, tabular=plan, game={"name": "minibridge", "strain": "trump"})
-    with pytest.raises(Refused, match="made with defenders rules, not with random"):
+    with pytest.raises(UserError, match="made with defenders rules, not with random"):
         trained(tmp_path, tabular=plan | {"opponents": "random"})
-    with pytest.raises(Refused, match="holds 7000 games, but stop"):
+    with pytest.raises(UserError, match="holds 7000 games, but stop"):
         trained(tmp_path, tabular=plan | {"games": 4000})
 
 
@@ -181,7 +181,7 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     # unless its file was cut: a table without a free place would be searched for ever
     cut = {name: column[:-1] for name, column in trainer.model().items()}
     model_files.save(model_files.Model(cut, "minibridge", plain(trainer.job)), tmp_path / "cut")
-    with pytest.raises(Refused, match=r"the table of declarer in .* is damaged"):
+    with pytest.raises(UserError, match=r"the table of declarer in .* is damaged"):
         stranger(str(tmp_path / "cut"), game, None)
     # and guides a search
     sampling = {"worlds": 4, "guide": str(folder), "double_dummy": False}
@@ -218,12 +218,12 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     assert single.choices == merged.choices
     deals = overtrick.make("minibridge").deal(300, generator(4))
     cards, _ = played_out(deals, "random", "rules", generator(5))
-    turn = game_arrays.decisions(deals, cards, (0, 2), np.zeros(300)).turn()
-    one_says, eight_say = (table.policy(False).values(turn) for table in (single, merged))
+    observations = game_arrays.decisions(deals, cards, (0, 2), np.zeros(300)).observations()
+    one_says, eight_say = (table.policy(False).values(observations) for table in (single, merged))
     known = np.isfinite(one_says)
     assert np.array_equal(known, np.isfinite(eight_say))
     assert np.allclose(one_says[known], eight_say[known], atol=1e-3)
-    with pytest.raises(Refused, match="8000 games are made 1000 at a time, too few for 9 tables"):
+    with pytest.raises(UserError, match="8000 games are made 1000 at a time, too few for 9 tables"):
         trained(tmp_path, tabular=plan | {"shards": 9})
 
 
@@ -231,9 +231,9 @@ def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatc
     choices = [
         job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})
     ]
-    mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalCrew())
+    mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalPool())
     monkeypatch.setattr(double_dummy, "tricks", None)  # nobody may be asked again
-    assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalCrew()) == mark
+    assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
 
 
 def test_each_defender_learns_to_beat_a_declarer(tmp_path):
@@ -259,18 +259,18 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         trained(tmp_path, tabular=section)
 
 
 def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
-    with pytest.raises(Refused, match=r"game\.scoring: this trainer learns from tricks"):
+    with pytest.raises(UserError, match=r"game\.scoring: this trainer learns from tricks"):
         trained(tmp_path, game={"name": "minibridge", "scoring": "report"})
-    with pytest.raises(Refused, match="plays minibridge with 2 seats"):
+    with pytest.raises(UserError, match="plays minibridge with 2 seats"):
         trained(tmp_path, game="kuhn")
-    with pytest.raises(Refused, match="no defender is among"):
+    with pytest.raises(UserError, match="no defender is among"):
         trained(tmp_path, evaluate={"defenders": ["learned"]})
-    with pytest.raises(Refused, match="'learned' is nobody"):
+    with pytest.raises(UserError, match="'learned' is nobody"):
         trained(tmp_path, trainer="dqn", evaluate={"defenders": ["learned"]})
 
 

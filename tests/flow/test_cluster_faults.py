@@ -31,7 +31,7 @@ from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from tiny import TINY, alone
 
-from overtrick.distributed.workers import LocalCrew, RayCrew, generator
+from overtrick.distributed.workers import LocalPool, RayPool, generator
 from overtrick.storage import model_files
 
 pytestmark = pytest.mark.slow
@@ -238,7 +238,7 @@ def large(rng: np.random.Generator, common: np.ndarray, shard: int) -> np.ndarra
 def crowded(address: str) -> list[float]:
     """Sums of shards that come to three times the object store, as does what they share."""
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    crew = RayCrew(2)
+    crew = RayPool(2)
     common = np.arange(3 * STORE // 8, dtype=np.float64)
     results = crew.map(large, common, [(k,) for k in range(12)], generator(1))
     crew.close()
@@ -250,5 +250,5 @@ def test_an_object_store_that_is_too_small_changes_nothing(cluster: Cluster) -> 
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         sums = pool.submit(crowded, cluster.address).result(PATIENCE)
     common = np.arange(3 * STORE // 8, dtype=np.float64)
-    alone = LocalCrew().map(large, common, [(k,) for k in range(12)], generator(1))
+    alone = LocalPool().map(large, common, [(k,) for k in range(12)], generator(1))
     assert sums == [float(each.sum()) for each in alone]

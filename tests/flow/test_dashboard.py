@@ -25,7 +25,7 @@ from tiny import TINY
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.reports import tables
 from overtrick.runs import mlflow_note
 from overtrick.storage import locate
@@ -72,9 +72,9 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
     for ask in (
         lambda: job_file.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
         job_file.Track,
-        lambda: locate.located("models:/bidder@best"),
+        lambda: locate.locate("models:/bidder@best"),
     ):
-        with pytest.raises(Refused, match=said) as refused:
+        with pytest.raises(UserError, match=said) as refused:
             ask()
         assert "secret" not in str(refused.value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@db/mlflow")
@@ -83,7 +83,7 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
         "error: MLFLOW_TRACKING_URI: must be sqlite:///FILE or the http address of a server",
     )
     job = {"model": "models:/bidder@best", "track": {"uri": "http://me:secret@127.0.0.1:1"}}
-    with pytest.raises(Refused, match=r"'track\.uri' in job\.yaml: leave the password out"):
+    with pytest.raises(UserError, match=r"'track\.uri' in job\.yaml: leave the password out"):
         locate.pinned(job, "job.yaml")
 
 

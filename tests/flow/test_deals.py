@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from overtrick import cli
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.datasets import board_files, bridge_deals, chunked_build
-from overtrick.datasets.bridge_deals import Plan
-from overtrick.distributed.workers import LocalCrew, RayCrew
+from overtrick.datasets.bridge_deals import DealsConfig
+from overtrick.distributed.workers import LocalPool, RayPool
 from overtrick.games.bridge import auction_rules, double_dummy
 from overtrick.games.bridge.cards import SEATS, read
 from overtrick.games.bridge.formats.zhang_tsv import table_read
 
-PLAN = Plan(boards=45, seed=3)
+PLAN = DealsConfig(boards=45, seed=3)
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -40,14 +40,14 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
 def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The file of an undisturbed run, in parts of ten boards."""
     monkeypatch.setattr(bridge_deals, "TOGETHER", 2)
-    bridge_deals.generate(PLAN, tmp_path / "whole.parquet", LocalCrew(), silent)
+    bridge_deals.generate(PLAN, tmp_path / "whole.parquet", LocalPool(), silent)
     return (tmp_path / "whole.parquet").read_bytes()
 
 
 def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     out = tmp_path / "deals.parquet"
-    plan = Plan(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
-    answer = bridge_deals.generate(plan, out, LocalCrew(), silent)
+    plan = DealsConfig(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
+    answer = bridge_deals.generate(plan, out, LocalPool(), silent)
     assert (answer["path"], answer["rows"]) == (str(out), 12)
     rows = pq.read_table(out).to_pylist()
     assert [row["board"] for row in rows] == list(range(1, 13))
@@ -85,7 +85,7 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bridge_deals.generate(PLAN, out, LocalCrew(), until)
+        bridge_deals.generate(PLAN, out, LocalPool(), until)
     assert not out.exists()
     left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_of(out).iterdir()}
     assert len(left) == stop // 2
@@ -95,18 +95,18 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
         told.append(done)
         assert {path: path.stat().st_mtime_ns for path in left} == left
 
-    bridge_deals.generate(PLAN, out, LocalCrew(), watch)
+    bridge_deals.generate(PLAN, out, LocalPool(), watch)
     assert told == list(range(stop - stop % 2, 10))
     assert out.read_bytes() == whole
     assert not chunked_build.parts_of(out).exists()
 
 
 def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
-    plan = Plan(boards=12, seed=5)
+    plan = DealsConfig(boards=12, seed=5)
     bridge_deals.generate(
-        plan, tmp_path / "b.parquet", LocalCrew(), silent
+        plan, tmp_path / "b.parquet", LocalPool(), silent
     )  # compiles for all of them
-    crew = RayCrew(2)
+    crew = RayPool(2)
     bridge_deals.generate(plan, tmp_path / "a.parquet", crew, silent)
     crew.close()
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
@@ -114,10 +114,10 @@ def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
 
 def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
-    assert bridge_deals.generate(PLAN, out, LocalCrew(), silent)["rows"] == 45
+    assert bridge_deals.generate(PLAN, out, LocalPool(), silent)["rows"] == 45
     remedy = "remove it, or name another file with --out"
-    with pytest.raises(Refused, match=f"made with seed 3, not with seed 4: {remedy}"):
-        bridge_deals.generate(Plan(boards=45, seed=4), out, LocalCrew(), silent)
+    with pytest.raises(UserError, match=f"made with seed 3, not with seed 4: {remedy}"):
+        bridge_deals.generate(DealsConfig(boards=45, seed=4), out, LocalPool(), silent)
     assert out.read_bytes() == whole
 
 
@@ -126,11 +126,11 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
 ) -> None:
     """A run that was stopped goes on in a checkout that moved; with other rules nothing goes on."""
 
-    def system_in(folder: str, rules: str) -> Plan:
+    def system_in(folder: str, rules: str) -> DealsConfig:
         path = tmp_path / folder / "mine.bidding"
         path.parent.mkdir()
         path.write_text(f"system mine\n\nat opening\n{rules}")
-        return Plan(boards=20, system_ns=str(path))
+        return DealsConfig(boards=20, system_ns=str(path))
 
     def until(stage: str, done: int, total: int) -> None:
         if done == 3:
@@ -142,14 +142,14 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
     other = system_in("other", rules.replace("15-17", "12-14"))
     out, anew = tmp_path / "deals.parquet", tmp_path / "anew.parquet"
     with pytest.raises(KeyboardInterrupt):
-        bridge_deals.generate(before, out, LocalCrew(), until)
+        bridge_deals.generate(before, out, LocalPool(), until)
     told: list[int] = []
-    bridge_deals.generate(moved, out, LocalCrew(), lambda stage, done, total: told.append(done))
+    bridge_deals.generate(moved, out, LocalPool(), lambda stage, done, total: told.append(done))
     assert told == [2, 3, 4]
-    bridge_deals.generate(before, anew, LocalCrew(), silent)
+    bridge_deals.generate(before, anew, LocalPool(), silent)
     assert out.read_bytes() == anew.read_bytes()
-    with pytest.raises(Refused, match="was made with rules"):
-        bridge_deals.generate(other, out, LocalCrew(), silent)
+    with pytest.raises(UserError, match="was made with rules"):
+        bridge_deals.generate(other, out, LocalPool(), silent)
 
 
 def test_from_the_command_line(

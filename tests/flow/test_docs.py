@@ -28,7 +28,7 @@ import overtrick.studies.exact
 from overtrick import cli
 from overtrick.comparison.table_job import TABLES
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidding_accuracy
 from overtrick.games import registry
 from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
@@ -235,7 +235,7 @@ def test_tables_of_games_are_the_games_own(pages: dict[str, str]):
         game, page = registry.make(name), pages[f"games/{name}.md"]
         seen, acts = (page.partition(f"\n## {h}\n")[2] for h in ("Observation", "Actions"))
         told = re.findall(r"`(\w+)`", seen.partition("\n\nA network")[0].partition("\n## ")[0])
-        assert told[: len(game.facts)] == list(game.facts), name
+        assert told[: len(game.observation_fields)] == list(game.observation_fields), name
         assert re.findall(r"`(\w+)`", acts)[: len(game.action_names)] == list(game.action_names)
     seen = pages["games/auction.md"]
     assert re.search(r"^\| 40 to 74 \| `doubled_1C` ", seen, re.MULTILINE)
@@ -292,7 +292,7 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return named(own.step, own._measured, Anchored.learn, Ppo.improve)
     monkeypatch.setattr(pimc, "JUDGED", 10)
     job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
-    return set(TRAINERS[trainer].trainer(job, LocalCrew()).step())
+    return set(TRAINERS[trainer].trainer(job, LocalPool()).step())
 
 
 @pytest.mark.parametrize("trainer", JOBS)

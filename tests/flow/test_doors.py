@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 import overtrick
-from overtrick.core import END, Refused
+from overtrick.core import END, UserError
 from overtrick.environments.gymnasium_env import Single, single_env
 from overtrick.environments.pettingzoo_aec import Turns, aec_env
 from overtrick.environments.pettingzoo_parallel import Parallel, parallel_env
@@ -46,7 +46,7 @@ def test_the_same_moves_come_to_the_same_points_as_in_play():
     seen, _ = env.reset()
     batch, total = played.batch, np.zeros(2)
     moves = [batch.action[batch.seat == seat] for seat in (0, 1)]
-    watched = [batch.seen[batch.seat == seat] for seat in (0, 1)]
+    watched = [batch.observation[batch.seat == seat] for seat in (0, 1)]
     for step in range(len(moves[0])):
         for seat in (0, 1):
             assert np.array_equal(seen[f"seat_{seat}"], watched[seat][step])
@@ -60,7 +60,7 @@ def test_the_same_moves_come_to_the_same_points_as_in_play():
 
 
 def test_what_the_door_cannot_take_is_refused():
-    with pytest.raises(Refused, match="leduc has single actions"):
+    with pytest.raises(UserError, match="leduc has single actions"):
         parallel_env("leduc")
     env = parallel_env()
     env.reset(seed=1)
@@ -71,7 +71,7 @@ def test_what_the_door_cannot_take_is_refused():
 @pytest.mark.parametrize("name", ["abstract_holdem", "openspiel/kuhn_poker"])
 @pytest.mark.parametrize("door", [aec_env, parallel_env, single_env])
 def test_a_game_that_is_only_solved_is_refused_at_every_door(door, name):
-    with pytest.raises(Refused, match=f"{name} can be solved, but not played"):
+    with pytest.raises(UserError, match=f"{name} can be solved, but not played"):
         door(name)
 
 
@@ -128,7 +128,7 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     deals = dealt(game, 1, np.random.default_rng(7))
     played = play(game, [Uniform()] * game.seats, deals, np.random.default_rng(8))
     batch = played.batch
-    features, rows = game.features(batch.turn()), list(range(len(batch)))
+    features, rows = game.features(batch.observations()), list(range(len(batch)))
     env = Turns(game)
     env.sitting = Dealt(game)
     env.reset()
@@ -178,9 +178,12 @@ def test_a_step_that_is_looked_up_is_the_engines(game, rng):
             while engine.seat >= 0:
                 assert quick.seat == engine.seat
                 assert np.array_equal(quick.legal, engine.legal)
-                assert np.array_equal(quick.seen, engine.seen)
-                for name in ("game", "seat", "seen", "legal"):
-                    mine, its = getattr(quick.turn, name), getattr(engine.turn, name)
+                assert np.array_equal(quick.observation, engine.observation)
+                for name in ("game", "seat", "observation", "legal"):
+                    mine, its = (
+                        getattr(quick.observations, name),
+                        getattr(engine.observations, name),
+                    )
                     assert mine.dtype == its.dtype
                     assert np.array_equal(mine, its)
                 action = int(rng.choice(np.flatnonzero(engine.legal)))
@@ -251,20 +254,20 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
     game, tree = whole("kuhn")
     mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
     env = Single(game, [Tabular(sigma) for sigma in theirs], seat=1)
-    player = Tabular(mine).sit(1, rng)
+    player = Tabular(mine).start(1, rng)
     won, games = [], 3_000
     env.reset(seed=4)
     for _ in range(games):
         env.reset()
         total, over = 0.0, False
         while not over:
-            _, points, over, _, _ = env.step(player.act(env.sitting.turn).action[0])
+            _, points, over, _, _ = env.step(player.act(env.sitting.observations).action[0])
             total += points
         won.append(total)
-    seat = (tree.turn.seat == 1)[:, None]
+    seat = (tree.observations.seat == 1)[:, None]
     wanted = np.mean(
         [best_response.expected(tree, np.where(seat, mine, each))[1] for each in theirs]
     )
     assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
-    with pytest.raises(Refused, match="kuhn has seats 0 to 1, not 2"):
+    with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
         Single(game, [Uniform()], seat=2)

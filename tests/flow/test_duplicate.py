@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from overtrick import cli
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew, RayCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool, RayPool
 from overtrick.games.bridge import auction_rules, double_dummy
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.system import loader
@@ -34,7 +34,7 @@ def other(tmp_path: Path) -> str:
 
 
 def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.Match:
-    return duplicate_match.match(a, b, boards, seed, LocalCrew(), lambda done: None)
+    return duplicate_match.match(a, b, boards, seed, LocalPool(), lambda done: None)
 
 
 def test_a_system_never_beats_itself() -> None:
@@ -74,7 +74,7 @@ def test_workers_play_the_same_match(
 ) -> None:
     monkeypatch.setattr(duplicate_match, "SHARD", 8)
     here = played("natural", other, 20, 2)  # compiles for all of them
-    crew = RayCrew(2)
+    crew = RayPool(2)
     there = duplicate_match.match("natural", other, 20, 2, crew, lambda done: None)
     crew.close()
     assert np.array_equal(there.boards.imps, here.boards.imps)
@@ -102,7 +102,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     assert f"Board 1, dealer {first}, vulnerable None" in text
     assert "North-South weak, East-West natural" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
-    with pytest.raises(Refused, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
+    with pytest.raises(UserError, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
         duplicate_match.report(match, tmp_path / "m.txt")
 
 

@@ -20,8 +20,8 @@ from mlflow import MlflowClient
 from tiny import TINY, alone
 
 from overtrick.config import job_file
-from overtrick.core import Failed, files
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import RunError, files
+from overtrick.distributed.workers import LocalPool
 from overtrick.runs import group, html_page, lifecycle, tune_trial
 from overtrick.storage import locate, model_files, parquet
 from overtrick.tracking import mlflow_tracker
@@ -78,7 +78,7 @@ def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
 ) -> None:
     job = job_file.parse(TINY, registry.JOBS, "tiny")
     ours = tune_trial.Trial.__new__(tune_trial.Trial)  # its trainer alone, without Tune's folders
-    ours.trainer = meta.MetaTrainer(job, LocalCrew())
+    ours.trainer = meta.MetaTrainer(job, LocalPool())
     places = [tmp_path / f"tune-0/trial-0/checkpoint_{k}" for k in range(2)]
     for place in places:
         place.mkdir(parents=True)
@@ -149,10 +149,10 @@ def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
     lifecycle.write_job(job_file.parse(TINY, registry.JOBS, "tiny"), tracker.folder)
     no_room_for(monkeypatch, mlflow_tracker.SPOOL)
     with (
-        pytest.raises(Failed, match="the trial failed"),
+        pytest.raises(RunError, match="the trial failed"),
         html_page.ending(tracker.folder, tracker, tracker.close),
     ):
-        raise Failed("the trial failed")
+        raise RunError("the trial failed")
     assert caplog.text.count("No space left on device") == 2  # for the note, for the status
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.datasets import card_abstraction_build as page
 from overtrick.datasets.card_abstraction_build import generate, load_abstraction, parts_of, plan_of
 
@@ -119,10 +119,10 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes
     assert generate("abstraction", out, SMALL)["rows"] == 6
     assert out.stat().st_mtime_ns == before
     remedy = "remove it, or name another file with --out"
-    with pytest.raises(Refused, match=f"not with deals 10000: {remedy}"):
+    with pytest.raises(UserError, match=f"not with deals 10000: {remedy}"):
         generate("abstraction", out, [*SMALL, "deals=10000"])
     (tmp_path / "mine.csv").write_text("mine")
-    with pytest.raises(Refused, match=remedy):
+    with pytest.raises(UserError, match=remedy):
         generate("abstraction", tmp_path / "mine.csv", SMALL)
     assert out.stat().st_mtime_ns == before
     assert (tmp_path / "mine.csv").read_text() == "mine"
@@ -130,9 +130,9 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes
 
 def test_a_file_of_another_plan_is_refused(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
-    with pytest.raises(Refused, match=r"made with turn 10, not with turn 100: build it with"):
+    with pytest.raises(UserError, match=r"made with turn 10, not with turn 100: build it with"):
         load_abstraction(out, plan_of(["ranks=5", "preflop=300", "flop=20"]))
-    with pytest.raises(Refused, match="no abstraction at"):
+    with pytest.raises(UserError, match="no abstraction at"):
         load_abstraction(tmp_path / "none.parquet")
 
 
@@ -140,7 +140,7 @@ def test_scaling_leaves_named_counts_and_the_least_that_the_buckets_need() -> No
     plan = plan_of(["flop=7", "buckets=5"], scale=0.01)
     assert (plan.preflop, plan.flop, plan.turn, plan.river) == (40_000, 7, 2, 2)
     assert plan.deals == 1_000_000
-    assert plan_of() == page.AbstractionPlan()
+    assert plan_of() == page.AbstractionConfig()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_scaling_leaves_named_counts_and_the_least_that_the_buckets_need() -> No
 def test_impossible_counts_are_refused(
     tmp_path: Path, overrides: list[str], scale: float, words: str
 ) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         generate("abstraction", tmp_path / "a.parquet", overrides, scale)
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -170,10 +170,10 @@ def test_impossible_counts_are_refused(
 
 
 def test_other_kinds_and_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="'abstractions': did you mean 'abstraction'"):
+    with pytest.raises(UserError, match="'abstractions': did you mean 'abstraction'"):
         generate("abstractions", tmp_path / "a.parquet")
-    with pytest.raises(Refused, match="is a folder"):
+    with pytest.raises(UserError, match="is a folder"):
         generate("abstraction", tmp_path, SMALL)
     (tmp_path / "file").write_text("")
-    with pytest.raises(Refused, match="cannot write to"):
+    with pytest.raises(UserError, match="cannot write to"):
         generate("abstraction", tmp_path / "file" / "a.parquet", SMALL)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from overtrick.comparison import schedule, table_job
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -32,7 +32,7 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
     if content["trainer"] == "table":
         table = table_job.load(path, [])
         if "zoo:" in said:
-            with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
+            with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
                 schedule.check(table)
             table = table.model_copy(update={"strangers": {"still": "motionless"}})
         assert schedule.check(table) > 0
@@ -41,17 +41,17 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
     if job.search.tries:
         assert sweep.trials_of(job, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here
-        with pytest.raises(Refused, match="overtrick generate abstraction"):
+        with pytest.raises(UserError, match="overtrick generate abstraction"):
             TRAINERS[job.trainer].check(job)
     elif "zoo:" in said:
-        with pytest.raises(Refused, match="needs AgentZoo's parameter files"):
+        with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
             TRAINERS[job.trainer].check(job)
     elif job.trainer in (
         "bidding",
         "bidder",
         "selfplay_bidding",
     ):  # what they learn from is made first
-        with pytest.raises(Refused, match=r"no (examples|model) in "):
+        with pytest.raises(UserError, match=r"no (examples|model) in "):
             TRAINERS[job.trainer].check(job)
     else:
         TRAINERS[job.trainer].check(job)

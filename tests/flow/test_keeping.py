@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from overtrick import cli
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.reports import progress
 from overtrick.solvers import sequence_form
 from overtrick.storage import model_files
@@ -63,7 +63,7 @@ def test_what_is_no_earlier_model_is_never_overwritten(command, no_work, tmp_pat
 
 def test_a_folder_that_cannot_be_written_is_refused_before_solving(no_work, tmp_path, monkeypatch):
     monkeypatch.setattr(model_files.os, "access", lambda path, how: path != tmp_path)
-    with pytest.raises(Refused, match=f"{tmp_path} cannot be written"):
+    with pytest.raises(UserError, match=f"{tmp_path} cannot be written"):
         exact.solve_game("kuhn", "cfr", 1, save=tmp_path / "new" / "kuhn")
 
 
@@ -109,7 +109,7 @@ def test_a_kept_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
 
 def test_a_game_of_ours_goes_to_openspiel_by_the_name_of_its_twin(tmp_path):
     exact.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
-    with pytest.raises(Refused, match="say its name in OpenSpiel"):
+    with pytest.raises(UserError, match="say its name in OpenSpiel"):
         exact.openspiel_policy(tmp_path / "kuhn")
     with pytest.raises(ValueError, match="the trees differ"):
         exact.openspiel_policy(tmp_path / "kuhn", "leduc_poker")

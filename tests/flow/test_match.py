@@ -16,8 +16,8 @@ from safetensors.numpy import save_file
 import overtrick
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Failed, Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import RunError, UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games import registry
@@ -50,7 +50,7 @@ def exact(whole, a, b, name="leduc"):
 def tournament(iterations=3, boards=400, **changes):
     plan = Tournament(players=PLAYERS, boards=boards)
     job = TournamentJob(trainer="tournament", game="leduc", tournament=plan, **changes)
-    trainer = TournamentTrainer(job, LocalCrew())
+    trainer = TournamentTrainer(job, LocalPool())
     for _ in range(iterations):
         metrics = trainer.step()
     return trainer, metrics
@@ -95,7 +95,7 @@ def test_rounds_add_up_and_go_on_from_a_state():
     half.step()
     assert (early["results"][:, 0] == 20).all()  # a state does not change behind one's back
     assert (half.results[:, 0] == 40).all()
-    again = TournamentTrainer(whole.job, LocalCrew())
+    again = TournamentTrainer(whole.job, LocalPool())
     again.load(half.state())
     again.step()
     assert np.array_equal(again.results, whole.results)
@@ -104,10 +104,10 @@ def test_rounds_add_up_and_go_on_from_a_state():
 def test_a_tournament_that_would_count_shaping_is_refused():
     plan = Tournament(players=("random", "motionless"))
     job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
-    with pytest.raises(Refused, match="only results cancel: set its reward to result"):
+    with pytest.raises(UserError, match="only results cancel: set its reward to result"):
         check(job)
     for reward in ("shaped", "wins"):
-        with pytest.raises(Refused, match="only results cancel"):
+        with pytest.raises(UserError, match="only results cancel"):
             match("random", "motionless", "sumo", {"reward": reward}, 2, 0)
     with pytest.raises(ValueError, match="two or more players with different names"):
         Tournament(players=("random", "random"))
@@ -162,7 +162,7 @@ def drawn():
     """Skips where MuJoCo cannot draw."""
     try:
         video.renderer()
-    except Failed as error:
+    except RunError as error:
         pytest.skip(str(error))
 
 
@@ -213,9 +213,11 @@ def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
 def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "RENDERERS", ("nothing",))
     sumo = overtrick.make("sumo")
-    with pytest.raises(Failed, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"):
+    with pytest.raises(
+        RunError, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"
+    ):
         registry.film_of(sumo, tmp_path / "match.mp4")
-    with pytest.raises(Refused, match=r"name a .mp4 file in a folder that exists"):
+    with pytest.raises(UserError, match=r"name a .mp4 file in a folder that exists"):
         registry.film_of(sumo, tmp_path / "match.avi")
     assert not list(tmp_path.iterdir())
 
@@ -262,7 +264,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
 ):
     """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
     job = job_file.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
-    state = TRAINERS["exploit"].trainer(job, LocalCrew()).state()
+    state = TRAINERS["exploit"].trainer(job, LocalPool()).state()
     monkeypatch.setattr(videos.games, "film_of", lambda game, path: lambda batch: path.touch())
     tracker, told = Told(tmp_path, 0), []
     tell = videos.listener(job, tmp_path, 0, tracker)
@@ -300,7 +302,7 @@ TWO = {"players": ["random", "motionless"]}
 )
 def test_films_that_cannot_be_made_are_refused(changed, line):
     asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
-    with pytest.raises(Refused, match=line):
+    with pytest.raises(UserError, match=line):
         lifecycle.check(job_file.parse(asked, JOBS, "a test"))
 
 

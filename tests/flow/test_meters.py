@@ -16,7 +16,7 @@ from numpy.random import Generator
 from ray import cloudpickle
 
 import overtrick
-from overtrick.distributed.workers import RayCrew, generator
+from overtrick.distributed.workers import RayPool, generator
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 
@@ -59,7 +59,7 @@ def _some_games(rng: Generator, common: Any, games: int) -> str:
 @pytest.mark.usefixtures("local_ray")
 def test_a_node_exports_what_its_workers_did_and_all_that_grafana_asks_for() -> None:
     shards = [(10,), (20,), (30,), (40,), (50,)]
-    crew = RayCrew(2)
+    crew = RayPool(2)
     try:
         workers = set(crew.map(_some_games, None, shards, generator(0)))
         wanted = {name for query in queries() for name in NAME.findall(query)}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.runs import group, lifecycle
 from overtrick.storage import model_files
 from overtrick.sweeps import pbt, sweep
@@ -97,7 +97,7 @@ def test_halving_stops_the_worse_and_a_killed_sweep_stands_by_it(home: Path) -> 
 
 
 def test_a_metric_that_nobody_measures_is_refused_soon(home: Path) -> None:
-    with pytest.raises(Refused, match=r"by iteration 3: name another search.metric, one of eval"):
+    with pytest.raises(UserError, match=r"by iteration 3: name another search.metric, one of eval"):
         sweep.go(opened(home, {**ASHA, "trials": 2, "metric": "won"}), lambda told: None)
 
 

@@ -17,13 +17,13 @@ from mlflow import MlflowClient
 import overtrick
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused, take_turn
+from overtrick.core import UserError, select_observations
 from overtrick.evaluation import bidders, reference_opponents
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import fresh, initial
 from overtrick.learners.state_keys import prefixed
-from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 from overtrick.runs import lifecycle
@@ -55,7 +55,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         }
     game = overtrick.make(name)
     if kind == "minibridge table":
-        table = QTable(game.states("prospects"), Plan("q", None, 0.0))
+        table = QTable(game.states("prospects"), TabularConfig("q", None, 0.0))
         table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":
@@ -95,10 +95,10 @@ def met(game: Any) -> Any:
     rng = np.random.default_rng(5)
     deals = game.deal(6, rng)
     if game.actions is None:
-        return game.turn(game.start(deals))
+        return game.observe(game.start(deals))
     if game.name == "auction":
         deals[:, -20:] = rng.integers(14, size=(6, 20))  # as if they were solved
-    return play(game, [Uniform()] * game.seats, deals, rng).batch.turn()
+    return play(game, [Uniform()] * game.seats, deals, rng).batch.observations()
 
 
 def test_every_kind_of_model_answers_as_it_plays(stored):
@@ -106,39 +106,43 @@ def test_every_kind_of_model_answers_as_it_plays(stored):
         if kind.startswith(("auction", "sumo")):
             continue  # below
         folder = stored(kind)
-        asked, turn = predictor.Answers(folder), met(overtrick.make(kind.split()[0]))
+        asked, observations = predictor.Predictor(folder), met(overtrick.make(kind.split()[0]))
         assert (asked.kind, asked.said) == (predictor.PROBABILITIES, asked.game.action_names)
         assert np.array_equal(
-            asked.ask(turn.seen), model_files.policy(folder, asked.game).probs(turn)
+            asked.ask(observations.observation),
+            model_files.policy(folder, asked.game).probs(observations),
         )
 
 
 def test_moves_are_answered_by_their_means_and_deviations(stored):
-    asked, turn = predictor.Answers(stored("sumo network")), met(overtrick.make("sumo"))
+    asked, observations = predictor.Predictor(stored("sumo network")), met(overtrick.make("sumo"))
     assert asked.kind == predictor.MOVES
     assert asked.said[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
     policy = model_files.policy(stored("sumo network"), asked.game)
     drawn = np.stack([
-        policy.sit(len(turn), np.random.default_rng(k)).act(turn).action for k in range(2000)
+        policy.start(len(observations), np.random.default_rng(k)).act(observations).action
+        for k in range(2000)
     ])  # fmt: skip
-    mean, deviation = np.split(asked.ask(turn.seen), 2, axis=1)
+    mean, deviation = np.split(asked.ask(observations.observation), 2, axis=1)
     assert np.abs(drawn.mean(axis=0) - mean).max() < 5 * deviation.max() / np.sqrt(2000)
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.1)
 
 
 def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
-    turn = met(overtrick.make("auction"))
+    observations = met(overtrick.make("auction"))
     alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUTS}
     both, against = (bidders.side_of(str(w)) for w in (stored("auction calls imps"), "natural"))
     calls = bidders.side_of(str(alone["calls"])).calls
     imps = bidders.network_of(model_files.load(alone["imps"]), "imps", alone["imps"])
-    made = predictor.Answers(stored("auction calls imps")).ask(turn.seen)
-    likely, worth = (predictor.Answers(folder).ask(turn.seen) for folder in alone.values())
-    assert np.array_equal(np.isnan(worth), ~turn.legal)
+    made = predictor.Predictor(stored("auction calls imps")).ask(observations.observation)
+    likely, worth = (
+        predictor.Predictor(folder).ask(observations.observation) for folder in alone.values()
+    )
+    assert np.array_equal(np.isnan(worth), ~observations.legal)
     for row in range(4):  # two of each side
-        one = take_turn(turn, np.array([row]))
+        one = select_observations(observations, np.array([row]))
         pair = (both.system, against.system)
-        if turn.seen[row, 0] % 2:
+        if observations.observation[row, 0] % 2:
             pair = pair[::-1]
         whole = network_bidder.Bidder(*pair, both.calls, both.imps)
         assert np.array_equal(made[[row]], whole.probs(one))
@@ -152,14 +156,14 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
 def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatch):
     folder = stored("auction calls")
     monkeypatch.setattr(loader, "fingerprint", lambda rules: "another")
-    with pytest.raises(Refused, match="the rules of precision have changed since the model in"):
-        predictor.Answers(folder)
+    with pytest.raises(UserError, match="the rules of precision have changed since the model in"):
+        predictor.Predictor(folder)
 
 
 def test_no_question_is_no_answer(stored):
-    asked = predictor.Answers(stored("auction calls"))
-    with pytest.raises(Refused, match="ask at least one row of facts"):
-        asked.ask(np.zeros((0, len(asked.facts)), np.int64))
+    asked = predictor.Predictor(stored("auction calls"))
+    with pytest.raises(UserError, match="ask at least one row of facts"):
+        asked.ask(np.zeros((0, len(asked.observation_fields)), np.int64))
 
 
 @pytest.mark.parametrize(
@@ -178,11 +182,11 @@ def test_no_question_is_no_answer(stored):
     ],
 )
 def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
-    asked = predictor.Answers(stored(kind))
+    asked = predictor.Predictor(stored(kind))
     seen = asked.example()
     seen = seen.astype(np.float64 if kind.startswith("sumo") else np.int64)
-    seen[0, asked.facts.index(fact)] = value
-    with pytest.raises(Refused, match=re.escape(why)):
+    seen[0, asked.observation_fields.index(fact)] = value
+    with pytest.raises(UserError, match=re.escape(why)):
         asked.ask(seen)
 
 
@@ -195,7 +199,7 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
 )
 def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
     model_files.save(model_files.Model(weights, game, {}), tmp_path / "model")
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(UserError, match=why):
         predictor.told(tmp_path / "model")
 
 
@@ -244,11 +248,11 @@ def at(here, store, tmp_path, monkeypatch):
     ],
 )
 def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
-    loaded, asked = mlflow.pyfunc.load_model(name), predictor.Answers(stored(kind))
-    assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.facts)
+    loaded, asked = mlflow.pyfunc.load_model(name), predictor.Predictor(stored(kind))
+    assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.observation_fields)
     assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.said)
-    seen = met(asked.game).seen
-    told = loaded.predict(dict(zip(asked.facts, seen.T.tolist(), strict=True)))
+    seen = met(asked.game).observation
+    told = loaded.predict(dict(zip(asked.observation_fields, seen.T.tolist(), strict=True)))
     rows = np.array([[row[name] for name in asked.said] for row in told])
     assert np.abs(rows - asked.ask(seen)).max() < 1e-6
     example = loaded.predict(loaded.input_example)
@@ -311,7 +315,7 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
     assert again == job
     plan["evaluate"]["strangers"][1] = "models:/leduc-meta/2"
     with pytest.raises(
-        Refused,
+        UserError,
         match=r"'evaluate.strangers.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
     ):
         job_file.parse(plan, JOBS, "a test")
@@ -348,18 +352,18 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     ],
 )  # fmt: skip
 def test_a_name_that_means_nothing_is_refused_with_what_there_is(at, name, why):
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(UserError, match=why):
         lifecycle.model_of(name)
 
 
 def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(Refused, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
+    with pytest.raises(UserError, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
         lifecycle.model_of("models:/leduc-meta/1")
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    with pytest.raises(Refused, match=r"no MLflow server answers at http://127.0.0.1:9"):
+    with pytest.raises(UserError, match=r"no MLflow server answers at http://127.0.0.1:9"):
         lifecycle.model_of("models:/leduc-meta/1")
 
 
@@ -415,7 +419,7 @@ def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
         else:
             del content["metadata"]["overtrick"]
         about.write_text(yaml.safe_dump(content))
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(UserError, match=why):
         lifecycle.model_of(f"models:/{change}/1")
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
 
@@ -463,18 +467,18 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
     )
     lifecycle.write_job(job, folder)
     with pytest.raises(
-        Refused, match="does not know searching: `overtrick train --resume searching`"
+        UserError, match="does not know searching: `overtrick train --resume searching`"
     ):
         lifecycle.register("searching", "name", None)
     tracker = lifecycle.tracker_of(job, folder)
     tracker.register("name")  # but it has left no model
     tracker.close("FINISHED")
     assert tracker.rejected == 1
-    with pytest.raises(Refused, match="MLflow has no model of run"):
+    with pytest.raises(UserError, match="MLflow has no model of run"):
         lifecycle.register("searching", "name", None)
     for name, alias in (("a/b", None), ("a:b", None), ("fine", "7"), ("fine", "a@b")):
-        with pytest.raises(Refused, match=r"cannot be .*: letters, digits"):
+        with pytest.raises(UserError, match=r"cannot be .*: letters, digits"):
             lifecycle.register("searching", name, alias)
     for alias in ("latest", "V12"):  # MLflow would make the version before it refuses the alias
-        with pytest.raises(Refused, match="MLflow keeps latest"):
+        with pytest.raises(UserError, match="MLflow keeps latest"):
             lifecycle.register("searching", "fine", alias)

@@ -17,10 +17,10 @@ from safetensors.numpy import save_file
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 from overtrick.datasets import bidding_examples, bidding_examples_build, board_files
 from overtrick.datasets.bridge_deals import dealt
-from overtrick.distributed.workers import Crew, LocalCrew, RayCrew, room_for, start_ray
+from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
@@ -73,7 +73,7 @@ def folder(boards: Path) -> str:
         [boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"]
     )
     out = boards.parent / "examples"
-    made = bidding_examples_build.generate(plan, out, LocalCrew(), silent)
+    made = bidding_examples_build.generate(plan, out, LocalPool(), silent)
     assert made["left_out"] == []
     return str(out)
 
@@ -119,7 +119,7 @@ def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(parquet, "ROWS", 40)
     out = tmp_path / "many"
     bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), out, LocalCrew(), silent
+        bidding_examples_build.plan_of([boards], []), out, LocalPool(), silent
     )
     both = [bidding_examples.Examples(str(out), "train", readers) for readers in (0, 2)]
     assert len(both[0].files) > 2 * bidding_examples.TOGETHER
@@ -152,11 +152,11 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
 def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
     out = tmp_path / "recorded"
     bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), out, LocalCrew(), silent
+        bidding_examples_build.plan_of([boards], []), out, LocalPool(), silent
     )
     # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
     told = bidding_examples_build.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
-    bidding_examples_build.generate(told, tmp_path / "told", LocalCrew(), silent)
+    bidding_examples_build.generate(told, tmp_path / "told", LocalPool(), silent)
     for split in bidding_examples.SPLITS:
         one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
         keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
@@ -180,11 +180,11 @@ def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monke
 
     monkeypatch.setattr(parquet, "save", stops)
     with pytest.raises(KeyboardInterrupt):
-        bidding_examples_build.generate(plan, out, LocalCrew(), silent)
+        bidding_examples_build.generate(plan, out, LocalPool(), silent)
     assert not out.exists()
     monkeypatch.setattr(parquet, "save", save)
     stamp = written_files[0].stat().st_mtime_ns
-    bidding_examples_build.generate(plan, out, LocalCrew(), silent)
+    bidding_examples_build.generate(plan, out, LocalPool(), silent)
     assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
     for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
@@ -196,21 +196,23 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
     out = tmp_path / "mine"
     left = tmp_path / ".mine.parts"
     other = bidding_examples_build.plan_of([boards], ["system_ns=precision", "system_ew=precision"])
-    bidding_examples_build.generate(other, left, LocalCrew(), silent)
+    bidding_examples_build.generate(other, left, LocalPool(), silent)
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
     bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], told), out, LocalCrew(), silent
+        bidding_examples_build.plan_of([boards], told), out, LocalPool(), silent
     )
     for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
-    with pytest.raises(Refused, match="made with system_ns natural, not with system_ns precision"):
-        bidding_examples_build.generate(other, out, LocalCrew(), silent)
+    with pytest.raises(
+        UserError, match="made with system_ns natural, not with system_ns precision"
+    ):
+        bidding_examples_build.generate(other, out, LocalPool(), silent)
     mixed = next(out.glob("test/*.parquet"))
     kept = parquet.load(mixed, bidding_examples.KIND)
     parquet.save(out / "test" / "9.parquet", bidding_examples.KIND, {**kept.parameters, "seed": 9},
                kept.columns)  # fmt: skip
-    with pytest.raises(Refused, match=r"9.parquet was made otherwise than .*00001.parquet"):
+    with pytest.raises(UserError, match=r"9.parquet was made otherwise than .*00001.parquet"):
         bidding_examples.Examples(str(out), "test")
 
 
@@ -220,8 +222,8 @@ def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, 
     plan = bidding_examples_build.plan_of(
         [boards], ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"]
     )
-    crew = RayCrew(2)
-    for name, who in (("one", LocalCrew()), ("two", crew)):
+    crew = RayPool(2)
+    for name, who in (("one", LocalPool()), ("two", crew)):
         made = bidding_examples_build.generate(plan, tmp_path / name, who, silent)
         assert made["rows"] > 4 * BOARDS
     crew.close()
@@ -234,14 +236,14 @@ def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path
     texts = tmp_path / "boards.pbn"
     board_files.save(texts, board_files.load(boards).boards)
     plan = bidding_examples_build.plan_of([texts], [])
-    made = bidding_examples_build.generate(plan, tmp_path / "texts", LocalCrew(), silent)
+    made = bidding_examples_build.generate(plan, tmp_path / "texts", LocalPool(), silent)
     told = pq.read_table(boards).column("auction").to_pylist()
     assert made["rows"] == sum(len(auction.split()) for auction in told)
     none = bidding_examples_build.plan_of([texts], ["kind=human"])
-    with pytest.raises(Refused, match=r"no board of .* can be learnt from, as it is asked"):
-        bidding_examples_build.generate(none, tmp_path / "none", LocalCrew(), silent)
+    with pytest.raises(UserError, match=r"no board of .* can be learnt from, as it is asked"):
+        bidding_examples_build.generate(none, tmp_path / "none", LocalPool(), silent)
     half = bidding_examples_build.plan_of([texts, boards], ["outcomes=true"])
-    made = bidding_examples_build.generate(half, tmp_path / "half", LocalCrew(), silent)
+    made = bidding_examples_build.generate(half, tmp_path / "half", LocalPool(), silent)
     assert made["left_out"] == [
         f"{texts}: {BOARDS} boards are left out: they have no auction, are of another kind, or "
         "lack the double-dummy tricks that outcomes take"
@@ -263,7 +265,7 @@ def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     places = {}
     for learn in network_bidder.OUTPUTS:
         job = job_of(folder, learn=learn)
-        trainer = supervised.BiddingTrainer(job, LocalCrew())
+        trainer = supervised.BiddingTrainer(job, LocalPool())
         history = [trainer.step() for _ in range(job.stop.iterations)]
         assert history[-1]["loss_nats"] < 0.8 * history[0]["loss_nats"]
         places[learn] = tmp_path_factory.mktemp(learn) / "model"
@@ -275,7 +277,7 @@ def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, Path]):
     stored = model_files.load(taught["calls"])
     job = job_file.parse(stored.job, registry.JOBS, "its card")
-    rows = supervised.judge(job, stored.weights, LocalCrew(), np.random.default_rng(0))
+    rows = supervised.judge(job, stored.weights, LocalPool(), np.random.default_rng(0))
     whole, calls = rows[0], every(folder, "test")["call"]
     assert whole["calls"] == len(calls)
     assert whole["total"] > (calls == auction_rules.PASS).mean() + 0.05
@@ -290,11 +292,11 @@ def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, P
 def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer: str):
     network = {"hidden": [16], "rate": 0.001, "optimizer": optimizer, "auction": True}
     job = job_of(folder, network=network, stop={"iterations": 2})
-    whole = supervised.BiddingTrainer(job, LocalCrew())
+    whole = supervised.BiddingTrainer(job, LocalPool())
     told = [whole.step() for _ in range(2)]
-    first = supervised.BiddingTrainer(job, LocalCrew())
+    first = supervised.BiddingTrainer(job, LocalPool())
     first.step()
-    second = supervised.BiddingTrainer(job, LocalCrew())
+    second = supervised.BiddingTrainer(job, LocalPool())
     second.load({name: value.copy() for name, value in first.state().items()})
     assert second.step() == told[-1]
     ended = second.state()
@@ -302,13 +304,13 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
 
 
 def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
-    trainer = supervised.BiddingTrainer(job_of(folder), LocalCrew())
+    trainer = supervised.BiddingTrainer(job_of(folder), LocalPool())
     trainer.step()
     state = trainer.state()
     broken = {name: np.full_like(v, np.nan) if name.endswith(".w0") else v
               for name, v in state.items()}  # fmt: skip
     trainer.load(broken)
-    with pytest.raises(Failed, match=r"the loss is nan in iteration 2: .* try a smaller rate"):
+    with pytest.raises(RunError, match=r"the loss is nan in iteration 2: .* try a smaller rate"):
         trainer.step()
 
 
@@ -318,7 +320,7 @@ def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     """From a checkpoint on; batches are odd, so that their shares differ."""
     network = {"hidden": [16], "rate": 0.003, "batch": 333}
     one = job_of(folder, network=network, stop={"iterations": 3})
-    alone = supervised.BiddingTrainer(one, LocalCrew())
+    alone = supervised.BiddingTrainer(one, LocalPool())
     alone.step()
     begun_at(tmp_path, alone.state())
     told = {n: alone.step() for n in (2, 3)}
@@ -339,18 +341,18 @@ def test_learners_that_a_cluster_can_never_hold_are_refused(
     folder: str, tmp_path: Path, monkeypatch
 ):
     job = job_of(folder, resources={"learners": 1000})
-    with pytest.raises(Refused, match="the job asks for 1001 CPU and the cluster has"):
+    with pytest.raises(UserError, match="the job asks for 1001 CPU and the cluster has"):
         tune_trial.train([tune_trial.Planned(job, lambda *_: None)], tmp_path)
     cpus = ray.cluster_resources()["CPU"]
     assert room_for([{"CPU": 1.5}, {"CPU": 0.5}], 9) == cpus // 2
     halves = [{"Alive": True, "Resources": {"CPU": cpus / 2}}] * 2
     monkeypatch.setattr(ray, "nodes", lambda: halves)
     start_ray([{"CPU": cpus / 2}] * 2)
-    with pytest.raises(Refused, match=r"no node of the cluster has .* CPU for one process"):
+    with pytest.raises(UserError, match=r"no node of the cluster has .* CPU for one process"):
         start_ray([{"CPU": cpus / 2 + 1}])
     # a cluster may grow, this machine may not
     monkeypatch.setenv("OVERTRICK_MACHINES", f"2x{cpus + 1}CPU")
-    with pytest.raises(Refused, match=r"no node of the cluster has"):
+    with pytest.raises(UserError, match=r"no node of the cluster has"):
         start_ray([{"CPU": cpus / 2 + 1}])
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     start_ray([{"CPU": cpus / 2 + 1}])
@@ -374,11 +376,11 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
         network = {"hidden": [8], "optimizer": "sgd", "rate": rate, "batch": 512}
         return job_of(folder, network=network, stop={"iterations": iterations})
 
-    def ended(iterations: int, rate: float) -> Failed | None:
+    def ended(iterations: int, rate: float) -> RunError | None:
         planned = tune_trial.Planned(job_at(iterations, rate), lambda *_: None)
         return tune_trial.train([planned], tmp_path)[0]
 
-    trainer = supervised.BiddingTrainer(job_at(1, 0.01), LocalCrew())
+    trainer = supervised.BiddingTrainer(job_at(1, 0.01), LocalPool())
     trainer.step()
     good = trainer.state()
     begun_at(tmp_path, good)
@@ -401,7 +403,7 @@ def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
     return job_file.parse(content, registry.JOBS, "tiny")
 
 
-def ended(job: Any, crew: Crew) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
+def ended(job: Any, crew: WorkerPool) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
     """Two iterations, with a stop between: their metrics, and the state at the end."""
     page = registry.TRAINERS["bidder"]
     trainer = page.trainer(job, crew)
@@ -420,9 +422,9 @@ def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
 ):
     job = bidder_job(taught, boards)
     registry.TRAINERS["bidder"].check(job)
-    whole = registry.TRAINERS["bidder"].trainer(job, LocalCrew())
+    whole = registry.TRAINERS["bidder"].trainer(job, LocalPool())
     told = [whole.step(), whole.step()]
-    metrics, state = ended(job, RayCrew(2))
+    metrics, state = ended(job, RayPool(2))
     assert metrics == told
     assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
     assert metrics[1]["auctions"] == 600
@@ -430,7 +432,7 @@ def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
 
 def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Path], boards: Path):
     trainer = registry.TRAINERS["bidder"].trainer(
-        bidder_job(taught, boards, target="next"), LocalCrew()
+        bidder_job(taught, boards, target="next"), LocalPool()
     )
     trainer.step()
     places = np.arange(100)
@@ -504,37 +506,39 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
         ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is no rank"),
         ("AQ42.K5.QT93", "the hand 'AQ42.K5.QT93' has 3 suits, not 4"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(UserError, match=said):
             bidders.candidates(side, other, calls, hand, 0, 0)
-    with pytest.raises(Refused, match="natural bids by rules: ask a trained network"):
+    with pytest.raises(UserError, match="natural bids by rules: ask a trained network"):
         bidders.candidates(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
     over = auction_rules.read("P P P P")
-    with pytest.raises(Refused, match="the auction is over"):
+    with pytest.raises(UserError, match="the auction is over"):
         bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 
 
 def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
     check = registry.TRAINERS["bidding"].check
-    with pytest.raises(Refused, match=r"no examples in .*absent: overtrick generate examples"):
+    with pytest.raises(UserError, match=r"no examples in .*absent: overtrick generate examples"):
         check(job_of(str(tmp_path / "absent")))
-    with pytest.raises(Refused, match="are those of natural and natural, not of precision"):
+    with pytest.raises(UserError, match="are those of natural and natural, not of precision"):
         check(job_of(folder, system="precision"))
     plain = tmp_path / "plain"
     bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), plain, LocalCrew(), silent
+        bidding_examples_build.plan_of([boards], []), plain, LocalPool(), silent
     )
-    with pytest.raises(Refused, match="do not say what calls brought: generate them again with"):
+    with pytest.raises(UserError, match="do not say what calls brought: generate them again with"):
         check(job_of(str(plain), learn="imps"))
     files = [next(plain.glob(f"{split}/*.parquet")) for split in bidding_examples.SPLITS]
     kept = parquet.load(files[0], bidding_examples.KIND)
     for file in files:
         changed = {**kept.parameters, "rules": ["what natural said before"]}
         parquet.save(file, bidding_examples.KIND, changed, kept.columns)
-    with pytest.raises(Refused, match=r"the systems have changed since .*plain was made: generate"):
+    with pytest.raises(
+        UserError, match=r"the systems have changed since .*plain was made: generate"
+    ):
         check(job_of(str(plain)))
     kind = parquet.Kind(bidding_examples.KIND.name, bidding_examples.KIND.version + 1, "")
     parquet.save(files[0], kind, kept.parameters, kept.columns)
-    with pytest.raises(Refused, match="has version 2, and we read 1: generate them again"):
+    with pytest.raises(UserError, match="has version 2, and we read 1: generate them again"):
         check(job_of(str(plain)))
 
 
@@ -548,45 +552,45 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     monkeypatch.setattr(loader, "fingerprint", lambda rules: f"{rules.name} changed")
     place, plan = str(taught["calls"]), ["solved=true"]
     told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
-    with pytest.raises(Refused, match=told):  # before it plays a match, or is asked
+    with pytest.raises(UserError, match=told):  # before it plays a match, or is asked
         bidders.side_of(place)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(UserError, match=told):
         bidding_examples_build.plan_of(
             [boards], [*plan, f"system_ns={place}", f"system_ew={place}"]
         )
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(UserError, match=told):
         registry.TRAINERS["bidder"].check(bidder_job(taught, boards))
     weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
-    with pytest.raises(Refused, match="since the bidder of this job was taught"):
-        registry.TRAINERS["bidder"].judge(job, weights, LocalCrew(), rng)
+    with pytest.raises(UserError, match="since the bidder of this job was taught"):
+        registry.TRAINERS["bidder"].judge(job, weights, LocalPool(), rng)
     made = tmp_path / "made"
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
     bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], told), made, LocalCrew(), silent
+        bidding_examples_build.plan_of([boards], told), made, LocalPool(), silent
     )
     new = job_of(str(made))
     registry.TRAINERS["bidding"].check(new)
     old = new.model_copy(update={"rules": before.rules})
     for asked in (lambda: registry.TRAINERS["bidding"].check(old),
-                  lambda: supervised.judge(old, weights, LocalCrew(), rng)):  # fmt: skip
-        with pytest.raises(Refused, match="by other rules than those of natural in this job"):
+                  lambda: supervised.judge(old, weights, LocalPool(), rng)):  # fmt: skip
+        with pytest.raises(UserError, match="by other rules than those of natural in this job"):
             asked()
 
 
 def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
     check = registry.TRAINERS["bidding"].check
-    with pytest.raises(Refused, match="the bidding trainer is for the auction, not for kuhn"):
+    with pytest.raises(UserError, match="the bidding trainer is for the auction, not for kuhn"):
         check(job_of(folder, game="kuhn"))
-    with pytest.raises(Refused, match="unknown bidding system 'naturel': did you mean 'natural'"):
+    with pytest.raises(UserError, match="unknown bidding system 'naturel': did you mean 'natural'"):
         check(job_of(folder, system="naturel"))
-    with pytest.raises(Refused, match="examples of which boards"):
+    with pytest.raises(UserError, match="examples of which boards"):
         bidding_examples_build.plan_of([], [])
-    with pytest.raises(Refused, match="say who bids with --system-ns"):
+    with pytest.raises(UserError, match="say who bids with --system-ns"):
         bidding_examples_build.plan_of([boards], ["solved=true"])
     rows = pq.read_table(boards).slice(0, 2).to_pylist()
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
-    with pytest.raises(Refused, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
+    with pytest.raises(UserError, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
         list(bidders.solved(str(tmp_path / "odd.parquet")))
 
 
@@ -610,13 +614,13 @@ def test_models_that_do_not_serve_are_one_line(
     taught: dict[str, Path], boards: Path, tmp_path: Path
 ):
     check = registry.TRAINERS["bidder"].check
-    with pytest.raises(Refused, match="only values calls: to bid takes one of calls, too"):
+    with pytest.raises(UserError, match="only values calls: to bid takes one of calls, too"):
         bidders.side_of(str(taught["imps"]))
-    with pytest.raises(Refused, match="has no network of calls: train one with learn: calls"):
+    with pytest.raises(UserError, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
     plain = bidder_job(taught, boards).model_dump(mode="json")
     other = job_file.parse({**plain, "system": "precision"}, registry.JOBS, "tiny")
-    with pytest.raises(Refused, match=r"system is precision, but the model in .* bids natural"):
+    with pytest.raises(UserError, match=r"system is precision, but the model in .* bids natural"):
         check(other)
     stored = model_files.load(taught["calls"])
     for network, said in (
@@ -627,9 +631,9 @@ def test_models_that_do_not_serve_are_one_line(
         model_files.save(
             model_files.Model(stored.weights, "auction", stored.job | {"network": network}), bad
         )
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(UserError, match=said):
             check(bidder_job({**taught, "calls": bad}, boards))
     weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
     model_files.save(model_files.Model(weights, "auction", stored.job), tmp_path / "nan")
-    with pytest.raises(Refused, match=r"network of calls in .* its weights must be finite"):
+    with pytest.raises(UserError, match=r"network of calls in .* its weights must be finite"):
         bidders.side_of(str(tmp_path / "nan"))

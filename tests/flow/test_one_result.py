@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from tiny import TINY
 
 from overtrick.config import job_file
-from overtrick.distributed.workers import Crew, LocalCrew, RayCrew, generator
+from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, generator
 from overtrick.runs import tune_trial
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
@@ -47,7 +47,7 @@ FEW_DEALS = {"evaluate": {"deals": 600, "final": 700}}
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 
-def outcome(crew: Crew, changes: dict[str, Any] | None = None) -> Outcome:
+def outcome(crew: WorkerPool, changes: dict[str, Any] | None = None) -> Outcome:
     """Every iteration's metrics and the last model of the tiny job."""
     job = job_file.parse({**TINY, **(changes or {})}, registry.JOBS, "tiny")
     trainer = meta.MetaTrainer(job, crew)
@@ -67,7 +67,7 @@ def assert_same(one: Outcome, other: Outcome) -> None:
 class Shared:
     """A crew that many trainers use in turn: closing gives nothing back."""
 
-    def __init__(self, crew: RayCrew) -> None:
+    def __init__(self, crew: RayPool) -> None:
         self.map = crew.map
         self.host = crew.host
 
@@ -76,33 +76,35 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def pair(local_ray: None) -> Iterator[Crew]:
+def pair(local_ray: None) -> Iterator[WorkerPool]:
     """Two workers on Ray, which take seconds to start."""
-    crew = RayCrew(2)
+    crew = RayPool(2)
     yield Shared(crew)
     crew.close()
 
 
 @pytest.fixture(scope="module")
 def alone() -> Outcome:
-    return outcome(LocalCrew())
+    return outcome(LocalPool())
 
 
 def test_a_job_repeats_itself_to_the_last_bit(alone: Outcome) -> None:
-    assert_same(alone, outcome(LocalCrew()))
+    assert_same(alone, outcome(LocalPool()))
 
 
 def test_another_seed_gives_other_numbers(alone: Outcome) -> None:
-    assert alone[0] != outcome(LocalCrew(), {"seed": 6})[0]
+    assert alone[0] != outcome(LocalPool(), {"seed": 6})[0]
 
 
 def test_one_ray_worker_gives_the_same_numbers_as_this_process(
     alone: Outcome, local_ray: None
 ) -> None:
-    assert_same(alone, outcome(RayCrew(1)))
+    assert_same(alone, outcome(RayPool(1)))
 
 
-def test_two_ray_workers_give_the_same_numbers_as_this_process(alone: Outcome, pair: Crew) -> None:
+def test_two_ray_workers_give_the_same_numbers_as_this_process(
+    alone: Outcome, pair: WorkerPool
+) -> None:
     assert_same(alone, outcome(pair))
 
 
@@ -180,11 +182,11 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(alone: Outcome, p
     ],
 )
 def test_other_trainers_give_the_same_numbers_on_ray_workers(
-    section: dict[str, Any], pair: Crew
+    section: dict[str, Any], pair: WorkerPool
 ) -> None:
     job = job_file.parse({"game": "kuhn", **section}, registry.JOBS, "this test")
     make = registry.TRAINERS[job.trainer].trainer
-    alone, crowded = make(job, LocalCrew()), make(job, pair)
+    alone, crowded = make(job, LocalPool()), make(job, pair)
     assert [alone.step(), alone.step()] == [crowded.step(), crowded.step()]
 
 
@@ -198,24 +200,24 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     ],
 )
 def test_no_kind_of_values_or_credit_depends_on_workers_either(
-    kind: dict[str, Any], pair: Crew
+    kind: dict[str, Any], pair: WorkerPool
 ) -> None:
     plan = {**TINY["meta"], **kind, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}
-    assert_same(outcome(LocalCrew(), changes), outcome(pair, changes))
+    assert_same(outcome(LocalPool(), changes), outcome(pair, changes))
 
 
 @pytest.mark.parametrize(
     "opponents", [{"kind": "random", "size": 7}, {"kind": "selfplay", "size": 3, "immigrants": 1}]
 )
 def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_state(
-    opponents: dict[str, Any], tmp_path: Path, pair: Crew
+    opponents: dict[str, Any], tmp_path: Path, pair: WorkerPool
 ) -> None:
     changes = {"population": opponents, "stop": {"iterations": 3}}
-    whole = outcome(LocalCrew(), changes)
+    whole = outcome(LocalPool(), changes)
     assert_same(whole, outcome(pair, changes))
     job = job_file.parse({**TINY, **changes}, registry.JOBS, "tiny")
-    first, second = (meta.MetaTrainer(job, LocalCrew()) for _ in range(2))
+    first, second = (meta.MetaTrainer(job, LocalPool()) for _ in range(2))
     metrics = [first.step(), first.step()]
     save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
     second.load(tune_trial.read_state(tmp_path))
@@ -223,7 +225,7 @@ def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_
 
 
 def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
-    crew = RayCrew(2)
+    crew = RayPool(2)
     job = job_file.parse(TINY, registry.JOBS, "tiny")
     trainer = meta.MetaTrainer(job, crew)
     metrics = []
@@ -258,7 +260,7 @@ class Tally:
 def test_a_host_that_is_only_out_of_reach_does_not_live_on_beside_its_successor(
     local_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew = RayCrew(0)
+    crew = RayPool(0)
     host = crew.host(Tally())
     first, get = host.actor, ray.get
     assert host.call("ask") == 1
@@ -284,10 +286,10 @@ def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:
 
 
 def test_a_shard_whose_worker_dies_under_it_is_run_again(tmp_path: Path, local_ray: None) -> None:
-    crew = RayCrew(2)
+    crew = RayPool(2)
     shards = [(k,) for k in range(4)]
     survived = crew.map(_die_once, str(tmp_path / "died"), shards, generator(1))
-    assert survived == LocalCrew().map(_die_once, str(tmp_path / "died"), shards, generator(1))
+    assert survived == LocalPool().map(_die_once, str(tmp_path / "died"), shards, generator(1))
     crew.close()
 
 
@@ -297,7 +299,7 @@ def _who(rng: np.random.Generator, common: None, shard: int) -> int:
 
 
 @pytest.mark.parametrize("shards", [4, 10])
-def test_workers_of_the_same_speed_get_the_same_share(pair: Crew, shards: int) -> None:
+def test_workers_of_the_same_speed_get_the_same_share(pair: WorkerPool, shards: int) -> None:
     pair.map(_who, None, [(0,), (1,)], generator(0))  # both are up
     counts = Counter(pair.map(_who, None, [(k,) for k in range(shards)], generator(0)))
     assert sorted(counts.values()) == [shards // 2, shards // 2]
@@ -308,7 +310,7 @@ def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
 
 
 def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
-    crew = RayCrew(1)
+    crew = RayPool(1)
     with pytest.raises(ArithmeticError, match="shard 0 cannot be"):
         crew.map(_fail, None, [(0,)], generator(1))
     crew.close()
@@ -376,13 +378,13 @@ def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
     """Two iterations, a state on disk, and two more are the same as four."""
     page = registry.TRAINERS[kind]
     job = job_file.parse({"trainer": kind, **plain}, registry.JOBS, kind)
-    whole, first = page.trainer(job, LocalCrew()), page.trainer(job, LocalCrew())
+    whole, first = page.trainer(job, LocalPool()), page.trainer(job, LocalPool())
     for _ in range(4):
         expected = whole.step()
     for _ in range(2):
         first.step()
     save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
-    second = page.trainer(job, LocalCrew())
+    second = page.trainer(job, LocalPool())
     second.load(tune_trial.read_state(tmp_path))
     second.step()
     assert second.step() == expected
@@ -390,12 +392,12 @@ def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_game_without_a_tree_is_learnt_and_judged_from_games(pair: Crew) -> None:
+def test_a_game_without_a_tree_is_learnt_and_judged_from_games(pair: WorkerPool) -> None:
     changes = {
         "game": {"name": "holdem"},
         "meta": {**TINY["meta"], "credit": "hindsight"},
         "stop": {"iterations": 1},
     }
-    metrics, state = outcome(LocalCrew(), changes)
+    metrics, state = outcome(LocalPool(), changes)
     assert_same((metrics, state), outcome(pair, changes))
     assert {"random/after_2_big_blind", "call/after_0_big_blind"} <= metrics[-1].keys()

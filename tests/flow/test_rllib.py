@@ -13,14 +13,14 @@ import torch
 
 from overtrick import make
 from overtrick.config import job_file
-from overtrick.core import Refused, take_turn
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError, select_observations
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games import observation_checks, registry
 from overtrick.games.sumo import agent_zoo
 from overtrick.policies.memoryless import Memoryless
 from overtrick.policies.rollout import play
-from overtrick.rllib.algorithm_config import Plan, config_of, past_of
+from overtrick.rllib.algorithm_config import MultiAgentSetup, config_of, past_of
 from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of
 from overtrick.rllib.rl_modules import PLAYERS, ActorCritic, MaskedDqn, Seated
 from overtrick.solvers.extensive import best_response
@@ -50,7 +50,7 @@ def stepped(job):
     """The state before one iteration, its metrics, and the state and the model after it."""
     page = TRAINERS["rllib"]
     page.check(job)
-    trainer = page.trainer(job, LocalCrew())
+    trainer = page.trainer(job, LocalPool())
     before, metrics = trainer.state(), trainer.step()
     state, kept = trainer.state(), trainer.model()
     trainer.close()
@@ -125,10 +125,10 @@ def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
     module = Seated(
         observation_space=seen_of(game, True), action_space=moves_of(game), model_config=told
     )
-    facts = torch.from_numpy(np.repeat(tree.turn.seen.astype(np.int64), 400, axis=0))
+    facts = torch.from_numpy(np.repeat(tree.observations.observation.astype(np.int64), 400, axis=0))
     drawn = module._forward({"obs": {FACTS: facts}})["actions"].numpy().reshape(-1, 400)
     shares = np.stack([(drawn == action).mean(axis=1) for action in range(4)], axis=1)
-    sigma = opponent_of(choice, "cfr").probs(tree.turn)
+    sigma = opponent_of(choice, "cfr").probs(tree.observations)
     assert np.abs(shares - sigma).max() < 0.12  # 4.8 standard errors
     assert not shares[sigma == 0].any()
 
@@ -136,8 +136,8 @@ def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
 class First(Memoryless):
     """The first card that may be played: which it is depends on what suits are called."""
 
-    def probs(self, turn):
-        return np.eye(turn.legal.shape[1])[turn.legal.argmax(axis=1)]
+    def probs(self, observations):
+        return np.eye(observations.legal.shape[1])[observations.legal.argmax(axis=1)]
 
 
 def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
@@ -150,7 +150,7 @@ def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
         gained, over = dict.fromkeys("01", 0.0), False
         while not over:
             ((agent, observation),) = seen.items()
-            facts = torch.from_numpy(env._turn.seen)
+            facts = torch.from_numpy(env._turn.observation)
             card = guest._forward({"obs": {FACTS: facts}})["actions"].numpy()[0]
             assert observation[LEGAL][card]
             seen, points, ends, _, _ = env.step({agent: card})
@@ -168,7 +168,7 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
     told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
     about = {"observation_space": seen_of(game, True), "action_space": moves_of(game)}
     module = Seated(**about, model_config=told)
-    facts = rng.normal(size=(3, 2, len(game.facts)))
+    facts = rng.normal(size=(3, 2, len(game.observation_fields)))
 
     def moves(step, matches):
         told = {FACTS: facts[step], MATCH: np.stack([np.arange(2), matches], axis=1)}
@@ -176,12 +176,12 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
             "actions"
         ].numpy()
 
-    both, other = ant.sit(2, rng), ant.sit(1, rng)
+    both, other = ant.start(2, rng), ant.start(1, rng)
     rows = [observation_checks.asked(game, each) for each in facts]
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
     later = moves(2, [2, 1])  # at table 0 the next match begins
-    assert np.allclose(later[0], other.act(take_turn(rows[2], np.array([0]))).action)
+    assert np.allclose(later[0], other.act(select_observations(rows[2], np.array([0]))).action)
     went_on = both.act(rows[2]).action
     assert np.allclose(later[1], went_on[1])
     assert not np.allclose(later[0], went_on[0])
@@ -198,26 +198,26 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
     weights = "rllib.module.learner.policy.0.weight"
     assert not np.array_equal(state[weights], before[weights])
     game, tree = make("kuhn_three"), build(make("kuhn_three"))
-    theirs = said_by(ActorCritic, game, tree.turn, state, "learner").astype(float)
+    theirs = said_by(ActorCritic, game, tree.observations, state, "learner").astype(float)
     theirs /= theirs.sum(axis=1, keepdims=True)
     gap = best_response.exploitability(tree, theirs)
     assert gap == pytest.approx(metrics["exploitability_chip/policy"], abs=1e-6)
     won = 0.0
     for seat in range(3):  # strangers in both other seats
-        sigma = np.where((tree.turn.seat == seat)[:, None], theirs, tree.uniform())
+        sigma = np.where((tree.observations.seat == seat)[:, None], theirs, tree.uniform())
         won += best_response.expected(tree, sigma)[seat] / 3
     assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
-    (row,) = TRAINERS["rllib"].judge(job, kept, LocalCrew(), np.random.default_rng(0))
+    (row,) = TRAINERS["rllib"].judge(job, kept, LocalPool(), np.random.default_rng(0))
     assert row["best_response"] > row["steps"][0]
 
 
-def said_by(kind, game, turn, state, name):
+def said_by(kind, game, observations, state, name):
     """(R, A) what a module of RLlib says of a turn's rows, by a trainer's state: probabilities."""
     about = {"observation_space": seen_of(game, False), "action_space": moves_of(game)}
     module = kind(**about, model_config={"hidden": (8,), "double_q": True, "epsilon": 0.0})
     start = f"rllib.module.{name}."
     module.set_state({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
-    seen = {SEEN: game.features(turn), LEGAL: turn.legal.astype(np.float32)}
+    seen = {SEEN: game.features(observations), LEGAL: observations.legal.astype(np.float32)}
     batch = {"obs": {n: torch.from_numpy(v) for n, v in seen.items()}}
     if kind is MaskedDqn:
         return module.compute_q_values(batch)["qf_preds"].detach().numpy()
@@ -231,7 +231,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     )
     page = TRAINERS["rllib"]
     page.check(job)
-    trainer = page.trainer(job, LocalCrew())
+    trainer = page.trainer(job, LocalPool())
     first = trainer.step()
     begun = trainer.state()
     second = trainer.step()
@@ -246,14 +246,14 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
             assert np.array_equal(now, past) == same
     trainer.close()
 
-    again = page.trainer(job, LocalCrew())
+    again = page.trainer(job, LocalPool())
     again.load(begun)
     assert again.step() == second
     assert set(again.state()) == set(state)
     assert all(np.array_equal(value, state[name]) for name, value in again.state().items())
     again.close()
 
-    kept = page.trainer(job, LocalCrew())  # as a run keeps its model: nothing is at work
+    kept = page.trainer(job, LocalPool())  # as a run keeps its model: nothing is at work
     kept.load(state)
     model_files.save(
         model_files.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model"
@@ -261,17 +261,17 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     game, tree = make("leduc"), build(make("leduc"))
     played = model_files.policy(tmp_path / "model", game)
     for seat in range(2):
-        theirs = said_by(ActorCritic, game, tree.turn, state, f"seat_{seat}")
-        mine = tree.turn.seat == seat
-        assert theirs[~tree.turn.legal].max() == 0
-        assert np.abs(played.probs(tree.turn) - theirs)[mine].max() < 1e-6
+        theirs = said_by(ActorCritic, game, tree.observations, state, f"seat_{seat}")
+        mine = tree.observations.seat == seat
+        assert theirs[~tree.observations.legal].max() == 0
+        assert np.abs(played.probs(tree.observations) - theirs)[mine].max() < 1e-6
     gap = best_response.exploitability(tree, best_response.sigma_of(tree, [played] * 2))
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
 
 def plan_of(algorithm, **own):
     """A small plan for Leduc."""
-    return Plan(
+    return MultiAgentSetup(
         algorithm=algorithm, game="leduc", options={}, seats=2, renamed=False, seed=0, workers=0,
         cpus=1, turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
         strangers=(), share=0, own=own,
@@ -297,7 +297,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
         evaluate={**FEW, "every": 9},
     )
     page = TRAINERS["rllib"]
-    trainer = page.trainer(job, LocalCrew())
+    trainer = page.trainer(job, LocalPool())
     before = trainer.state()
     metrics = trainer.step()
     begun = trainer.state()
@@ -309,7 +309,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
     later = [(trainer.step(), trainer.state()) for _ in range(2)]
     assert later[0][1]["rllib.memory.turns"].sum() <= 50
 
-    again = page.trainer(job, LocalCrew())
+    again = page.trainer(job, LocalPool())
     again.load(begun)
     for told, state in later:
         assert again.step()["turns"] == told["turns"]
@@ -365,9 +365,9 @@ def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     assert played.payoff.shape == (2, game.seats)
     assert np.isfinite(played.payoff).all()
     if game.actions is not None:
-        turn = played.batch.turn()
-        theirs = said_by(ActorCritic, game, turn, state, "learner")
-        assert np.abs(policy.probs(turn) - theirs).max() < 1e-6
+        observations = played.batch.observations()
+        theirs = said_by(ActorCritic, game, observations, state, "learner")
+        assert np.abs(policy.probs(observations) - theirs).max() < 1e-6
 
 
 def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
@@ -376,11 +376,16 @@ def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tm
     )
     model_files.save(kept, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
-    turn = play(game, (policy,) * 4, 2, rng).batch.turn()
-    shown, own = game.renamed(turn)
+    observations = play(game, (policy,) * 4, 2, rng).batch.observations()
+    shown, own = game.renamed(observations)
     best = said_by(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
     assert (own != np.arange(52)).any()
-    assert (policy.probs(turn)[np.arange(len(turn)), own[np.arange(len(turn)), best]] == 1).all()
+    assert (
+        policy.probs(observations)[
+            np.arange(len(observations)), own[np.arange(len(observations)), best]
+        ]
+        == 1
+    ).all()
 
 
 @pytest.mark.slow
@@ -406,7 +411,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     )
     page = TRAINERS["rllib"]
     page.check(job)
-    trainer = page.trainer(job, LocalCrew())
+    trainer = page.trainer(job, LocalPool())
     states = [trainer.state()]
     for _ in range(3):
         metrics = trainer.step()
@@ -457,5 +462,5 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         TRAINERS["rllib"].check(job_of(**change))

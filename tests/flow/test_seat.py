@@ -11,7 +11,7 @@ import pytest
 
 from overtrick import cli
 from overtrick.cli.interactive import understood
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.cards import NAMES
 from overtrick.interactive import session
@@ -41,19 +41,23 @@ def told(monkeypatch, capsys, *words, typed=()):
 
 def by_worth(table, choose):
     """Asks the table what is worth most, or least."""
-    return lambda turn, moves: choose(table.thoughts(turn), key=lambda each: each.worth).action
+    return lambda observations, moves: (
+        choose(table.thoughts(observations), key=lambda each: each.worth).action
+    )
 
 
-def first(turn, moves):
-    return int(turn.legal[0].argmax())
+def first(observations, moves):
+    return int(observations.legal[0].argmax())
 
 
 def test_the_best_first_actions_are_worth_the_best_response(whole):
     game, tree = whole("leduc")
     table = table_of("leduc", "random", {}, False)
     deals, chances = game.every_deal()
-    turn = game.turn(game.start(deals))
-    worth = np.where(turn.legal, table.exact[0].worth[turn.infoset], -np.inf).max(axis=1)
+    observations = game.observe(game.start(deals))
+    worth = np.where(observations.legal, table.exact[0].worth[observations.infoset], -np.inf).max(
+        axis=1
+    )
     assert chances @ worth == pytest.approx(table.exact[0].best)
     assert tree.infosets == len(table.exact[1].worth)
 
@@ -74,12 +78,12 @@ def test_a_choice_taken_back_leaves_no_trace():
     straight = session_of(table, first, games=6).games
     back, seen = [], []
 
-    def wavers(turn, moves):
-        seen.append(turn.seen[0].tolist())
+    def wavers(observations, moves):
+        seen.append(observations.observation[0].tolist())
         if any(move.seat == 0 for move in moves) and not back:
             back.append(len(seen))
             raise session.TakenBack
-        return first(turn, moves)
+        return first(observations, moves)
 
     for number, plain in enumerate(straight):
         back.clear()
@@ -132,8 +136,10 @@ def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, ca
 
 def test_who_chooses_at_once_with_others_is_told_so():
     table = table_of("brps", None, {}, False)
-    turn = table.game.turn(table.game.start(table.game.deal(1, np.random.default_rng(0))))
-    assert {table.sees(seen, []) for seen in turn.seen} == {"all choose at once"}
+    observations = table.game.observe(
+        table.game.start(table.game.deal(1, np.random.default_rng(0)))
+    )
+    assert {table.sees(seen, []) for seen in observations.observation} == {"all choose at once"}
 
 
 def test_who_names_nobody_meets_the_strongest_that_the_game_knows():
@@ -184,9 +190,11 @@ def test_a_declarer_sees_two_hands_and_what_was_played():
     table = table_of("minibridge", "rules", {}, False)
     looks = []
 
-    def looks_and_plays(turn, moves):
-        looks.append((table.sees(turn.seen[0], moves), [NAMES[m.action] for m in moves]))
-        return first(turn, moves)
+    def looks_and_plays(observations, moves):
+        looks.append(
+            (table.sees(observations.observation[0], moves), [NAMES[m.action] for m in moves])
+        )
+        return first(observations, moves)
 
     done = session.game(table, 0, 3, 0, looks_and_plays)
     hidden = {NAMES[card] for card in np.flatnonzero(done.deal[:52] % 2 == 1)}
@@ -203,9 +211,9 @@ def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
     table = auction_table("natural", "natural", {}, False)
     calls = []
 
-    def by_system(turn, moves):
-        thoughts = table.thoughts(turn)
-        calls.append((thoughts[0], table.sees(turn.seen[0], moves)))
+    def by_system(observations, moves):
+        thoughts = table.thoughts(observations)
+        calls.append((thoughts[0], table.sees(observations.observation[0], moves)))
         return thoughts[0].action
 
     done = session.game(table, 2, 3, 0, by_system)
@@ -217,7 +225,7 @@ def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
     assert "J976" not in seen  # partner's clubs
     assert "par " in table.shows(done.deal, done.moves)
     assert done.payoff.tolist() == [done.points, -done.points] * 2
-    passes = session.game(table, 2, 3, 0, lambda turn, moves: PASS)
+    passes = session.game(table, 2, 3, 0, lambda observations, moves: PASS)
     assert (passes.deal == done.deal).all()
 
 
@@ -235,5 +243,5 @@ def test_kept_games_are_gone_through_again(tmp_path):
     wrong = game_records.Games(
         kept.game, {}, kept.players, kept.deals, [[(0, 1), (0, 1)]] * 5, kept.who, kept.payoff
     )
-    with pytest.raises(Refused, match="not by the rules of kuhn"):
+    with pytest.raises(UserError, match="not by the rules of kuhn"):
         list(game_records.steps(wrong, 0))

@@ -27,7 +27,7 @@ from outside import COMMAND, PATIENCE, environment, kill, mlflow_server
 from tiny import TINY
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.studies.exact import solve_game
@@ -53,10 +53,10 @@ def test_a_job_file_cannot_run_code(tag: str, tmp_path: Path) -> None:
     mark, job = tmp_path / "mark", tmp_path / "job.yaml"
     told = "" if tag.startswith("name") else f" ['{mark}']"
     job.write_text(f"trainer: meta\ngame: !!python/{tag}{told}\n")
-    with pytest.raises(Refused, match="is not YAML"):
+    with pytest.raises(UserError, match="is not YAML"):
         job_file.load(job, [], JOBS)
     job.write_text("trainer: meta\ngame: kuhn\n")
-    with pytest.raises(Refused, match="override 'game="):
+    with pytest.raises(UserError, match="override 'game="):
         job_file.load(job, [f"game=!!python/{tag}{told}"], JOBS)
     yaml.unsafe_load(f"!!python/object/apply:os.mkdir ['{mark}']")
     assert mark.exists()  # so it does, where it is let
@@ -67,7 +67,7 @@ def test_a_model_file_cannot_run_code(file: str, tmp_path: Path) -> None:
     mark, folder = tmp_path / "mark", tmp_path / "model"
     solve_game("kuhn", "cfr+", 10, save=folder)
     (folder / file).write_bytes(pickle.dumps(Evil(mark)))
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(UserError, match="damaged"):
         model_files.load(folder)
     assert not mark.exists()
     pickle.loads((folder / file).read_bytes())
@@ -277,7 +277,7 @@ def test_who_may_only_read_an_experiment_is_refused_before_training(
     users = AuthServiceClient(guarded.uri)
     users.create_user("second", word)
     second = am("second", word)
-    with pytest.raises(Refused, match="takes no runs of 'second' in the experiment 'theirs'"):
+    with pytest.raises(UserError, match="takes no runs of 'second' in the experiment 'theirs'"):
         server_address.check(guarded.uri, experiment="theirs")
     server_address.check(guarded.uri, experiment="mine")  # there is none yet, and they may make it
     second.create_experiment("mine")

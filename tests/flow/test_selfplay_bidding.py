@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused, take_turn
+from overtrick.core import UserError, select_observations
 from overtrick.datasets.bridge_deals import dealt
-from overtrick.distributed.workers import Crew, LocalCrew, RayCrew
+from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.game import Auction
@@ -77,7 +77,7 @@ def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **mo
     return job_file.parse(content, registry.JOBS, "tiny")
 
 
-def ended(job: Any, crew: Crew, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
+def ended(job: Any, crew: WorkerPool, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
     """The metrics of every iteration, with a stop after so many, and the state at the end."""
     trainer = PAGE.trainer(job, crew)
     metrics: list[dict[str, float]] = []
@@ -96,8 +96,8 @@ def ended(job: Any, crew: Crew, stop: int) -> tuple[list[dict[str, float]], dict
 def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: Path):
     job = job_of(untaught, deals)
     PAGE.check(job)
-    told, state = ended(job, LocalCrew(), stop=0)
-    metrics, other = ended(job, RayCrew(2), stop=2)
+    told, state = ended(job, LocalPool(), stop=0)
+    metrics, other = ended(job, RayPool(2), stop=2)
     assert metrics == told
     assert all(np.array_equal(value, other[name]) for name, value in state.items())
     assert "gain" not in told[0]  # the values learn alone at first
@@ -150,25 +150,27 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
     policy = network_bidder.Trying(rules, rules, side.calls, side.imps)
     game = Auction("nothing", seats=2)
     batch = play(game, (policy, policy), 3, rng).batch
-    turn = take_turn(batch.turn(), np.arange(12))
-    for value, candidates in zip(policy.value(turn), policy.candidates(turn), strict=True):
+    observations = select_observations(batch.observations(), np.arange(12))
+    for value, candidates in zip(
+        policy.value(observations), policy.candidates(observations), strict=True
+    ):
         weights = [each.probability for each in candidates]
         worth = [each.imps for each in candidates]
         assert value == pytest.approx(np.average(np.array(worth, float), weights=weights), abs=1e-5)
-    assert np.array_equal(policy.probs(turn), policy.likely(turn))
+    assert np.array_equal(policy.probs(observations), policy.likely(observations))
 
 
 def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     untaught: Path, deals: Path, tmp_path: Path
 ):
     job = job_of(untaught, deals, {"wait": 9}, stop={"iterations": 1})
-    trainer = PAGE.trainer(job, LocalCrew())
+    trainer = PAGE.trainer(job, LocalPool())
     trainer.step()
     folder = tmp_path / "model"
     model_files.save(
         model_files.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder
     )
-    rows = PAGE.judge(job, model_files.load(folder).weights, LocalCrew(), np.random.default_rng(0))
+    rows = PAGE.judge(job, model_files.load(folder).weights, LocalPool(), np.random.default_rng(0))
     report = trainer.report([(1, {"boards": 140.0})])
     assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
     assert [(row["side"], row["opponent"]) for row in rows] == [
@@ -192,7 +194,7 @@ def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):
         (job_of(untaught, deals, evaluate={"against": ["precisian"]}), "did you mean 'precision'"),
         (job_of(untaught, deals, system="precision"), "system is precision, but the model in"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(UserError, match=said):
             PAGE.check(wrong)
-    with pytest.raises(Refused, match=r"play\.pull"):
+    with pytest.raises(UserError, match=r"play\.pull"):
         job_of(untaught, deals, {"pull": -1})

@@ -76,11 +76,16 @@ def server(store, tmp_path, whole, random_strategy, rng):
 def test_what_is_served_is_what_the_model_plays(server):
     url, folder = server
     game = overtrick.make("leduc")
-    turn = play(game, [Uniform()] * 2, 40, np.random.default_rng(1)).batch.turn()
-    question = {"dataframe_split": {"columns": game.facts, "data": turn.seen.tolist()}}
+    observations = play(game, [Uniform()] * 2, 40, np.random.default_rng(1)).batch.observations()
+    question = {
+        "dataframe_split": {
+            "columns": game.observation_fields,
+            "data": observations.observation.tolist(),
+        }
+    }
     told = asked(f"{url}/invocations", question)
     rows = np.array([[row[name] for name in game.action_names] for row in told])
-    assert np.abs(rows - model_files.policy(folder, game).probs(turn)).max() < 1e-6
+    assert np.abs(rows - model_files.policy(folder, game).probs(observations)).max() < 1e-6
     page = re.search(r"-d '([^']+)' http://127.0.0.1:5001(/\w+)", PAGE.read_text())
     assert page is not None
     (one,) = asked(url + page[2], json.loads(page[1]))

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import reference_opponents
 from overtrick.policies.tabular import Tabular
 from overtrick.policies.uniform import Uniform
@@ -32,7 +32,7 @@ ALONE = "openspiel/cliff_walking(height=3,width=3,horizon=3)"
 
 def trainer(**section):
     content = {"trainer": "solve", "game": "kuhn", "solve": section}
-    return TRAINERS["solve"].trainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
+    return TRAINERS["solve"].trainer(job_file.parse(content, JOBS, "this test"), LocalPool())
 
 
 @pytest.mark.parametrize("plan", solve.ON_TREES)
@@ -63,7 +63,7 @@ def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
     }  # fmt: skip
     job = job_file.parse(content, JOBS, "this test")
     TRAINERS["exploit"].check(job)
-    metrics = TRAINERS["exploit"].trainer(job, LocalCrew()).step()
+    metrics = TRAINERS["exploit"].trainer(job, LocalPool()).step()
     assert any(name.endswith("after_0_chip") for name in metrics)
 
 
@@ -120,9 +120,9 @@ def test_the_command_draws_by_its_seed(plan):
 def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan, said):
     content = {"trainer": "solve", "game": game, "solve": {"plans": ["outcome", plan]}}
     job = job_file.parse(content, JOBS, "this test")
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         TRAINERS["solve"].check(job)
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         exact.solve_game(game, plan, 1)
 
 
@@ -138,7 +138,7 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     job = job_file.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")
     monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
     TRAINERS["solve"].check(job)
-    one = TRAINERS["solve"].trainer(job, LocalCrew())
+    one = TRAINERS["solve"].trainer(job, LocalPool())
     first = one.step()
     for _ in range(9):
         last = one.step()
@@ -146,11 +146,11 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     row = one.report([(1, first), (2, last)]).rows[1]
     assert row["nash_conv"] == 2 * row["exploitability"] == 2 * last["exploitability_bet/descent"]
     public = {**content, "game": {**game, "index": "public"}, "solve": {"plans": ["cfr+"]}}
-    best = TRAINERS["solve"].trainer(job_file.parse(public, JOBS, "this test"), LocalCrew())
+    best = TRAINERS["solve"].trainer(job_file.parse(public, JOBS, "this test"), LocalPool())
     for _ in range(16):
         found = best.step()
     assert found["exploitability_bet/cfr_plus"] < 0.1
-    with pytest.raises(Refused, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
+    with pytest.raises(UserError, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
         TRAINERS["solve"].check(
             job_file.parse({**content, "game": game, "solve": {"plans": ["dcfr"]}}, JOBS, "x")
         )
@@ -196,12 +196,12 @@ def test_a_row_that_does_not_sum_to_1_is_refused(tmp_path, whole):
     game, tree = whole("kuhn")
     sigma = tree.uniform()
     sigma[3, 0] += 0.2
-    with pytest.raises(Refused, match=r"row 3 .* sums to 1\.2"):
+    with pytest.raises(UserError, match=r"row 3 .* sums to 1\.2"):
         model_files.policy(keep(tmp_path / "bad", sigma), game)
     for judged in (best_response.nash_conv, best_response.exploitability):
-        with pytest.raises(Refused, match="row 3"):
+        with pytest.raises(UserError, match="row 3"):
             judged(tree, sigma)
-    with pytest.raises(Refused, match="row 3"):
+    with pytest.raises(UserError, match="row 3"):
         best_response.best_response(tree, sigma, 0)
 
 
@@ -210,7 +210,7 @@ def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
     for row in ([np.nan, 1], [-0.5, 1.5]):
         sigma = tree.uniform()
         sigma[0] = row
-        with pytest.raises(Refused, match="row 0"):
+        with pytest.raises(UserError, match="row 0"):
             best_response.check(tree, sigma)
 
 
@@ -219,30 +219,30 @@ def test_probability_of_an_illegal_action_is_refused(whole):
     sigma = tree.uniform()
     row = np.flatnonzero(~tree.legal.all(axis=1))[0]
     sigma[row] = 1 / sigma.shape[1]
-    with pytest.raises(Refused, match=f"row {row}"):
+    with pytest.raises(UserError, match=f"row {row}"):
         best_response.check(tree, sigma)
 
 
 def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
     game, tree = whole("kuhn")
     other = whole("leduc_textbook")[1].uniform()
-    with pytest.raises(Refused, match="other options"):
+    with pytest.raises(UserError, match="other options"):
         model_files.policy(keep(tmp_path / "other", other), game)
-    with pytest.raises(Refused, match="plays leduc_textbook, not kuhn"):
+    with pytest.raises(UserError, match="plays leduc_textbook, not kuhn"):
         model_files.policy(keep(tmp_path / "name", other, "leduc_textbook"), game)
-    with pytest.raises(Refused, match="another game"):
+    with pytest.raises(UserError, match="another game"):
         best_response.exploitability(tree, other)
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         best_response.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
 
 
 def test_a_tree_that_does_not_fit_is_refused():
-    with pytest.raises(Refused, match="fit in memory"):
+    with pytest.raises(UserError, match="fit in memory"):
         exact.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
 
 
 def test_an_unknown_plan_names_the_nearest():
-    with pytest.raises(Refused, match=r"'cfrr'.*'cfr'"):
+    with pytest.raises(UserError, match=r"'cfrr'.*'cfr'"):
         exact.solve_game("kuhn", "cfrr", 1)
 
 
@@ -250,7 +250,7 @@ def test_an_unknown_plan_names_the_nearest():
 @pytest.mark.parametrize("which", ["meta", "exploit"])
 def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
     job = job_file.parse({"trainer": which, "game": name}, JOBS, "this test")
-    with pytest.raises(Refused, match="no game that 2 seats play"):
+    with pytest.raises(UserError, match="no game that 2 seats play"):
         TRAINERS[which].check(job)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.storage import parquet
 
 BOARDS = parquet.Kind("boards", 3, "deal them with `overtrick generate boards`")
@@ -38,7 +38,7 @@ def kept(tmp_path, rng):
 
 def assert_refused(path, kind=BOARDS, parameters=None, *words):
     """Refused in one line, which names the file, says these words, and what to do."""
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         parquet.load(path, kind, parameters)
     line = str(refusal.value)
     assert "\n" not in line
@@ -98,7 +98,7 @@ def test_a_changed_byte_is_never_taken_for_what_was_kept(kept, rng):
         kept.write_bytes(bytes(changed))
         try:
             after = parquet.load(kept, BOARDS).columns
-        except Refused:
+        except UserError:
             continue
         for name, column in before.items():  # a byte that means nothing to us
             np.testing.assert_array_equal(after[name], column)
@@ -153,7 +153,7 @@ def test_text_and_gaps_come_back(tmp_path):
     assert pa.types.is_string(table.schema.field("deal").type)
     changed = table.set_column(0, "deal", pa.array(["N:AK", "E:u", ""]))
     pq.write_table(changed, path)
-    with pytest.raises(Refused, match="its digest is another"):
+    with pytest.raises(UserError, match="its digest is another"):
         parquet.load(path, BOARDS, {})
 
 
@@ -164,5 +164,5 @@ def test_any_file_is_read_bit_by_bit(tmp_path, monkeypatch):
     parts = list(parquet.batches(path, ["b"], ["a", "z"]))
     assert parts[0] == {"b": ["u", "v"], "a": [0, 1]}
     assert [len(part["a"]) for part in parts] == [2, 2, 1]
-    with pytest.raises(Refused, match=r"any\.parquet has no column 'z', but a, b, c"):
+    with pytest.raises(UserError, match=r"any\.parquet has no column 'z', but a, b, c"):
         list(parquet.batches(path, ["z"], []))

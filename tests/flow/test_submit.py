@@ -26,9 +26,9 @@ from mlflow import MlflowClient
 
 from overtrick import cli, startup
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.distributed import job_client, job_package
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -85,7 +85,7 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
     # what came of it is what would have come of it here
     (place,) = (tmp_path / "shared").glob("job-*/model")
     job = job_file.parse({**JOB, "seed": 3}, JOBS, "job")
-    trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
+    trainer = TRAINERS["coevolve"].trainer(job, LocalPool())
     for _ in range(3):
         trainer.step()
     assert (model_files.load(place).weights["sigma"] == trainer.model()["sigma"]).all()
@@ -104,7 +104,7 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
     everything = shown + "".join(map(str, there._client.list_jobs())) + there.log(told["id"])
     assert SECRET not in everything
     assert os.environ[head.TOKEN] not in everything
-    with pytest.raises(Refused, match=f"no job 'raysubmit_no' at {address}: `overtrick jobs`"):
+    with pytest.raises(UserError, match=f"no job 'raysubmit_no' at {address}: `overtrick jobs`"):
         there.log("raysubmit_no")
 
 
@@ -252,11 +252,11 @@ def test_a_network_that_blinks_does_not_end_the_looking(
     # it does not wait for ever, and not at all for what no waiting mends
     monkeypatch.setattr(job_client, "AWAY", 0.1)
     answers[:] = [(tail, None), (JOBS_PAGE, None)]
-    with pytest.raises(Refused, match=f"no Ray cluster answers at {where}"):
+    with pytest.raises(UserError, match=f"no Ray cluster answers at {where}"):
         there.follow("x", shown.append)
     caplog.clear()
     answers[:] = [(tail, None), (JOBS_PAGE, 404)]
-    with pytest.raises(Refused, match="status code 404"):
+    with pytest.raises(UserError, match="status code 404"):
         there.follow("x", shown.append)
     assert caplog.messages == []
 
@@ -286,7 +286,9 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
     assert len(caplog.messages) == 1
     monkeypatch.setattr(job_client, "AWAY", 0.1)
     answers[:] = [(tail, SILENT), (JOBS_PAGE, SILENT)]
-    with pytest.raises(Refused, match=rf"no Ray cluster answers at {where} \(ReadTimeout\): start"):
+    with pytest.raises(
+        UserError, match=rf"no Ray cluster answers at {where} \(ReadTimeout\): start"
+    ):
         there.follow("x", shown.append)
 
 
@@ -310,7 +312,9 @@ def test_another_version_of_ray_on_the_head_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_client, "version", lambda name: "2.1.0")
-    with pytest.raises(Refused, match=r"runs Ray \d+\.\d+\.\d+ and this machine 2\.1\.0: install"):
+    with pytest.raises(
+        UserError, match=r"runs Ray \d+\.\d+\.\d+ and this machine 2\.1\.0: install"
+    ):
         job_client.Cluster(address)
 
 
@@ -411,7 +415,9 @@ def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
 def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None:
     (tmp_path / "deals.parquet").touch()
     job = {"deals": str(tmp_path / "deals.parquet")}
-    with pytest.raises(Refused, match=r"job names .*deals.parquet, which is kept with .* by --run"):
+    with pytest.raises(
+        UserError, match=r"job names .*deals.parquet, which is kept with .* by --run"
+    ):
         job_package.packed(job_package.Order("train", "job", job, "", {}), tmp_path)
 
 
@@ -446,5 +452,5 @@ def test_a_file_too_large_to_travel_is_refused(
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
     monkeypatch.setattr(job_package, "LARGEST", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
-    with pytest.raises(Refused, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
+    with pytest.raises(UserError, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
         job_package.packed(order(job), tmp_path)

@@ -17,8 +17,8 @@ from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE, environment, kill_once
 
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.runs import group, lifecycle, tune_trial
 from overtrick.storage import model_files
 from overtrick.sweeps import pbt, sweep
@@ -58,7 +58,7 @@ def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -
     assert sorted(tried) == [("direct", 1), ("direct", 2), ("network", 1), ("network", 2)]
     for row in swept.rows:
         job = parse(seed=row["seed"], coevolve={"generations": 3, "genome": row["coevolve.genome"]})
-        trainer = TRAINERS["coevolve"].trainer(job, LocalCrew())
+        trainer = TRAINERS["coevolve"].trainer(job, LocalPool())
         trainer.step(), trainer.step()
         stored = model_files.load(group.place_of(swept.folder, row["trial"]) / "model")
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
@@ -158,13 +158,13 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:
     ],
 )
 def test_a_search_that_makes_no_job_is_refused(search: dict[str, Any], said: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         sweep.trials_of(parse(search=search), "grid.yaml")
     assert str(refused.value).startswith(said)
 
 
 def test_what_all_trials_share_cannot_be_searched() -> None:
-    with pytest.raises(Refused, match=r"search of 'checkpoints.every' in grid.yaml: all trials"):
+    with pytest.raises(UserError, match=r"search of 'checkpoints.every' in grid.yaml: all trials"):
         sweep.check(parse(search={"checkpoints.every": {"grid": [1, 2]}}), "grid.yaml")
 
 
@@ -180,7 +180,7 @@ def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> 
 
 
 def test_an_empty_grid_is_refused() -> None:
-    with pytest.raises(Refused, match=r"'search.seed.grid' in grid.yaml: tuple should have at"):
+    with pytest.raises(UserError, match=r"'search.seed.grid' in grid.yaml: tuple should have at"):
         parse(search={"seed": {"grid": []}})
 
 
@@ -215,8 +215,8 @@ def test_a_trial_whose_score_is_no_number_is_ranked_last(tmp_path: Path) -> None
 def test_a_sweep_and_a_run_are_resumed_by_their_own_commands(
     swept: sweep.Swept, tmp_path: Path
 ) -> None:
-    with pytest.raises(Refused, match=f"overtrick sweep --resume {swept.folder.name}"):
+    with pytest.raises(UserError, match=f"overtrick sweep --resume {swept.folder.name}"):
         lifecycle.go(swept.folder, lambda iteration, metrics: None)
     lifecycle.write_job(parse(), tmp_path)
-    with pytest.raises(Refused, match=f"overtrick train --resume {tmp_path.name}"):
+    with pytest.raises(UserError, match=f"overtrick train --resume {tmp_path.name}"):
         sweep.go(tmp_path, lambda done: None)

@@ -22,8 +22,8 @@ from tiny import TINY
 from overtrick import cli
 from overtrick.comparison import runner, schedule, statistics, table_job
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.runs import group, lifecycle
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
@@ -126,7 +126,7 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
     wanted = [(alone[method], seed) for method in alone for seed in TABLE["seeds"]]
     for number, (content, seed) in enumerate(wanted):
         plain = job_file.parse({**content, "seed": seed}, JOBS, "this test")
-        trainer = TRAINERS[plain.trainer].trainer(plain, LocalCrew())
+        trainer = TRAINERS[plain.trainer].trainer(plain, LocalPool())
         for _ in range(plain.stop.iterations):
             trainer.step()
         stored = model_files.load(group.place_of(compared.folder, number) / "model").weights
@@ -274,7 +274,7 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
         return table_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
     assert schedule.check(loaded(reward={"win": 3.0})) > 0
-    with pytest.raises(Refused, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
+    with pytest.raises(UserError, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
         loaded(integrator="euler")
 
 
@@ -336,7 +336,7 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
 ) -> None:
     write(tmp_path, **changes)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         schedule.check(table_job.load("table.yaml", []))
     assert said in str(refused.value)
 
@@ -373,8 +373,8 @@ def test_tables_and_runs_are_resumed_by_their_own_commands(
 ) -> None:
     name = compared.folder.name
     for folder in (compared.folder, group.place_of(compared.folder, 0)):
-        with pytest.raises(Refused, match=f"{name} is a table: `overtrick evaluate --resume"):
+        with pytest.raises(UserError, match=f"{name} is a table: `overtrick evaluate --resume"):
             lifecycle.go(folder, lambda iteration, metrics: None)
     lifecycle.write_job(job_file.parse(TINY, JOBS, "tiny"), tmp_path)
-    with pytest.raises(Refused, match="is a run: `overtrick train --resume"):
+    with pytest.raises(UserError, match="is a run: `overtrick train --resume"):
         runner.go(tmp_path, lambda done: None)

@@ -14,7 +14,7 @@ from tiny import TINY
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.reports.html import elements
@@ -197,7 +197,7 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (Failed("no room"), "FAILED", "It failed: no room"),
+        (RunError("no room"), "FAILED", "It failed: no room"),
         (KeyError("payoff"), "FAILED", "It failed: KeyError: 'payoff'"),
         (
             KeyboardInterrupt(),
@@ -237,7 +237,7 @@ def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
     lifecycle.write_job(job, folder)
     with suppress(KeyboardInterrupt), group.at_work(folder, job, [job] * 4) as whole:
         whole.parts[0].tracker.metrics(1, {"payoff": 0.5})
-        whole.ended[1] = Failed("the trial failed")
+        whole.ended[1] = RunError("the trial failed")
         whole.stopped_early = {2: 4}
         lifecycle.keep_table(whole.parts[3].place, [], whole.parts[3].tracker)
         raise KeyboardInterrupt
@@ -299,12 +299,12 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
 
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
-    with pytest.raises(Refused, match="nor are they boards"):
+    with pytest.raises(UserError, match="nor are they boards"):
         html_page.of_file(tmp_path / "x.parquet", 1)
     (tmp_path / "x.txt2").write_text("nothing")
-    with pytest.raises(Refused, match=r"x\.txt2"):
+    with pytest.raises(UserError, match=r"x\.txt2"):
         html_page.of_file(tmp_path / "x.txt2", 1)
-    with pytest.raises(Refused, match=r"name an \.html file"):
+    with pytest.raises(UserError, match=r"name an \.html file"):
         html_page.check(tmp_path / "page.pdf")
 
 

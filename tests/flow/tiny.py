@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
 
@@ -25,6 +25,6 @@ TINY: dict[str, Any] = {
 def alone(job: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, Any]]:
     """What such a job comes to that nobody disturbs: the metrics of its iterations, its model."""
     asked = job_file.parse(job, registry.JOBS, "tiny")
-    trainer = meta.MetaTrainer(asked, LocalCrew())
+    trainer = meta.MetaTrainer(asked, LocalPool())
     metrics = [trainer.step() for _ in range(asked.stop.iterations)]
     return metrics, trainer.model()

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 import overtrick
-from overtrick.core import Refused, take_turn
+from overtrick.core import UserError, select_observations
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, scoring
 from overtrick.games.bridge.auction.observation import told
@@ -22,10 +22,10 @@ from overtrick.policies.uniform import Uniform
 def moments(game, deals, rng):
     """Random auctions: each turn, and the calls that were made in it."""
     state = game.start(deals)
-    while len(turn := game.turn(state)):
-        action = draw(Uniform().probs(turn), rng).action
-        yield turn, action
-        game.step(state, turn, action)
+    while len(observations := game.observe(state)):
+        action = draw(Uniform().probs(observations), rng).action
+        yield observations, action
+        game.step(state, observations, action)
 
 
 def test_international_match_points_rise_with_the_difference():
@@ -53,7 +53,7 @@ def test_calls_are_read_in_other_words_too():
     assert read("") == []
     assert auction_rules.written(read("1n PASS 7NT")) == "1N P 7N"
     for word in ("8N", "0C", "1", "N", "1NTT", "XXX", "Pa"):
-        with pytest.raises(Refused, match=f"'{word}' is no call: write P, X, XX or a bid"):
+        with pytest.raises(UserError, match=f"'{word}' is no call: write P, X, XX or a bid"):
             read(f"1C {word}")
 
 
@@ -77,14 +77,14 @@ def test_calls_are_read_in_other_words_too():
     ],
 )
 def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         auction_rules.check(read(calls))
     if "end:" in said:
         auction_rules.check(read(calls), done=False)
 
 
 def test_a_number_that_is_no_call_is_refused():
-    with pytest.raises(Refused, match="call 2 of the auction, 38, is no number of a call"):
+    with pytest.raises(UserError, match="call 2 of the auction, 38, is no number of a call"):
         auction_rules.check([0, 38])
 
 
@@ -114,8 +114,8 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
     game = overtrick.make("auction")
     deals = dealt(game, 500, rng)
     calls = np.full((500, 60), -1, np.int8)
-    for number, (turn, action) in enumerate(moments(game, deals, rng)):
-        calls[turn.game, number] = action
+    for number, (observations, action) in enumerate(moments(game, deals, rng)):
+        calls[observations.game, number] = action
     found = auction_rules.contract_of(calls, deals[:, 52])
     for row, dealer, declarer, level, strain, doubled in zip(
         calls.tolist(), deals[:, 52], *(column.tolist() for column in found), strict=True
@@ -137,13 +137,15 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
     game = overtrick.make("auction")
     deals = dealt(game, 300, rng)
     so_far = [[] for _ in deals]
-    for turn, action in moments(game, deals, rng):
-        features = game.features(turn)
-        assert features.shape == (len(turn), 482)
-        held = hands(deals[turn.game, :52])[np.arange(len(turn)), turn.seat]
-        for row, (number, seat) in enumerate(zip(turn.game, turn.seat, strict=True)):
+    for observations, action in moments(game, deals, rng):
+        features = game.features(observations)
+        assert features.shape == (len(observations), 482)
+        held = hands(deals[observations.game, :52])[np.arange(len(observations)), observations.seat]
+        for row, (number, seat) in enumerate(
+            zip(observations.game, observations.seat, strict=True)
+        ):
             calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
-            assert told(turn.seen[row]) == calls
+            assert told(observations.observation[row]) == calls
             wanted = np.zeros(482)
             wanted[:52] = held[row] >> np.arange(52) & 1
             wanted[52 + (dealer - seat) % 4] = 1
@@ -161,7 +163,7 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
                     who = (dealer + place - seat) % 4
                     wanted[62 + 140 * what + 4 * last + who] = 1
             assert np.array_equal(numbers, wanted)
-        for number, call in zip(turn.game, action, strict=True):
+        for number, call in zip(observations.game, action, strict=True):
             so_far[number].append(int(call))
 
 
@@ -173,14 +175,14 @@ def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt,
     games = four, sides, points
     states = [game.start(deals) for game in games]
     total = [np.zeros((200, game.seats)) for game in games]
-    while len(turn := four.turn(states[0])):
-        action = draw(Uniform().probs(turn), rng).action
-        turns = [game.turn(state) for game, state in zip(games, states, strict=True)]
-        assert np.array_equal(turns[1].seen, turn.seen)
-        assert np.array_equal(turns[1].seat, turn.seat % 2)
+    while len(observations := four.observe(states[0])):
+        action = draw(Uniform().probs(observations), rng).action
+        turns = [game.observe(state) for game, state in zip(games, states, strict=True)]
+        assert np.array_equal(turns[1].observation, observations.observation)
+        assert np.array_equal(turns[1].seat, observations.seat % 2)
         for k, game in enumerate(games):
             gained = game.step(states[k], turns[k], action)
-            over = np.setdiff1d(turn.game, game.turn(states[k]).game)
+            over = np.setdiff1d(observations.game, game.observe(states[k]).game)
             assert not np.delete(gained, over, axis=0).any()
             total[k] += gained
     assert np.array_equal(total[0], np.tile(total[1], 2))
@@ -197,17 +199,17 @@ def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():
     deals[:, 54 + 2 * 5 + 3] = 10, 8, 11
     state, gained = game.start(deals), np.zeros((3, 2))
     for call in read("4S X P P P"):
-        gained += game.step(state, game.turn(state), np.full(3, call))
+        gained += game.step(state, game.observe(state), np.full(3, call))
     assert gained[:, 0].tolist() == [790, -500, 990]
-    assert len(game.turn(state)) == 0
+    assert len(game.observe(state)) == 0
 
 
 def test_a_deal_that_is_passed_out_needs_no_solver_for_points():
     game = overtrick.make("auction", scoring="points")
     state = game.start(game.deal(1000, np.random.default_rng(0)))
     for _ in range(4):
-        assert not game.step(state, game.turn(state), np.full(1000, PASS)).any()
-    assert len(game.turn(state)) == 0
+        assert not game.step(state, game.observe(state), np.full(1000, PASS)).any()
+    assert len(game.observe(state)) == 0
 
 
 def test_dealers_and_vulnerabilities_are_dealt_alike(rng):
@@ -221,17 +223,17 @@ def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
     deals = game.deal(400, rng)
     state = game.start(deals)
     for call in read("1C P 1D"):
-        game.step(state, game.turn(state), np.full(400, call))
-    turn = game.turn(state)
-    again = game.redeal(turn, rng)
+        game.step(state, game.observe(state), np.full(400, call))
+    observations = game.observe(state)
+    again = game.redeal(observations, rng)
     other = game.start(again)
     for call in read("1C P 1D"):
-        game.step(other, game.turn(other), np.full(400, call))
-    assert np.array_equal(game.turn(other).seen, turn.seen)
+        game.step(other, game.observe(other), np.full(400, call))
+    assert np.array_equal(game.observe(other).observation, observations.observation)
     assert (again[:, :52] != deals[:, :52]).any(axis=1).all()
     assert ((again[:, :52, None] == np.arange(4)).sum(axis=1) == 13).all()
-    many = game.redeal(take_turn(turn, np.zeros(6_000, np.int64)), rng)[:, :52]
-    seat = int(turn.seat[0])
+    many = game.redeal(select_observations(observations, np.zeros(6_000, np.int64)), rng)[:, :52]
+    seat = int(observations.seat[0])
     others = [each for each in range(4) if each != seat]
     for card in np.flatnonzero(many[0] != seat)[[0, 20, 38]]:
         assert chisquare(np.bincount(many[:, card], minlength=4)[others]).pvalue > 1e-3
@@ -243,10 +245,13 @@ def test_a_row_has_words():
     deals[:, 52:54] = 3, 2
     state = game.start(deals)
     for call in read("P 1H X"):
-        game.step(state, game.turn(state), np.array([call]))
-    turn = game.turn(state)
-    (hand,) = game.hand(turn)
-    assert game.describe(turn.seen[0]) == f"S holds {hand}, vulnerable EW, after P 1H X from W on"
+        game.step(state, game.observe(state), np.array([call]))
+    observations = game.observe(state)
+    (hand,) = game.hand(observations)
+    assert (
+        game.describe(observations.observation[0])
+        == f"S holds {hand}, vulnerable EW, after P 1H X from W on"
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,7 +262,7 @@ def test_a_row_has_words():
     ],
 )
 def test_a_wrong_option_of_the_auction_is_refused(options, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         overtrick.make("auction", **options)
 
 

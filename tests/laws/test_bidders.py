@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.core import take_turn
+from overtrick.core import select_observations
 from overtrick.datasets.bidding_examples import for_judging
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules, double_dummy
@@ -44,20 +44,20 @@ def table():
 def test_rules_as_a_policy_bid_as_the_kernel_of_whole_auctions(table):
     _, _, _, calls, _, _, batch = table
     placed = np.full_like(calls, -1)
-    placed[batch.game, features_from_observation.places(batch.seen)] = batch.action
+    placed[batch.game, features_from_observation.places(batch.observation)] = batch.action
     assert np.array_equal(placed, calls)
 
 
 def test_features_by_the_facts_are_those_of_whole_auctions(table):
     deals, dealer, vulnerable, calls, ns, ew, batch = table
-    place = features_from_observation.places(batch.seen)
+    place = features_from_observation.places(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     told = hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
     before, after = features.rows(*told), features.rows(*told, after=True)
-    assert np.array_equal(features_from_observation.before(batch.seen, ns, ew), before[row])
-    every = np.arange(len(batch.seen))
+    assert np.array_equal(features_from_observation.before(batch.observation, ns, ew), before[row])
+    every = np.arange(len(batch.observation))
     assert np.array_equal(
-        features_from_observation.after(batch.seen, every, batch.action, ns, ew), after[row]
+        features_from_observation.after(batch.observation, every, batch.action, ns, ew), after[row]
     )
 
 
@@ -78,10 +78,10 @@ def test_packing_loses_nothing(table):
 
 def test_what_is_lawful_follows_from_the_last_bid_alone(table):
     _, _, _, calls, _, _, batch = table
-    place = features_from_observation.places(batch.seen)
+    place = features_from_observation.places(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     situations = auction_rules.situations(calls)[row]
-    assert np.array_equal(network_bidder.situations(batch.seen), situations)
+    assert np.array_equal(network_bidder.situations(batch.observation), situations)
     assert np.array_equal(auction_rules.legal_after(situations), batch.legal)
     seen = network_bidder.numbers(np.zeros((len(row), packed_features.BYTES), np.uint8), situations)
     told = seen[:, features.WIDTH :]
@@ -99,8 +99,8 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
 def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
     deals = Auction().deal(4000, rng)
     held = for_judging(hands(deals[:, :CARDS]))
-    for turn in range(1, 4):
-        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + turn) % 4)), held)
+    for observations in range(1, 4):
+        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + observations) % 4)), held)
     assert abs(held.mean() - 0.2) < 0.03
 
 
@@ -126,16 +126,16 @@ def pair(rng) -> tuple[network_bidder.Network, network_bidder.Network]:
 def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    bidder, turn = (
+    bidder, observations = (
         network_bidder.Bidder(ns, ew, calls, imps),
-        take_turn(batch.turn(), np.arange(300)),
+        select_observations(batch.observations(), np.arange(300)),
     )
-    chosen = bidder.probs(turn)
-    assert np.array_equal(chosen.sum(axis=1), np.ones(len(turn)))
-    likely = bidder.likely(turn)
+    chosen = bidder.probs(observations)
+    assert np.array_equal(chosen.sum(axis=1), np.ones(len(observations)))
+    likely = bidder.likely(observations)
     assert np.allclose(likely.sum(axis=1), 1)
-    assert not likely[~turn.legal].any()
-    for row, candidates in enumerate(bidder.candidates(turn)):
+    assert not likely[~observations.legal].any()
+    for row, candidates in enumerate(bidder.candidates(observations)):
         assert {c.call for c in candidates} == set(
             np.flatnonzero(likely[row] >= network_bidder.LIKELY)
         )
@@ -148,15 +148,17 @@ def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
 def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, _ = pair(rng)
-    bidder, turn = network_bidder.Bidder(ns, ew, calls), batch.turn()
-    assert np.array_equal(bidder.probs(turn).argmax(axis=1), bidder.likely(turn).argmax(axis=1))
+    bidder, observations = network_bidder.Bidder(ns, ew, calls), batch.observations()
+    assert np.array_equal(
+        bidder.probs(observations).argmax(axis=1), bidder.likely(observations).argmax(axis=1)
+    )
 
 
 def test_exploring_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    turn = take_turn(batch.turn(), np.arange(500))
-    probs = network_bidder.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(turn)
+    observations = select_observations(batch.observations(), np.arange(500))
+    probs = network_bidder.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(observations)
     candidates = (probs > 0).sum(axis=1)
     assert (candidates > 1).any()
     least = np.where(probs > 0, probs, 1).min(axis=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import features
 from overtrick.games.bridge.auction_rules import CALLS
@@ -219,7 +219,9 @@ def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
     if reached:
         loader.load(path)
     else:
-        with pytest.raises(Refused, match=r"line 5: rule 'Jacoby .*' is never reached: line 3, 'S"):
+        with pytest.raises(
+            UserError, match=r"line 5: rule 'Jacoby .*' is never reached: line 3, 'S"
+        ):
             loader.load(path)
 
 
@@ -227,7 +229,7 @@ def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
 def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text("system mine\n" + BROKEN[fault] + "\n")
-    with pytest.raises(Refused, match=r"mine\.bidding, line [234]: .*") as refused:
+    with pytest.raises(UserError, match=r"mine\.bidding, line [234]: .*") as refused:
         loader.load(path)
     assert fault in str(refused.value)
 
@@ -265,7 +267,7 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
 def test_a_rule_that_is_heard_fills_no_gap_and_needs_a_hand_too(rules, fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text(f"system mine\nat opening\n{rules}\n")
-    with pytest.raises(Refused, match=fault):
+    with pytest.raises(UserError, match=fault):
         loader.load(path)
 
 
@@ -273,13 +275,13 @@ def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path)
     place = "at opening\n  P | anything | Pass\n"
     (tmp_path / "a.bidding").write_text(f"system a\nbased on b\n{place}")
     (tmp_path / "b.bidding").write_text(f"system b\nbased on a\n{place}")
-    with pytest.raises(Refused, match="which is based on it"):
+    with pytest.raises(UserError, match="which is based on it"):
         loader.load(tmp_path / "a.bidding")
     (tmp_path / "c.bidding").write_bytes(b"system c\n\xff")
-    with pytest.raises(Refused, match="UTF-8"):
+    with pytest.raises(UserError, match="UTF-8"):
         loader.load(tmp_path / "c.bidding")
     (tmp_path / "d.bidding").write_text("system d\n")
-    with pytest.raises(Refused, match="no places"):
+    with pytest.raises(UserError, match="no places"):
         loader.load(tmp_path / "d.bidding")
 
 
@@ -348,10 +350,10 @@ def test_a_rebid_tells_extra_values_or_a_minimum():
 def test_a_file_without_a_name_or_with_an_unknown_base_is_refused(tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text("at opening\n  P | anything | Pass\n")
-    with pytest.raises(Refused, match="begin with 'system NAME'"):
+    with pytest.raises(UserError, match="begin with 'system NAME'"):
         loader.load(path)
     path.write_text("system mine\nbased on nothing\nat opening\n  P | anything | Pass\n")
-    with pytest.raises(Refused, match="based on 'nothing'"):
+    with pytest.raises(UserError, match="based on 'nothing'"):
         loader.load(path)
-    with pytest.raises(Refused, match="did you mean 'natural'"):
+    with pytest.raises(UserError, match="did you mean 'natural'"):
         loader.load("naturel")

@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import CHANCE, Enumerable, Game, Redealable, Refused, Turn, take, take_turn
+from overtrick.core import (
+    CHANCE,
+    Enumerable,
+    Game,
+    Observations,
+    Redealable,
+    UserError,
+    select_games,
+    select_observations,
+)
 from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
@@ -67,10 +76,10 @@ def wander(game, deals, rng):
     """Uniformly random play of some deals: each turn and the points (G, S) that it gained."""
     state = game.start(deals)
     moments = []
-    while len(turn := game.turn(state)):
+    while len(observations := game.observe(state)):
         assert len(moments) < LONGEST, "the games do not end"
-        action = draw(Uniform().probs(turn), rng).action
-        moments.append((turn, game.step(state, turn, action)))
+        action = draw(Uniform().probs(observations), rng).action
+        moments.append((observations, game.step(state, observations, action)))
     return moments
 
 
@@ -89,18 +98,18 @@ def games_of(moments):
 
 def rows_of(moments):
     """All rows of all turns: seat, seen, legal, infoset."""
-    turns = [turn for turn, _ in moments]
+    turns = [observations for observations, _ in moments]
     return [
         np.concatenate([getattr(t, name) for t in turns])
-        for name in ("seat", "seen", "legal", "infoset")
+        for name in ("seat", "observation", "legal", "infoset")
     ]
 
 
 def test_facts_alone_tell_who_acts_what_is_legal_and_which_information_set(game, wandered):
-    for turn, _ in wandered:
-        told = observation_checks.asked(game, turn.seen[:100])
-        for name in ("seat", "seen", "legal", "infoset"):
-            theirs, ours = getattr(turn, name), getattr(told, name)
+    for observations, _ in wandered:
+        told = observation_checks.asked(game, observations.observation[:100])
+        for name in ("seat", "observation", "legal", "infoset"):
+            theirs, ours = getattr(observations, name), getattr(told, name)
             assert (ours is None) == (theirs is None)
             assert ours is None or np.array_equal(ours, theirs[:100])
 
@@ -109,12 +118,12 @@ def test_facts_that_do_not_fit_are_refused_before_a_kernel_sees_them(game, wande
     """A fact that is changed to anything: refused, or somebody else sees just that."""
     refused = 0
     for _ in range(300):
-        turn, _ = wandered[rng.integers(len(wandered))]
-        facts = turn.seen[[rng.integers(len(turn))]].astype(np.int64)
+        observations, _ = wandered[rng.integers(len(wandered))]
+        facts = observations.observation[[rng.integers(len(observations))]].astype(np.int64)
         largest = 10 ** rng.integers(1, 16)
-        facts[0, rng.integers(len(game.facts))] = rng.integers(-largest, largest)
-        with contextlib.suppress(Refused):
-            assert np.array_equal(observation_checks.asked(game, facts).seen, facts)
+        facts[0, rng.integers(len(game.observation_fields))] = rng.integers(-largest, largest)
+        with contextlib.suppress(UserError):
+            assert np.array_equal(observation_checks.asked(game, facts).observation, facts)
             continue
         refused += 1
     assert refused > 250
@@ -140,20 +149,20 @@ def pure_play(game, tree, rng, strategies=25):
         strategy = draw(tree.uniform(), rng).action
         state = game.start(deals)
         history = [()] * len(deals)
-        while len(turn := game.turn(state)):
+        while len(observations := game.observe(state)):
             shown = game.shown(state)
-            for row, g in enumerate(turn.game):
-                yield history[g], tuple(deals[g].tolist()), int(shown[g]), turn, row
-            action = strategy[turn.infoset]
-            for g, seat, a in zip(turn.game, turn.seat, action, strict=True):
+            for row, g in enumerate(observations.game):
+                yield history[g], tuple(deals[g].tolist()), int(shown[g]), observations, row
+            action = strategy[observations.infoset]
+            for g, seat, a in zip(observations.game, observations.seat, action, strict=True):
                 history[g] += ((int(seat), int(a)),)
-            game.step(state, turn, action)
+            game.step(state, observations, action)
 
 
-def sight(game, turn, row):
+def sight(game, observations, row):
     """All that the game tells one row."""
-    one = take_turn(turn, np.array([row]))
-    told = [one.seat, one.seen, one.legal, one.infoset, game.features(one)]
+    one = select_observations(observations, np.array([row]))
+    told = [one.seat, one.observation, one.legal, one.infoset, game.features(one)]
     return tuple(tuple(array.ravel().tolist()) for array in told)
 
 
@@ -172,11 +181,27 @@ def test_a_game_that_was_pickled_plays_the_same(game, dealt):
         play(each, policies, dealt(each, 200, rng), rng)
         for each, rng in ((game, np.random.default_rng(1)), (again, np.random.default_rng(1)))
     )
-    assert (again.name, again.facts, again.infosets) == (game.name, game.facts, game.infosets)
+    assert (again.name, again.observation_fields, again.infosets) == (
+        game.name,
+        game.observation_fields,
+        game.infosets,
+    )
     assert np.array_equal(one.payoff, two.payoff)
-    for name in ("game", "seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+    for name in (
+        "game",
+        "seat",
+        "observation",
+        "legal",
+        "infoset",
+        "action",
+        "logp",
+        "reward",
+        "last",
+    ):
         assert np.array_equal(getattr(one.batch, name), getattr(two.batch, name)), name
-    assert np.array_equal(game.features(one.batch.turn()), again.features(two.batch.turn()))
+    assert np.array_equal(
+        game.features(one.batch.observations()), again.features(two.batch.observations())
+    )
 
 
 def test_the_same_seed_deals_the_same_cards(game):
@@ -219,41 +244,45 @@ def test_every_game_comes_to_an_end_for_everyone_at_zero_sum(game, wandered):
 
 
 def test_points_are_gained_only_in_games_that_moved(wandered):
-    for turn, gain in wandered:
-        still = np.setdiff1d(np.arange(games_of(wandered)), turn.game)
+    for observations, gain in wandered:
+        still = np.setdiff1d(np.arange(games_of(wandered)), observations.game)
         assert not gain[still].any()
 
 
 def test_a_seat_acts_at_most_once_a_turn_and_always_can(game, wandered):
-    for turn, _ in wandered:
-        assert len(np.unique(turn.game * game.seats + turn.seat)) == len(turn)
-        assert ((turn.seat >= 0) & (turn.seat < game.seats)).all()
-        assert turn.seen.shape == (len(turn), len(game.facts))
-        assert np.issubdtype(turn.seen.dtype, np.integer)
-        assert turn.legal.shape == (len(turn), game.actions)
-        assert turn.legal.dtype == bool
-        assert turn.legal.any(axis=1).all()
+    for observations, _ in wandered:
+        assert len(np.unique(observations.game * game.seats + observations.seat)) == len(
+            observations
+        )
+        assert ((observations.seat >= 0) & (observations.seat < game.seats)).all()
+        assert observations.observation.shape == (len(observations), len(game.observation_fields))
+        assert np.issubdtype(observations.observation.dtype, np.integer)
+        assert observations.legal.shape == (len(observations), game.actions)
+        assert observations.legal.dtype == bool
+        assert observations.legal.any(axis=1).all()
 
 
 def test_a_game_that_is_over_has_no_more_turns(wandered):
-    acts = [np.isin(np.arange(games_of(wandered)), turn.game) for turn, _ in wandered]
+    acts = [
+        np.isin(np.arange(games_of(wandered)), observations.game) for observations, _ in wandered
+    ]
     for before, after in itertools.pairwise(acts):
         assert not (after & ~before).any()
 
 
 def test_an_illegal_action_is_refused_and_changes_nothing(game, dealt, rng):
     state = game.start(dealt(game, 50, rng))
-    while len(turn := game.turn(state)):
+    while len(observations := game.observe(state)):
         untouched = copy.deepcopy(state)
-        fine = draw(Uniform().probs(turn), rng).action
-        row = int(rng.integers(len(turn)))
-        for wrong in [-1, game.actions, *np.flatnonzero(~turn.legal[row])]:
+        fine = draw(Uniform().probs(observations), rng).action
+        row = int(rng.integers(len(observations)))
+        for wrong in [-1, game.actions, *np.flatnonzero(~observations.legal[row])]:
             action = fine.copy()
             action[row] = wrong
             with pytest.raises(ValueError, match="illegal action"):
-                game.step(state, turn, action)
+                game.step(state, observations, action)
             assert same(state, untouched)
-        game.step(state, turn, fine)
+        game.step(state, observations, fine)
 
 
 @small
@@ -267,23 +296,27 @@ def test_an_information_set_is_what_a_seat_sees(unrolled, wandered):
     game, tree = unrolled
     seat, seen, legal, infoset = rows_of(wandered)
     assert tree.infosets == game.infosets
-    assert np.array_equal(tree.turn.seat[infoset], seat)
-    assert np.array_equal(tree.turn.seen[infoset], seen)
-    assert np.array_equal(tree.turn.legal[infoset], legal)
-    sights = np.concatenate([tree.turn.seat[:, None], tree.turn.seen], axis=1)
+    assert np.array_equal(tree.observations.seat[infoset], seat)
+    assert np.array_equal(tree.observations.observation[infoset], seen)
+    assert np.array_equal(tree.observations.legal[infoset], legal)
+    sights = np.concatenate(
+        [tree.observations.seat[:, None], tree.observations.observation], axis=1
+    )
     assert len(np.unique(sights, axis=0)) == tree.infosets  # two sets never look the same
 
 
 def test_features_are_a_function_of_each_row_with_constant_width(game, wandered):
     widths = set()
-    for turn, _ in wandered:
-        features = game.features(turn)
+    for observations, _ in wandered:
+        features = game.features(observations)
         widths.add(features.shape[1:])
         assert features.dtype == np.float32
-        assert len(features) == len(turn)
+        assert len(features) == len(observations)
         assert np.isfinite(features).all()
-        some = np.arange(len(turn))[::-7]
-        assert np.array_equal(game.features(take_turn(turn, some)), features[some])
+        some = np.arange(len(observations))[::-7]
+        assert np.array_equal(
+            game.features(select_observations(observations, some)), features[some]
+        )
     assert len(widths) == 1
 
 
@@ -291,9 +324,9 @@ def test_features_are_a_function_of_each_row_with_constant_width(game, wandered)
 def test_nobody_sees_what_the_deal_has_not_shown(unrolled, rng):
     game, tree = unrolled
     known = {}
-    for history, deal, shown, turn, row in pure_play(game, tree, rng):
-        key = history, deal[:shown], int(turn.seat[row])
-        told = sight(game, turn, row)
+    for history, deal, shown, observations, row in pure_play(game, tree, rng):
+        key = history, deal[:shown], int(observations.seat[row])
+        told = sight(game, observations, row)
         assert known.setdefault(key, told) == told
 
 
@@ -302,10 +335,10 @@ def test_a_seat_never_sees_the_other_seats_card(which, whole, rng):
     name, options = which
     game, tree = whole(name, **options)
     known, others = {}, {}
-    for history, deal, shown, turn, row in pure_play(game, tree, rng):
-        seat = int(turn.seat[row])
+    for history, deal, shown, observations, row in pure_play(game, tree, rng):
+        seat = int(observations.seat[row])
         key = history, deal[seat], deal[game.seats : shown], seat
-        told = sight(game, turn, row)
+        told = sight(game, observations, row)
         assert known.setdefault(key, told) == told
         others.setdefault(key, set()).add(deal[1 - seat])
     assert sum(len(cards) > 1 for cards in others.values()) > len(others) / 4
@@ -329,11 +362,19 @@ class Forgetful(SmallPoker):
         # nodes in preorder: the start, after pass, after pass and bet, after bet: 3 cards each
         self.infosets = 10
 
-    def turn(self, state):
-        turn = super().turn(state)
-        answers, later = turn.infoset // 3 == 2, turn.infoset // 3 == 3
-        infoset = np.where(answers, 6, np.where(later, turn.infoset - 2, turn.infoset))
-        return Turn(turn.game, turn.seat, turn.seen, turn.legal, infoset)
+    def observe(self, state):
+        observations = super().observe(state)
+        answers, later = observations.infoset // 3 == 2, observations.infoset // 3 == 3
+        infoset = np.where(
+            answers, 6, np.where(later, observations.infoset - 2, observations.infoset)
+        )
+        return Observations(
+            observations.game,
+            observations.seat,
+            observations.observation,
+            observations.legal,
+            infoset,
+        )
 
 
 class Peeking(SmallPoker):
@@ -367,23 +408,23 @@ def test_a_game_that_breaks_these_laws_has_no_tree(game, reason):
 
 def test_taken_games_are_copies(game, dealt, rng):
     state = game.start(dealt(game, 60, rng))
-    while len(turn := game.turn(state)):
+    while len(observations := game.observe(state)):
         before = copy.deepcopy(state)
         rows = np.concatenate([np.arange(60)[::-1], [5, 5]])  # in any order, and some twice
-        taken = take(state, rows)
-        assert same(before, take(taken, np.arange(60)[::-1]))
-        twin = game.turn(taken)
+        taken = select_games(state, rows)
+        assert same(before, select_games(taken, np.arange(60)[::-1]))
+        twin = game.observe(taken)
         if len(twin):
             game.step(taken, twin, draw(Uniform().probs(twin), rng).action)
         assert same(state, before)
-        game.step(state, turn, draw(Uniform().probs(turn), rng).action)
+        game.step(state, observations, draw(Uniform().probs(observations), rng).action)
 
 
 @small
 def test_a_game_has_words_for_what_a_seat_sees(unrolled):
     game, tree = unrolled
-    assert game.hand(tree.turn).shape == (tree.infosets,)
-    words = [game.describe(seen) for seen in tree.turn.seen]
+    assert game.hand(tree.observations).shape == (tree.infosets,)
+    words = [game.describe(seen) for seen in tree.observations.observation]
     assert all(words)
     if getattr(game, "fold", True):  # words do not tell suits apart
         assert len(set(words)) == tree.infosets
@@ -408,33 +449,35 @@ def test_two_hole_cards_and_a_board_have_words():
     state = game.start(np.array([deal]))
     said, hands = [], []
     for action in ("call", "check", "raise", "call", "check", "check", "fold"):
-        turn = game.turn(state)
-        said.append(game.describe(turn.seen[0]))
-        hands.extend(game.hand(turn))
-        game.step(state, turn, np.array([game.action_names.index(action)]))
+        observations = game.observe(state)
+        said.append(game.describe(observations.observation[0]))
+        hands.extend(game.hand(observations))
+        game.step(state, observations, np.array([game.action_names.index(action)]))
     assert said[:2] == ["Kh Ah after nothing", "7c 7d after call"]
     assert said[2] == "Kh Ah on 2s 9h Ts after call, check"
     assert said[-1].startswith("Kh Ah on 2s 9h Ts Jd Ac after call, check, raise, call")
     assert hands == ["AKs", "77"] * 3 + ["AKs"]
-    names = set(game.hand(Turn(None, None, np.indices((52, 52)).reshape(2, -1).T, None, None)))
+    names = set(
+        game.hand(Observations(None, None, np.indices((52, 52)).reshape(2, -1).T, None, None))
+    )
     assert len(names) == 169
-    with pytest.raises(Refused, match="a flush tells suits apart"):
+    with pytest.raises(UserError, match="a flush tells suits apart"):
         overtrick.make("holdem", fold=True)
-    with pytest.raises(Refused, match="13 ranks in 4 suits"):
+    with pytest.raises(UserError, match="13 ranks in 4 suits"):
         overtrick.make("holdem", ranks=6)
 
 
 def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():
-    with pytest.raises(Refused, match="unknown game 'leduk': did you mean 'leduc'"):
+    with pytest.raises(UserError, match="unknown game 'leduk': did you mean 'leduc'"):
         overtrick.make("leduk")
-    with pytest.raises(Refused, match="game 'kuhn' has no option 'folds': did you mean 'fold'"):
+    with pytest.raises(UserError, match="game 'kuhn' has no option 'folds': did you mean 'fold'"):
         overtrick.make("kuhn", folds=True)
 
 
 @pytest.mark.parametrize(("name", "least"), [("one_card", 2), ("kuhn_three", 3), ("leduc", 2)])
 def test_a_deck_has_a_card_for_every_place(name, least):
     assert overtrick.make(name, ranks=least).infosets > 0
-    with pytest.raises(Refused, match=f"ranks must be {least} or more, not {least - 1}"):
+    with pytest.raises(UserError, match=f"ranks must be {least} or more, not {least - 1}"):
         overtrick.make(name, ranks=least - 1)
 
 

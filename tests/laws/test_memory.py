@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import END, Nodes, Refused, Turn
+from overtrick.core import END, Observations, TreeNodes, UserError
 from overtrick.games.openspiel_tree import OpenSpiel
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.solvers import cfr
@@ -35,7 +35,7 @@ class Wide:
         rows = node[:inner]
         legal = np.zeros((inner, self.actions), bool)
         legal[:, :2] = True
-        return Nodes(
+        return TreeNodes(
             seats=self.seats,
             parent=((node + 1) // 2 - 1).astype(np.int32),
             edge=((node + 1) % 2).astype(np.int32),
@@ -43,7 +43,9 @@ class Wide:
             infoset=np.where(acts, node, -1).astype(np.int32),
             chance=np.ones(len(node)),
             gain=np.zeros((len(node), self.seats)),
-            turn=Turn(rows, seat[:inner].astype(np.int64), rows[:, None], legal, rows),
+            observations=Observations(
+                rows, seat[:inner].astype(np.int64), rows[:, None], legal, rows
+            ),
         )
 
 
@@ -87,7 +89,7 @@ def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
         game, tree = whole(name)
         takes = int(size(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]))
         assert build(game, memory=takes).nodes == tree.nodes
-        with pytest.raises(Refused, match="do not fit in memory"):
+        with pytest.raises(UserError, match="do not fit in memory"):
             build(game, memory=takes - 1)
 
 
@@ -100,5 +102,5 @@ def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, s
 
     monkeypatch.setattr(SmallPoker, "_equal_deals", property(never))
     game = overtrick.make(name, ranks=4_000)
-    with pytest.raises(Refused, match=f"{name} has {said} deals or nodes or more"):
+    with pytest.raises(UserError, match=f"{name} has {said} deals or nodes or more"):
         build(game, memory=16 * GIB)

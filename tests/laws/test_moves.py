@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Game, Refused, take, take_turn
+from overtrick.core import Game, UserError, select_games, select_observations
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformMoves
 
@@ -30,8 +30,8 @@ def played(game):
 def moved(game, state, rng, steps=8):
     """A state after some random steps; the state goes on itself."""
     for _ in range(steps):
-        turn = game.turn(state)
-        game.step(state, turn, rng.uniform(-1, 1, (len(turn), 8)))
+        observations = game.observe(state)
+        game.step(state, observations, rng.uniform(-1, 1, (len(observations), 8)))
     return state
 
 
@@ -73,7 +73,7 @@ def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
     for match in range(4):
         # the last observation comes one step before the end, so its reward is left out
         mine = (batch.game == match) & (batch.seat == 0)
-        place = batch.seen[mine][:, [0, 1, 107, 108]].reshape(-1, 2, 2)
+        place = batch.observation[mine][:, [0, 1, 107, 108]].reshape(-1, 2, 2)
         apart = np.linalg.norm(place[:, 0] - place[:, 1], axis=-1)
         assert batch.reward[mine][:-1].sum() == pytest.approx(apart[0] - apart[-1])
         edge = np.abs(place[:, 1]).max(axis=-1)
@@ -107,22 +107,24 @@ def test_taken_matches_are_copies_that_go_on_alike(game, rng):
     state = moved(game, game.start(game.deal(5, rng)), rng)
     before = copy.deepcopy(state)
     rows = np.array([4, 2, 2])
-    taken = take(state, rows)
+    taken = select_games(state, rows)
     action = rng.uniform(-1, 1, (5, 2, 8))
-    points = game.step(taken, game.turn(taken), action[rows].reshape(-1, 8))
+    points = game.step(taken, game.observe(taken), action[rows].reshape(-1, 8))
     assert same(state, before)
-    assert np.array_equal(points, game.step(state, game.turn(state), action.reshape(-1, 8))[rows])
-    assert same(taken, take(state, rows))
+    assert np.array_equal(
+        points, game.step(state, game.observe(state), action.reshape(-1, 8))[rows]
+    )
+    assert same(taken, select_games(state, rows))
 
 
 def test_features_are_a_function_of_each_row(game, played):
-    turn = played.batch.turn()
-    features = game.features(turn)
+    observations = played.batch.observations()
+    features = game.features(observations)
     assert features.dtype == np.float32
-    assert features.shape == (len(turn), 120)
+    assert features.shape == (len(observations), 120)
     assert np.isfinite(features).all()
-    some = np.arange(len(turn))[::-7]
-    assert np.array_equal(game.features(take_turn(turn, some)), features[some])
+    some = np.arange(len(observations))[::-7]
+    assert np.array_equal(game.features(select_observations(observations, some)), features[some])
     assert np.abs(features).mean() < 2
 
 
@@ -140,7 +142,7 @@ def test_an_ant_starts_where_the_deal_says_and_upright(game, rng):
 
 
 def test_a_row_has_words(game, played):
-    words = game.describe(played.batch.seen[0])
+    words = game.describe(played.batch.observation[0])
     assert words.startswith("at (")
     assert "the opponent at (" in words
 
@@ -161,7 +163,7 @@ def test_a_row_has_words(game, played):
     ],
 )
 def test_a_wrong_option_is_refused(options, said):
-    with pytest.raises(Refused) as error:
+    with pytest.raises(UserError) as error:
         overtrick.make("sumo", **options)
     assert said in str(error.value)
 

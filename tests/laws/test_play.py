@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Choice, Enumerable, Turn
+from overtrick.core import Actions, Enumerable, Observations
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import decisions_of, duplicate, play, random_seating
@@ -49,7 +49,7 @@ class Always:
     def __init__(self, *wishes):
         self.wishes = np.array(wishes)
 
-    def sit(self, games, rng):
+    def start(self, games, rng):
         return AlwaysSeated(self.wishes)
 
 
@@ -58,10 +58,12 @@ class AlwaysSeated:
         self.wishes = wishes
         self.times = 0
 
-    def act(self, turn):
-        action = self.wishes[turn.legal[:, self.wishes].argmax(axis=1)]
+    def act(self, observations):
+        action = self.wishes[observations.legal[:, self.wishes].argmax(axis=1)]
         self.times += 1
-        return Choice(action, np.zeros(len(turn)), {"times": np.full(len(turn), self.times)})
+        return Actions(
+            action, np.zeros(len(observations)), {"times": np.full(len(observations), self.times)}
+        )
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Toll:
 
     name, seats, unit, actions, infosets = "toll", 2, "point", 3, None
     action_names = ("nothing", "one", "two")
-    facts = ("moves",)
+    observation_fields = ("moves",)
 
     def deal(self, games, rng):
         return np.zeros((games, 0), np.int64)
@@ -84,16 +86,16 @@ class Toll:
     def start(self, deals):
         return Paid(np.zeros(len(deals), np.int64))
 
-    def turn(self, state):
+    def observe(self, state):
         game = np.flatnonzero(state.moves < 3)
         moves = state.moves[game]
-        return Turn(game, moves % 2, moves[:, None], np.ones((len(game), 3), bool), None)
+        return Observations(game, moves % 2, moves[:, None], np.ones((len(game), 3), bool), None)
 
-    def step(self, state, turn, action):
+    def step(self, state, observations, action):
         gain = np.zeros((len(state.moves), 2))
-        gain[turn.game, turn.seat] = action
-        gain[turn.game, 1 - turn.seat] = -action
-        state.moves[turn.game] += 1
+        gain[observations.game, observations.seat] = action
+        gain[observations.game, 1 - observations.seat] = -action
+        state.moves[observations.game] += 1
         return gain
 
 
@@ -230,7 +232,17 @@ def test_only_watched_policies_leave_decisions(for_two):
 
     both, one, none = run(None), run([1]), run(())
     kept = seating[both.batch.game, both.batch.seat] == 1
-    for name in ("game", "seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+    for name in (
+        "game",
+        "seat",
+        "observation",
+        "legal",
+        "infoset",
+        "action",
+        "logp",
+        "reward",
+        "last",
+    ):
         whole_field = getattr(both.batch, name)
         assert np.array_equal(getattr(one.batch, name), whole_field[kept]), name
         nothing = getattr(none.batch, name)
@@ -248,7 +260,7 @@ def test_what_one_policy_does_never_changes_anothers_luck(whole):
     for other in others:
         batch = play(game, [Uniform(), other], 200, np.random.default_rng(8), watch=[0]).batch
         opening = (batch.seat == 0) & (tree.stage[batch.infoset] == 0)
-        opened.append((batch.seen[opening].tolist(), batch.action[opening].tolist()))
+        opened.append((batch.observation[opening].tolist(), batch.action[opening].tolist()))
     # the same cards and the same first moves, whoever sits across
     assert all(one == opened[0] for one in opened)
     assert len(set(opened[0][1])) == 3
@@ -273,9 +285,11 @@ def test_an_illegal_action_stops_play(whole, rng):
     game, _ = whole("leduc")
 
     class Cheat(Always):
-        def sit(self, games, rng):
+        def start(self, games, rng):
             return SimpleNamespace(
-                act=lambda turn: Choice(np.full(len(turn), CHECK), np.zeros(len(turn)))
+                act=lambda observations: Actions(
+                    np.full(len(observations), CHECK), np.zeros(len(observations))
+                )
             )
 
     with pytest.raises(ValueError, match="illegal action 3"):  # the small blind cannot check
@@ -350,7 +364,7 @@ def test_the_decisions_of_one_policy_are_those_of_watching_it_alone(for_two):
         for name in (
             "game",
             "seat",
-            "seen",
+            "observation",
             "legal",
             "infoset",
             "action",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import overtrick
-from overtrick.core import Enumerable, Turn, take_turn
+from overtrick.core import Enumerable, Observations, select_observations
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ByStrength
@@ -50,10 +50,10 @@ def asked(whole, dealt):
     def of(name):
         game = overtrick.make(name)
         if isinstance(game, Enumerable):
-            return game, whole(name)[1].turn
+            return game, whole(name)[1].observations
         rng = np.random.default_rng(13)
         batch = play(game, [Uniform()] * game.seats, dealt(game, 1_500, rng), rng).batch
-        return game, batch.turn()
+        return game, batch.observations()
 
     return of
 
@@ -62,9 +62,9 @@ def asked(whole, dealt):
 def seated(request, asked, whole):
     """The kind of a policy, the policy, and decisions that its game can ask of it."""
     name, kind = request.param
-    game, turn = asked(name)
+    game, observations = asked(name)
     rng = np.random.default_rng(11)
-    features = game.features(turn).shape[1]
+    features = game.features(observations).shape[1]
     if kind == "uniform":
         policy = Uniform()
     elif kind == "tabular":
@@ -73,52 +73,54 @@ def seated(request, asked, whole):
         policy = Network(game.features, initial((features, 16, game.actions), rng))
     else:
         policy = registry.scripted_players(game)[kind](game)
-    return kind, policy, turn
+    return kind, policy, observations
 
 
-def some(turn, count=10):
+def some(observations, count=10):
     """A few rows of a turn, evenly spread."""
-    return take_turn(turn, np.unique(np.linspace(0, len(turn) - 1, count).astype(int)))
+    return select_observations(
+        observations, np.unique(np.linspace(0, len(observations) - 1, count).astype(int))
+    )
 
 
-def members(game, turn, count, rng, hidden=(16,)):
+def members(game, observations, count, rng, hidden=(16,)):
     """So many random networks for a game."""
-    sizes = (game.features(turn).shape[1], *hidden, game.actions)
+    sizes = (game.features(observations).shape[1], *hidden, game.actions)
     return [initial(sizes, rng) for _ in range(count)]
 
 
 def test_probabilities_sum_to_one_over_the_legal_actions(seated):
-    kind, policy, turn = seated
-    probs = policy.probs(turn)
-    assert probs.shape == turn.legal.shape
+    kind, policy, observations = seated
+    probs = policy.probs(observations)
+    assert probs.shape == observations.legal.shape
     assert probs.dtype == np.float64
     assert (probs >= 0).all()
-    assert (probs[~turn.legal] == 0).all()
+    assert (probs[~observations.legal] == 0).all()
     assert np.abs(probs.sum(axis=1) - 1).max() < (FLOAT32 if kind == "network" else 1e-12)
 
 
 def test_a_row_is_played_the_same_in_any_company(seated):
-    _, policy, turn = seated
-    rows = np.arange(len(turn))[::-3]
-    alone = policy.probs(take_turn(turn, rows))
-    assert np.abs(alone - policy.probs(turn)[rows]).max() < FLOAT32
+    _, policy, observations = seated
+    rows = np.arange(len(observations))[::-3]
+    alone = policy.probs(select_observations(observations, rows))
+    assert np.abs(alone - policy.probs(observations)[rows]).max() < FLOAT32
 
 
 def test_actions_come_as_often_as_the_probabilities_say(seated, rng, likelihood):
-    _, policy, turn = seated
-    few = some(turn)
-    player = policy.sit(DRAWS, rng)
-    many = take_turn(few, np.repeat(np.arange(len(few)), DRAWS))
+    _, policy, observations = seated
+    few = some(observations)
+    player = policy.start(DRAWS, rng)
+    many = select_observations(few, np.repeat(np.arange(len(few)), DRAWS))
     actions = player.act(many).action.reshape(len(few), DRAWS)
     for row, probs in zip(actions, policy.probs(few), strict=True):
         assert likelihood(np.bincount(row, minlength=len(probs)), probs) > 1e-4
 
 
 def test_logp_is_the_logarithm_of_the_probability_of_the_action(seated, rng):
-    _, policy, turn = seated
-    choice = policy.sit(1, rng).act(turn)
-    chosen = policy.probs(turn)[np.arange(len(turn)), choice.action]
-    assert turn.legal[np.arange(len(turn)), choice.action].all()
+    _, policy, observations = seated
+    choice = policy.start(1, rng).act(observations)
+    chosen = policy.probs(observations)[np.arange(len(observations)), choice.action]
+    assert observations.legal[np.arange(len(observations)), choice.action].all()
     assert np.array_equal(choice.logp, np.log(chosen))
 
 
@@ -127,32 +129,32 @@ POKER = [name for name, players in PLAYERS.items() if "call" in players]
 BLUFFED = [name for name in POKER if "bluff" in PLAYERS[name]]
 
 
-def consequences(game, turn):
+def consequences(game, observations):
     """What each action in each row of a turn does, read from the betting table: (R, A) each.
 
     facing (R, 1): another seat has more chips in the pot; free: it costs nothing and folds
     nothing; matches: it pays what is missing; raises; folds. One action may be a check in one
     place and a fold in another ("pass" in Kuhn).
     """
-    betting, node, seat = game.betting, turn.seen[:, -1], turn.seat
+    betting, node, seat = game.betting, observations.observation[:, -1], observations.seat
     after = betting.after[node]  # (N, A)
     own, own_after = betting.chips[node, seat][:, None], betting.chips[after, seat[:, None]]
     most = betting.chips[node].max(axis=1, keepdims=True)
     stays = betting.live[after, seat[:, None]]
     return {
         "facing": most > own,
-        "free": turn.legal & stays & (own_after == own),
-        "matches": turn.legal & stays & (own_after == most) & (most > own),
-        "raises": turn.legal & (own_after > most),
-        "folds": turn.legal & ~stays,
+        "free": observations.legal & stays & (own_after == own),
+        "matches": observations.legal & stays & (own_after == most) & (most > own),
+        "raises": observations.legal & (own_after > most),
+        "folds": observations.legal & ~stays,
     }
 
 
 @pytest.mark.parametrize("name", POKER)
 def test_a_caller_calls_a_bet_and_else_checks(asked, name):
-    game, turn = asked(name)
-    probs = registry.scripted_players(game)["call"](game).probs(turn)
-    does = consequences(game, turn)
+    game, observations = asked(name)
+    probs = registry.scripted_players(game)["call"](game).probs(observations)
+    does = consequences(game, observations)
     assert np.array_equal(probs, np.where(does["facing"], does["matches"], does["free"]))
 
 
@@ -160,9 +162,12 @@ def test_a_caller_calls_a_bet_and_else_checks(asked, name):
 def test_a_bluffers_hand_says_what_it_does(whole, name):
     """Without bluffs. Strong: raise, else call. Medium: call or check. Weak: check or fold."""
     game, tree = whole(name)
-    probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.turn)
-    does = consequences(game, tree.turn)
-    hole, board = tree.turn.seen[:, 0, None], tree.turn.seen[:, 1, None]
+    probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.observations)
+    does = consequences(game, tree.observations)
+    hole, board = (
+        tree.observations.observation[:, 0, None],
+        tree.observations.observation[:, 1, None],
+    )
     can_raise = does["raises"].any(axis=1, keepdims=True)
     medium = np.where(does["facing"], does["matches"], does["free"])
     strong = np.where(can_raise, does["raises"], medium)
@@ -175,8 +180,10 @@ def test_a_bluffers_hand_says_what_it_does(whole, name):
 def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole):
     """Index: call, raise, fold, check. Facts: hole, board, ..., the betting so far."""
     game, tree = whole("leduc")
-    probs = registry.scripted_players(game)["bluff"](game).probs(tree.turn)
-    told = {game.describe(seen): p for seen, p in zip(tree.turn.seen, probs, strict=True)}
+    probs = registry.scripted_players(game)["bluff"](game).probs(tree.observations)
+    told = {
+        game.describe(seen): p for seen, p in zip(tree.observations.observation, probs, strict=True)
+    }
     assert np.allclose(told["J after nothing"], [0, 0.2, 0.8, 0])  # check is not legal: fold
     assert np.allclose(told["Q after nothing"], [1, 0, 0, 0])
     assert np.allclose(told["K after nothing"], [0, 1, 0, 0])
@@ -186,7 +193,7 @@ def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole)
     assert np.allclose(told["J on J after call, check"], [0, 1, 0, 0])  # any pair is strong
     assert np.allclose(told["J on K after call, check"], [0, 0.2, 0, 0.8])
     assert np.allclose(told["Q on K after call, check, raise"], [1, 0, 0, 0])
-    brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.turn)
+    brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.observations)
     row = list(told).index("J after nothing")
     assert np.allclose(brave[row], [0, 1, 0, 0])
 
@@ -197,10 +204,12 @@ def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole)
 )
 def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays, raises, bluff):
     """Among the strongest raise, else call. Of what else is played call or check. Or give up."""
-    game, turn = asked("holdem")
-    probs = registry.scripted_players(game)[kind](game).probs(turn)
-    does = consequences(game, turn)
-    strength = percentiles(turn.seen[:, :2], turn.seen[:, 2:7])[:, None]
+    game, observations = asked("holdem")
+    probs = registry.scripted_players(game)[kind](game).probs(observations)
+    does = consequences(game, observations)
+    strength = percentiles(observations.observation[:, :2], observations.observation[:, 2:7])[
+        :, None
+    ]
     can_raise = does["raises"].any(axis=1, keepdims=True)
     medium = np.where(does["facing"], does["matches"], does["free"])
     strong = np.where(can_raise, does["raises"], medium)
@@ -208,19 +217,21 @@ def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays,
     rest = bluff * strong + (1 - bluff) * weak
     played = np.where(strength >= 1 - plays, medium, rest)
     assert np.allclose(probs, np.where(strength >= 1 - raises, strong, played), atol=1e-15)
-    assert set(turn.seen[:, -2]) == {0, 1, 2, 3}  # rounds
+    assert set(observations.observation[:, -2]) == {0, 1, 2, 3}  # rounds
     # random players do not choose what they hold
     for share in (plays, raises):
         within = (strength >= 1 - share).mean()
-        assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / (len(turn) / 3))
+        assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / (len(observations) / 3))
 
 
 def test_a_strangers_thresholds_are_parameters(asked):
-    game, turn = asked("holdem")
-    caller = registry.scripted_players(game)["call"](game).probs(turn)
-    assert np.array_equal(ByStrength(game, plays=1.0, raises=0.0).probs(turn), caller)
-    raiser = ByStrength(game, plays=1.0, raises=1.0).probs(turn)
-    assert np.array_equal(ByStrength(game, plays=0.0, raises=0.0, bluff=1.0).probs(turn), raiser)
+    game, observations = asked("holdem")
+    caller = registry.scripted_players(game)["call"](game).probs(observations)
+    assert np.array_equal(ByStrength(game, plays=1.0, raises=0.0).probs(observations), caller)
+    raiser = ByStrength(game, plays=1.0, raises=1.0).probs(observations)
+    assert np.array_equal(
+        ByStrength(game, plays=0.0, raises=0.0, bluff=1.0).probs(observations), raiser
+    )
 
 
 def test_scripted_players_look_at_ranks_and_never_at_suits(whole):
@@ -228,8 +239,10 @@ def test_scripted_players_look_at_ranks_and_never_at_suits(whole):
         plays = []
         for fold in (True, False):
             game, tree = whole("leduc_textbook", fold=fold)
-            probs = registry.scripted_players(game)[kind](game).probs(tree.turn)
-            words = [re.sub(r"\d", "", game.describe(seen)) for seen in tree.turn.seen]
+            probs = registry.scripted_players(game)[kind](game).probs(tree.observations)
+            words = [
+                re.sub(r"\d", "", game.describe(seen)) for seen in tree.observations.observation
+            ]
             plays.append({(w, tuple(p)) for w, p in zip(words, probs, strict=True)})
         assert plays[0] == plays[1]
 
@@ -272,31 +285,39 @@ def test_draw_takes_the_first_and_the_last_action_at_the_ends_of_luck():
 
 def test_a_network_that_is_very_sure_still_gives_probabilities(whole, rng):
     game, tree = whole("leduc")
-    (weights,) = members(game, tree.turn, 1, rng)
+    (weights,) = members(game, tree.observations, 1, rng)
     sure = {name: value * 300 for name, value in weights.items()}
     policy = Network(game.features, sure)
-    probs = policy.probs(tree.turn)
+    probs = policy.probs(tree.observations)
     assert (probs == 0).any(axis=1).all()
     assert np.abs(probs.sum(axis=1) - 1).max() < FLOAT32
-    assert np.isfinite(policy.sit(1, rng).act(tree.turn).logp).all()
+    assert np.isfinite(policy.start(1, rng).act(tree.observations).logp).all()
 
 
 def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
     game, tree = whole("leduc")
     each, count = 30, 5
-    alone = members(game, tree.turn, count, rng)
+    alone = members(game, tree.observations, count, rng)
     rows = rng.integers(tree.infosets, size=each * count)
     # games that are over have no row, and members not equally many
     playing = np.flatnonzero(rng.random(each * count) < 0.6)
-    turn = take_turn(tree.turn, rows[playing])
-    turn = Turn(playing, turn.seat, turn.seen, turn.legal, turn.infoset)
-    choice = (
-        Crowd(game.features, stack(alone)).sit(each * count, np.random.default_rng(5)).act(turn)
+    observations = select_observations(tree.observations, rows[playing])
+    observations = Observations(
+        playing,
+        observations.seat,
+        observations.observation,
+        observations.legal,
+        observations.infoset,
     )
-    probs = np.empty(turn.legal.shape)
+    choice = (
+        Crowd(game.features, stack(alone))
+        .start(each * count, np.random.default_rng(5))
+        .act(observations)
+    )
+    probs = np.empty(observations.legal.shape)
     for m, weights in enumerate(alone):
         mine = playing // each == m
-        probs[mine] = Network(game.features, weights).probs(take_turn(turn, mine))
+        probs[mine] = Network(game.features, weights).probs(select_observations(observations, mine))
     expected = draw(probs, np.random.default_rng(5))
     assert np.array_equal(choice.action, expected.action)
     assert np.abs(np.exp(choice.logp) - np.exp(expected.logp)).max() < FLOAT32
@@ -304,17 +325,19 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
 
 def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
     game, tree = whole("kuhn")
-    player = Crowd(game.features, stack(members(game, tree.turn, 3, rng))).sit(6, rng)
-    last = take_turn(tree.turn, np.array([0, 4]))
-    choice = player.act(Turn(np.array([2, 3]), last.seat, last.seen, last.legal, last.infoset))
+    player = Crowd(game.features, stack(members(game, tree.observations, 3, rng))).start(6, rng)
+    last = select_observations(tree.observations, np.array([0, 4]))
+    choice = player.act(
+        Observations(np.array([2, 3]), last.seat, last.observation, last.legal, last.infoset)
+    )
     assert last.legal[[0, 1], choice.action].all()
 
 
 def test_a_crowd_refuses_games_that_its_members_cannot_share(whole, rng):
     game, tree = whole("kuhn")
-    crowd = Crowd(game.features, stack(members(game, tree.turn, 3, rng)))
+    crowd = Crowd(game.features, stack(members(game, tree.observations, 3, rng)))
     with pytest.raises(ValueError, match="7 games cannot be shared evenly by 3 members"):
-        crowd.sit(7, rng)
+        crowd.start(7, rng)
 
 
 def test_stacked_weights_answer_as_their_members_do_one_by_one(rng):

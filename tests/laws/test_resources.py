@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.distributed.placement import check_room, grown, placed, times, total
 from overtrick.runs.tune_trial import Trial
 from overtrick.training.registry import JOBS
@@ -68,7 +68,7 @@ def test_what_fits_is_not_refused(
 def test_what_can_never_fit_is_refused(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], said: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         check_room([total(bundles)] if together else bundles, machines)
     assert said in str(refused.value)
 
@@ -102,7 +102,7 @@ def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
     most = "2x8CPU,1x8CPU+1GPU,1x0.5TPU"
     small, gpu, tpu = {"CPU": 8.0}, {"CPU": 8.0, "GPU": 1.0}, {"TPU": 0.5}
     head: dict[str, float] = {"node:__internal_head__": 1.0}
-    with pytest.raises(Refused, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
+    with pytest.raises(UserError, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
         check_room([small], grown([head], ""))
     check_room([small, small, gpu, tpu], grown([head], most))
     # what is there already is not counted twice, and takes the place of its own kind
@@ -117,5 +117,5 @@ def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
     "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
 )
 def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
-    with pytest.raises(Refused, match="must be machines by their number and what each has, such"):
+    with pytest.raises(UserError, match="must be machines by their number and what each has, such"):
         grown([], most)

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 from overtrick.config import job_file
 from overtrick.config.search_space import Tries
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
 from overtrick.training.scores import closeness, made, named, payoff
@@ -93,7 +93,7 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
     ],
 )  # fmt: skip
 def test_a_search_that_says_nothing_sensible_is_refused(search: dict[str, Any], said: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         job_of(search)
     assert said in str(refused.value)
 
@@ -121,7 +121,7 @@ ASHA = {"method": "asha", "trials": 3}
 def test_a_search_that_could_decide_nothing_is_refused_before_it_trains(
     job: dict[str, Any], search: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         sweep.check(job_of(search, **job), "job.yaml")
     assert said in str(refused.value)
 

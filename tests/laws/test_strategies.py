@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
 from overtrick.games.openspiel_tree import OpenSpiel
 from overtrick.policies.tabular import Tabular
@@ -50,7 +50,7 @@ CHECKED = {
 @pytest.mark.parametrize("other", ["leduc_textbook", "brps", "one_card"])
 def test_a_strategy_for_another_game_is_refused(whole, work, other):
     _, tree = whole("kuhn")
-    with pytest.raises(Refused, match="for another game"):
+    with pytest.raises(UserError, match="for another game"):
         work(tree, whole(other)[1].uniform())
 
 
@@ -60,7 +60,7 @@ def test_rows_that_are_no_probabilities_are_refused(whole, work, row):
     _, tree = whole("kuhn")
     sigma = tree.uniform()
     sigma[1] = row
-    with pytest.raises(Refused, match="row 1 of a strategy must be probabilities"):
+    with pytest.raises(UserError, match="row 1 of a strategy must be probabilities"):
         work(tree, sigma)
 
 
@@ -72,7 +72,7 @@ def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
     if abs(error) < 1e-5:
         best_response.check(tree, sigma)
     else:
-        with pytest.raises(Refused, match="row 0"):
+        with pytest.raises(UserError, match="row 0"):
             best_response.check(tree, sigma)
 
 
@@ -82,19 +82,19 @@ def test_nothing_may_stand_at_illegal_actions(whole, illegal):
     sigma = tree.uniform()
     row = int(np.flatnonzero(~tree.legal.all(axis=1))[0])
     sigma[row, np.flatnonzero(~tree.legal[row])[0]] = illegal
-    with pytest.raises(Refused, match=f"row {row}"):
+    with pytest.raises(UserError, match=f"row {row}"):
         best_response.check(tree, sigma)
 
 
 def test_a_seat_without_a_policy_is_refused(whole):
-    with pytest.raises(Refused, match="row"):
+    with pytest.raises(UserError, match="row"):
         best_response.sigma_of(whole("kuhn")[1], [Uniform()])
 
 
 def test_a_table_cannot_sit_in_a_larger_game(whole):
     game, _ = whole("leduc")
     table = Tabular(whole("kuhn")[1].uniform())
-    with pytest.raises(Refused, match="for another game"):
+    with pytest.raises(UserError, match="for another game"):
         local_best_response.local_best_response(
             game, table, [Uniform()], 4, np.random.default_rng(0), 2
         )
@@ -123,7 +123,7 @@ def test_a_table_for_another_game_of_openspiel_is_refused_by_the_games_name(tmp_
     exact.solve_game(f"openspiel/{one}", "cfr", 1, save=tmp_path / "model")
     game = OpenSpiel(two)
     tree = build(game)
-    with pytest.raises(Refused, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
+    with pytest.raises(UserError, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
         reference_opponents.stranger(str(tmp_path / "model"), game, tree)
 
 
@@ -133,7 +133,7 @@ def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
     efg(tmp_path / "game.efg", TWO.format(1, 1, END))
     game = OpenSpiel(name)
     tree = build(game)
-    with pytest.raises(Refused, match=r"model is \(2, 2\), but .* has 1 information sets"):
+    with pytest.raises(UserError, match=r"model is \(2, 2\), but .* has 1 information sets"):
         reference_opponents.stranger(str(tmp_path / "model"), game, tree)
 
 
@@ -142,12 +142,12 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     folder = keep(tmp_path / "bad", "leduc", np.full(tree.legal.shape, 0.25))
     content = {"trainer": "exploit", "game": "leduc", "exploit": {"opponent": folder}}
     said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         TRAINERS["exploit"].check(job_file.parse(content, JOBS, "this test"))
     content = {"trainer": "meta", "game": "leduc", "evaluate": {"strangers": [folder]}}
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         TRAINERS["meta"].check(job_file.parse(content, JOBS, "this test"))
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         reference_opponents.stranger(folder, game, tree)
 
 

@@ -18,19 +18,19 @@ def stepped(game, deals, controls, view="world"):
     state = game.start(deals)
     seen, points = [], []
     for control in controls:
-        turn = game.turn(state)
-        seen.append(turn.seen)
+        observations = game.observe(state)
+        seen.append(observations.observation)
         action = control
         if view == "ahead":
-            action = turned(control, -turn.seen[:, -1].astype(int))
-        points.append(game.step(state, turn, action))
+            action = turned(control, -observations.observation[:, -1].astype(int))
+        points.append(game.step(state, observations, action))
     return np.array(seen), np.array(points)
 
 
 def turned_state(game, deals):
     """The start of these matches, turned by one quarter."""
     state = game.start(deals)
-    rows = game.turn(state).seen
+    rows = game.observe(state).observation
     now = turned(rows, np.ones(len(rows), int)).reshape(-1, 2, 120)
     state.position[:] = now[:, :, :15].reshape(len(deals), -1)
     state.position[:, [2, 17]] += 0.5  # heights are seen above the mat
@@ -50,9 +50,12 @@ def test_the_simulator_moves_a_turned_match_as_it_moves_the_match(rng, controls)
     plain.warm[:] = around.warm[:] = 0  # where the solver begins does not turn
     once = np.ones(6, int)
     for step, control in enumerate(controls):
-        game.step(plain, game.turn(plain), control)
-        game.step(around, game.turn(around), turned(control, once))
-        expected, seen = turned(game.turn(plain).seen, once), game.turn(around).seen
+        game.step(plain, game.observe(plain), control)
+        game.step(around, game.observe(around), turned(control, once))
+        expected, seen = (
+            turned(game.observe(plain).observation, once),
+            game.observe(around).observation,
+        )
         if step < 4:  # in the air
             assert np.allclose(seen, expected, atol=1e-9)
     # once they have landed, only nearly
@@ -77,10 +80,10 @@ def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
     assert np.array_equal(points, same_points)
     turns = from_ahead[:, :, -1].astype(int)
     assert len(np.unique(turns)) > 1
-    for now, before, turn in zip(from_ahead, seen, turns, strict=True):
-        assert np.array_equal(turned(now[:, :-1], turn), before)
+    for now, before, observations in zip(from_ahead, seen, turns, strict=True):
+        assert np.array_equal(turned(now[:, :-1], observations), before)
         assert not quarters(now[:, :-1]).any()
-    assert ahead.features(ahead.turn(ahead.start(deals))).shape[1] == 120
+    assert ahead.features(ahead.observe(ahead.start(deals))).shape[1] == 120
     words = [ahead.describe(row) for row in from_ahead[0]]
     assert words == [world.describe(row) for row in seen[0]]
 
@@ -92,8 +95,8 @@ def test_agentzoo_plays_in_world_coordinates_whatever_its_game_shows(rng):
     turns = {}
     for view in ("world", "ahead"):
         game = overtrick.make("sumo", view=view)
-        turns[view] = game.turn(game.start(deals))
-    acted = {v: policy.sit(3, rng).act(turn).action for v, turn in turns.items()}
-    away = turns["ahead"].seen[:, -1].astype(int)
+        turns[view] = game.observe(game.start(deals))
+    acted = {v: policy.start(3, rng).act(observations).action for v, observations in turns.items()}
+    away = turns["ahead"].observation[:, -1].astype(int)
     assert away.any()
     assert np.allclose(turned(acted["ahead"], away), acted["world"])

@@ -40,8 +40,8 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     gained = exact_payoff(tree, right[0], theirs) - exact_payoff(tree, was, theirs)
     assert gained > 0.05
     for first, policy in zip(before, after, strict=True):
-        np.testing.assert_allclose(first.probs(tree.turn), was, atol=1e-6)
-        now = policy.probs(tree.turn)
+        np.testing.assert_allclose(first.probs(tree.observations), was, atol=1e-6)
+        now = policy.probs(tree.observations)
         assert np.abs(now - right[0]).max() < 0.2 * np.abs(right[0] - was).max()
         won = exact_payoff(tree, now, theirs) - exact_payoff(tree, was, theirs)
         assert won == pytest.approx(gained, rel=0.1)
@@ -69,6 +69,6 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     assert payoffs[0] < 0.2
     assert payoffs[-1] > 0.28
     for policy in after:
-        assert exact_payoff(tree, policy.probs(tree.turn), theirs) == pytest.approx(
+        assert exact_payoff(tree, policy.probs(tree.observations), theirs) == pytest.approx(
             payoffs[-1], rel=0.1
         )

@@ -12,10 +12,10 @@ from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import evidence, padded
 from overtrick.learners.policy_gradient.surrogate import Surrogate
-from overtrick.learners.supervised.classifier import Plan
+from overtrick.learners.supervised.classifier import ClassifierConfig
 from overtrick.policies.forward_pass import forward, masked_log_softmax, tensors
 
-PLAN = Plan("leaky_relu", "adam", 0.01, half=False)
+PLAN = ClassifierConfig("leaky_relu", "adam", 0.01, half=False)
 GAMES, ACTIONS, WORTH = 600, 4, 2
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.datasets.card_abstraction_build import generate
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.games import registry
 from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Direct, Perceptron
 from overtrick.solvers.extensive import best_response
 from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
-from overtrick.training.equilibrium.strategy_evaluator import OnChains, OnTree
+from overtrick.training.equilibrium.strategy_evaluator import BucketedEvaluator, TreeEvaluator
 from overtrick.training.registry import JOBS, TRAINERS
 
 
@@ -26,7 +26,7 @@ def trainer(game, seed=0, inner=None, **section):
         "inner": inner or {},
     }  # fmt: skip
     job = job_file.parse(content, JOBS, "this test")
-    return TRAINERS["coevolve"].trainer(job, LocalCrew())
+    return TRAINERS["coevolve"].trainer(job, LocalPool())
 
 
 def evolved(game, generations, **section):
@@ -39,7 +39,7 @@ def evolved(game, generations, **section):
 def genomes_of(whole, name):
     game, tree = whole(name)
     yield Direct(tree.legal)
-    yield Perceptron(game.brief(tree.turn), tree.legal, 4)
+    yield Perceptron(game.brief(tree.observations), tree.legal, 4)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
@@ -68,7 +68,7 @@ def test_a_direct_genome_can_be_any_strategy(whole, rng):
 
 def test_a_perceptron_is_equation_6_written_out(whole, rng):
     game, tree = whole("kuhn")
-    inputs, hidden = game.brief(tree.turn), 3
+    inputs, hidden = game.brief(tree.observations), 3
     genome = Perceptron(inputs, tree.legal, hidden)
     genes = rng.normal(size=(1, genome.genes))
     w0, b0, w1, b1 = np.split(genes[0], np.cumsum([9, 3, 6]))
@@ -82,7 +82,7 @@ def test_a_perceptron_is_equation_6_written_out(whole, rng):
 
 def test_a_genome_of_the_wrong_length_is_refused(whole):
     for genome in genomes_of(whole, "kuhn"):
-        with pytest.raises(Refused, match=f"genome of {genome.genes} numbers"):
+        with pytest.raises(UserError, match=f"genome of {genome.genes} numbers"):
             genome.strategies(np.zeros((2, genome.genes + 1)))
 
 
@@ -148,7 +148,7 @@ def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
     one = evolved("kuhn", 800, seat=1, strategy="cma")
     told = {
         one.arena.game.describe(seen): row[1]
-        for seen, row in zip(one.arena.tree.turn.seen, one.sigma(), strict=True)
+        for seen, row in zip(one.arena.tree.observations.observation, one.sigma(), strict=True)
     }
     wanted = {
         "J after bet": 0, "Q after bet": 1 / 3, "K after bet": 1,
@@ -166,10 +166,10 @@ def test_three_play_kuhn_with_a_small_nash_conv():
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
 def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
     game, tree = whole(name)
-    genome = Perceptron(game.brief(tree.turn), tree.legal, 4)
+    genome = Perceptron(game.brief(tree.observations), tree.legal, 4)
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
-            asked = (OnTree(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)
+            asked = (TreeEvaluator(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)
             exact, _ = reply_won(Inner(kind="exact"), *asked)
             searched, _ = reply_won(Inner(kind="searched"), *asked)
             assert abs(exact - searched) < 1e-9
@@ -181,7 +181,15 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
     sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
     for seat in range(2):
         exact = best_response.best_response(tree, sigma, seat)[0]
-        asked = (OnTree(game, tree), genome, sigma, seat, rng.normal(size=genome.genes), 0, rng)
+        asked = (
+            TreeEvaluator(game, tree),
+            genome,
+            sigma,
+            seat,
+            rng.normal(size=genome.genes),
+            0,
+            rng,
+        )
         few, _ = reply_won(Inner(kind="evolved", generations=1), *asked)
         many, reply = reply_won(Inner(kind="evolved", generations=200), *asked)
         assert few <= exact + 1e-12
@@ -229,7 +237,7 @@ def test_the_report_has_the_gap_and_the_pictures():
     ],
 )
 def test_what_cannot_evolve_is_refused(game, section, match):
-    with pytest.raises(Refused, match=match):
+    with pytest.raises(UserError, match=match):
         trainer(game, **section)
 
 
@@ -239,7 +247,7 @@ def test_a_network_needs_a_game_with_inputs():
         JOBS,
         "this test",
     )
-    with pytest.raises(Refused, match="no inputs for a network"):
+    with pytest.raises(UserError, match="no inputs for a network"):
         TRAINERS["coevolve"].check(job)
 
 
@@ -254,7 +262,7 @@ def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joi
     report = one.report(history)
     assert set(report.figures) == {"progress", "buckets", "intensity"}
     page = TRAINERS["coevolve"]
-    assert page.judge(one.job, one.model(), LocalCrew(), np.random.default_rng(0)) == report.rows
+    assert page.judge(one.job, one.model(), LocalPool(), np.random.default_rng(0)) == report.rows
 
 
 def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction, tmp_path):
@@ -263,15 +271,15 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
     one = trainer({"name": "abstract_holdem", "abstraction": str(file)}, genome="network")
     page, rng = TRAINERS["coevolve"], np.random.default_rng(0)
     weights = one.model()
-    with pytest.raises(Refused, match="a genome of 39 numbers is needed, not one of 38"):
-        page.judge(one.job, {**weights, "genome": weights["genome"][:-1]}, LocalCrew(), rng)
-    with pytest.raises(Refused, match="not that of its genome"):
-        page.judge(one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalCrew(), rng)
+    with pytest.raises(UserError, match="a genome of 39 numbers is needed, not one of 38"):
+        page.judge(one.job, {**weights, "genome": weights["genome"][:-1]}, LocalPool(), rng)
+    with pytest.raises(UserError, match="not that of its genome"):
+        page.judge(one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalPool(), rng)
     counts = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=7"]
     file.unlink()
     generate("abstraction", file, counts)
-    with pytest.raises(Refused, match=r"mine.parquet is another abstraction than this was made"):
-        OnChains(registry.make("abstract_holdem", **one.job.game.options))
+    with pytest.raises(UserError, match=r"mine.parquet is another abstraction than this was made"):
+        BucketedEvaluator(registry.make("abstract_holdem", **one.job.game.options))
 
 
 def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
@@ -280,13 +288,13 @@ def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
         TRAINERS["coevolve"].check(job_file.parse(content, JOBS, "this test"))
 
     here = {"abstraction": str(abstraction)}
-    with pytest.raises(Refused, match=r"no tree to search: set inner.kind to exact"):
+    with pytest.raises(UserError, match=r"no tree to search: set inner.kind to exact"):
         check(here, inner={"kind": "searched"})
-    with pytest.raises(Refused, match="one seat evolves alone only where the tree is known"):
+    with pytest.raises(UserError, match="one seat evolves alone only where the tree is known"):
         check(here, coevolve={"seat": 0})
-    with pytest.raises(Refused, match=r"only index paper has situations"):
+    with pytest.raises(UserError, match=r"only index paper has situations"):
         check({**here, "index": "public"}, coevolve={"genome": "network"})
-    with pytest.raises(Refused, match=r"no abstraction at .*: build it with `overtrick generate"):
+    with pytest.raises(UserError, match=r"no abstraction at .*: build it with `overtrick generate"):
         check({"abstraction": str(tmp_path / "none.parquet")})
-    with pytest.raises(Refused, match="index must be paper or public, not 'mine'"):
+    with pytest.raises(UserError, match="index must be paper or public, not 'mine'"):
         check({**here, "index": "mine"})

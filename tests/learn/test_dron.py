@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.evaluation.reference_opponents import stranger
@@ -42,7 +42,7 @@ def biased(tmp_path):
 def trained(plain):
     """A trainer after its last iteration, and the metrics of that."""
     job = job_file.parse(plain, registry.JOBS, "this test")
-    trainer = registry.TRAINERS["dron"].trainer(job, LocalCrew())
+    trainer = registry.TRAINERS["dron"].trainer(job, LocalPool())
     for _ in range(job.stop.iterations):
         metrics = trainer.step()
     return trainer, metrics
@@ -94,7 +94,7 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
     game, _ = two_seats(job_file.GameChoice(name=name))
     batch = play(game, [Uniform(), Uniform()], 300, rng).batch
-    situation = game.situation(batch.turn())
+    situation = game.situation(batch.observations())
     assert 0 <= situation.min() <= situation.max() < game.situations
     counts = np.zeros((1, game.situations, game.actions))
     np.add.at(counts, (0, situation, batch.action), 1)
@@ -128,24 +128,24 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
     """A caller beside a random player: the caller alone never raises."""
     game, tree = two_seats(job_file.GameChoice(name="leduc"))
     job = job_file.parse({"trainer": "dron", "game": "leduc"}, registry.JOBS, "this test")
-    weights = registry.TRAINERS["dron"].trainer(job, LocalCrew()).learner.weights()
+    weights = registry.TRAINERS["dron"].trainer(job, LocalPool()).learner.weights()
 
     class Both:
         """The caller plays the first half of the games."""
 
-        def sit(self, games, rng):
+        def start(self, games, rng):
             self.players = [
-                each.sit(games, rng) for each in (stranger("call", game, tree), Uniform())
+                each.start(games, rng) for each in (stranger("call", game, tree), Uniform())
             ]
             self.half = games // 2
             return self
 
-        def probs(self, turn):
-            call, any_ = (player.policy.probs(turn) for player in self.players)
-            return np.where((turn.game < self.half)[:, None], call, any_)
+        def probs(self, observations):
+            call, any_ = (player.policy.probs(observations) for player in self.players)
+            return np.where((observations.game < self.half)[:, None], call, any_)
 
-        def act(self, turn):
-            return draw(self.probs(turn), np.random.default_rng(len(turn)))
+        def act(self, observations):
+            return draw(self.probs(observations), np.random.default_rng(len(observations)))
 
     first, second = dron.meet(game, weights, 1.0, Both(), 2, 100, 1, rng)
     assert not first[0].any()
@@ -159,7 +159,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
     monkeypatch.delattr("overtrick.games.matrix.Matrix.situation")
     job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
-    with pytest.raises(Refused, match="brps has no situations"):
+    with pytest.raises(UserError, match="brps has no situations"):
         registry.TRAINERS["dron"].check(job)
 
 
@@ -177,8 +177,8 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     (row,), game, _ = lifecycle.judge(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
-    with pytest.raises(Refused, match="it has to search, or to watch its opponent"):
+    with pytest.raises(UserError, match="it has to search, or to watch its opponent"):
         model_files.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
-    with pytest.raises(Refused, match="the model has other layers than its job says"):
-        dron.judge(trainer.job, fewer, LocalCrew(), np.random.default_rng(0))
+    with pytest.raises(UserError, match="the model has other layers than its job says"):
+        dron.judge(trainer.job, fewer, LocalPool(), np.random.default_rng(0))

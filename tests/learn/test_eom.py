@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.learners.initialisation import initial
 from overtrick.learners.optimisers import Adam
@@ -30,7 +30,7 @@ def entropy(sigma):
 
 def shown(game, tree, sigmas):
     """Rows of as many networks as there are strategies, each shown the probabilities of one."""
-    features = np.stack([game.features(tree.turn)] * len(sigmas))
+    features = np.stack([game.features(tree.observations)] * len(sigmas))
     return Rows(features, np.stack([tree.legal] * len(sigmas)), np.stack(sigmas))
 
 
@@ -39,7 +39,7 @@ def two(whole, rng, random_strategy):
     """Kuhn, its tree, two strategies, and a first network."""
     game, tree = whole("kuhn")
     sigmas = [random_strategy(tree, rng) for _ in range(2)]
-    wide = game.features(tree.turn).shape[1]
+    wide = game.features(tree.observations).shape[1]
     return game, tree, sigmas, initial((wide, 32, game.actions), rng)
 
 
@@ -114,11 +114,11 @@ def job(game, **changes):
 
 def rows_of(content):
     """What EOM wins after a few iterations of training."""
-    trainer = EomTrainer(content, LocalCrew())
+    trainer = EomTrainer(content, LocalPool())
     for _ in range(5):
         trainer.step()
     page = TRAINERS["eom"]
-    return page.judge(content, trainer.model(), LocalCrew(), np.random.default_rng(0))
+    return page.judge(content, trainer.model(), LocalPool(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("game", ["kuhn", "leduc"])
@@ -137,7 +137,7 @@ def test_ppo_finds_a_reply_to_a_model_where_no_tree_is_asked_for():
 
 def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_do(whole):
     game, tree = whole("kuhn")
-    trainer = EomTrainer(job("kuhn"), LocalCrew())
+    trainer = EomTrainer(job("kuhn"), LocalPool())
     losses = [trainer.step()["imitation_loss"] for _ in range(25)]
     assert losses[-1] < losses[0]
     assert losses[-1] < np.log(2)  # what a coin would be told by
@@ -147,6 +147,6 @@ def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_d
 
 def test_without_a_tree_an_exact_reply_is_refused():
     content = job("holdem", evaluate={"strangers": ["random"]})
-    with pytest.raises(Refused, match=r"model.reply: exact needs a tree.*set ppo"):
+    with pytest.raises(UserError, match=r"model.reply: exact needs a tree.*set ppo"):
         TRAINERS["eom"].check(content)
     TRAINERS["eom"].check(job("holdem", evaluate={"strangers": ["la"]}, model={"reply": "ppo"}))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.learners.initialisation import MOVE_STD
 from overtrick.learners.weights import stack
@@ -23,7 +23,7 @@ def trainer(game, seed=0, iterations=60, **section):
         "evolve": {"hidden": [8], **section},
         "evaluate": {"strangers": ["random"], "draws": 2, "every": 1000},
     }  # fmt: skip
-    return EvolveTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
+    return EvolveTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
 
 
 def pure(game, action):
@@ -41,7 +41,7 @@ def test_fitness_in_biased_rock_paper_scissors_is_the_mean_of_the_payoff_table(w
     members = stack([pure(game, action) for action in played])
     won = np.array([[0, -25, 50], [25, 0, -5], [-50, 5, 0]])
     expected = [sum(won[a][b] for b in played) / (len(played) - 1) for a in played]
-    found = round_robin(job_file.GameChoice(name="brps"), members, 4, LocalCrew(), rng)
+    found = round_robin(job_file.GameChoice(name="brps"), members, 4, LocalPool(), rng)
     assert np.abs(found - expected).max() < 1e-9
 
 
@@ -55,7 +55,7 @@ def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
         for i in range(4)
     ]
     games = 20_000
-    found = round_robin(one.job.game, members, games, LocalCrew(), rng)
+    found = round_robin(one.job.game, members, games, LocalPool(), rng)
     assert np.ptp(exact) > 0.15
     assert np.abs(found - exact).max() < 5 * 2 / np.sqrt(3 * games)  # nobody wins more than 2
     assert abs(found.sum()) < 1e-9
@@ -85,7 +85,7 @@ def test_the_model_is_the_best_of_the_last_generation(rng):
 def test_a_champion_is_judged_before_and_after_its_steps(rng):
     one = trainer("kuhn", size=4, games=10, iterations=2)
     metrics = [one.step(), one.step()][-1]
-    (row,) = TRAINERS["evolve"].judge(one.job, one.model(), LocalCrew(), rng)
+    (row,) = TRAINERS["evolve"].judge(one.job, one.model(), LocalPool(), rng)
     assert len(row["steps"]) == 4
     assert metrics["random/after_0_chip"] == row["steps"][0]
     assert row["steps"][3] > row["steps"][0]
@@ -103,5 +103,5 @@ def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
 
 def test_what_members_lose_must_go_to_others():
     section = {"trainer": "evolve", "game": "sumo", "evaluate": {"strangers": ["random"]}}
-    with pytest.raises(Refused, match="in sumo only results cancel: set its reward to result"):
+    with pytest.raises(UserError, match="in sumo only results cancel: set its reward to result"):
         TRAINERS["evolve"].check(job_file.parse(section, JOBS, "this test"))

@@ -11,7 +11,7 @@ import pytest
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from overtrick.runs.tune_trial import _Watch
-from overtrick.sweeps.asha import Halving
+from overtrick.sweeps.asha import Asha
 
 
 def told(metrics: dict[str, float]) -> float | None:
@@ -22,7 +22,7 @@ def told(metrics: dict[str, float]) -> float | None:
 def test_the_same_trials_are_stopped_as_by_tune(
     tmp_path: Path, rng: np.random.Generator, grace: int, factor: int
 ) -> None:
-    ours = Halving(tmp_path / "halving.jsonl", grace, factor, told)
+    ours = Asha(tmp_path / "halving.jsonl", grace, factor, told)
     tune = ASHAScheduler("iteration", "score", "max", 100, grace, factor, stop_last_trials=False)
     trials = [SimpleNamespace(trial_id=n, iteration=0, talent=rng.normal()) for n in range(30)]
     for trial in trials:
@@ -38,27 +38,27 @@ def test_the_same_trials_are_stopped_as_by_tune(
         if stop or trial.iteration == 99:
             going.remove(trial)
     assert 0 < len(ours.stopped_at()) < 30
-    again = Halving(tmp_path / "halving.jsonl", grace, factor, told)
+    again = Asha(tmp_path / "halving.jsonl", grace, factor, told)
     assert again.stopped_at() == ours.stopped_at()
 
 
 def test_a_decision_stands_when_a_trial_comes_to_its_rung_again(tmp_path: Path) -> None:
     file = tmp_path / "halving.jsonl"
-    first = Halving(file, 2, 2, told)
+    first = Asha(file, 2, 2, told)
     assert not first.stops(0, 2, {"score": 1.0})
     assert first.stops(1, 2, {"score": 0.5})
     with file.open("a") as cut:
         cut.write('{"trial": 2, "iter')  # killed while it wrote
-    again = Halving(file, 2, 2, told)
+    again = Asha(file, 2, 2, told)
     assert again.stopped_at() == {1: 2}
     assert not again.stops(0, 2, {"score": 0.1})  # from its checkpoint before the rung
     assert not again.stops(0, 3, {"score": 0.1})
     assert again.stops(2, 2, {"score": 0.6})
-    assert Halving(file, 2, 2, told).stopped_at() == {1: 2, 2: 2}
+    assert Asha(file, 2, 2, told).stopped_at() == {1: 2, 2: 2}
 
 
 def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: Path) -> None:
-    halving = Halving(tmp_path / "halving.jsonl", 3, 2, told)
+    halving = Asha(tmp_path / "halving.jsonl", 3, 2, told)
     assert not halving.stops(0, 2, {"score": 9.0})
     assert not halving.stops(0, 3, {"loss": 9.0})
     assert not halving.stops(1, 4, {"score": 1.0})  # the first to be measured there
@@ -72,17 +72,17 @@ def test_nothing_is_decided_before_the_first_rung_or_without_a_score(tmp_path: P
 def test_a_score_that_is_no_number_stops_its_trial_and_others_are_stopped_as_ever(
     tmp_path: Path, broken: float
 ) -> None:
-    halving = Halving(tmp_path / "halving.jsonl", 1, 2, told)
+    halving = Asha(tmp_path / "halving.jsonl", 1, 2, told)
     assert halving.stops(0, 1, {"score": broken})  # though it is the first
     for trial, score in enumerate([1.0, 2.0, 3.0], start=1):
         assert not halving.stops(trial, 1, {"score": score})
     assert halving.stops(4, 1, {"score": 1.0})  # the middle of the four is 1.5
     assert halving.stops(5, 1, {"score": broken})
-    assert Halving(tmp_path / "halving.jsonl", 1, 2, told).stopped_at() == {0: 1, 4: 1, 5: 1}
+    assert Asha(tmp_path / "halving.jsonl", 1, 2, told).stopped_at() == {0: 1, 4: 1, 5: 1}
 
 
 def test_what_stops_a_trial_is_in_its_record_before_anything_is_decided(tmp_path: Path) -> None:
-    ours = Halving(tmp_path / "halving.jsonl", 1, 2, told)
+    ours = Asha(tmp_path / "halving.jsonl", 1, 2, told)
 
     def no_room(iteration: int, metrics: dict[str, float]) -> None:
         raise OSError("No space left on device")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.learners.initialisation import initial
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.meta import MetaTrainer
@@ -22,7 +22,7 @@ def opposition(rng, founder=None, **plan):
     founder = initial(SIZES, rng) if founder is None else founder
     section = Opponents(**plan)
     choice = job_file.GameChoice(name="brps")
-    return KINDS[section.kind](choice, SIZES, section, founder, LocalCrew(), rng)
+    return KINDS[section.kind](choice, SIZES, section, founder, LocalPool(), rng)
 
 
 def same(one, other):
@@ -84,7 +84,7 @@ def test_only_a_population_that_evolves_is_scored(kind):
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
         "population": {"kind": kind}, "evaluate": {"strangers": ["random"], "draws": 2},
     }  # fmt: skip
-    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
+    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
     metrics = trainer.step()
     assert ("fitness_best" in metrics) == (kind == "evolving")
 
@@ -96,7 +96,7 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
         "population": {"kind": kind, "every": 2},
         "evaluate": {"strangers": ["random"], "draws": 2},
     }  # fmt: skip
-    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalCrew())
+    trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
     met = []
     for _ in range(4):
         trainer.step()

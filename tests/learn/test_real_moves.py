@@ -10,8 +10,8 @@ import torch
 from torch.distributions import Independent, Normal, kl_divergence
 
 from overtrick.config import job_file
-from overtrick.core import Failed, Turn
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import Observations, RunError
+from overtrick.distributed.workers import LocalPool
 from overtrick.games.sumo.physics import Physics
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import fresh
@@ -55,19 +55,21 @@ class Target:
     def start(self, deals):
         return Thrown(deals, np.zeros(len(deals), bool))
 
-    def turn(self, state):
+    def observe(self, state):
         games = np.repeat(np.flatnonzero(~state.over), 2)
         seat = np.tile([0, 1], len(games) // 2)
-        return Turn(games, seat, state.target[games], None, None)
+        return Observations(games, seat, state.target[games], None, None)
 
-    def step(self, state, turn, action):
+    def step(self, state, observations, action):
         points = np.zeros((len(state.over), 2))
-        points[turn.game, turn.seat] = -np.square(action - state.target[turn.game]).sum(axis=1)
-        state.over[turn.game] = True
+        points[observations.game, observations.seat] = -np.square(
+            action - state.target[observations.game]
+        ).sum(axis=1)
+        state.over[observations.game] = True
         return points
 
-    def features(self, turn):
-        return turn.seen.astype(np.float32)
+    def features(self, observations):
+        return observations.observation.astype(np.float32)
 
 
 def crowd(game, members, rng, hidden=(8,)):
@@ -83,7 +85,7 @@ def told(game, weights, rng, games=40):
     members = len(weights[LOG_STD])
     policies = (Crowd(game.features, weights), Crowd(game.features, weights))
     batch = play(game, policies, members * games, rng, watch=[0]).batch
-    features = game.features(batch.turn())
+    features = game.features(batch.observations())
     advantage = rng.normal(size=len(batch))
     return sampled(weights, batch, features, advantage, games, batch.game // games), batch
 
@@ -161,15 +163,17 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     met = meet(game, weights, critic, Crowd(game.features, weights), 4_000, 1.0, 1.0, rng)
     after = adapt(weights, met.sample, 0.2)
     for policy in networks(game, after):
-        throws = policy.sit(1, rng).act(
-            Turn(np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None)
+        throws = policy.start(1, rng).act(
+            Observations(
+                np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None
+            )
         )
         assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # from 0.76
 
 
 def test_moves_that_are_no_numbers_are_one_line(rng):
     for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0)):
-        with pytest.raises(Failed, match="a policy has diverged"):
+        with pytest.raises(RunError, match="a policy has diverged"):
             draw_moves(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
 
 
@@ -214,7 +218,7 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
     reward = {"win": 1, "lose": -1, "draw": -1, "move": 0, "push": 0, "control": 0}
     game = {"name": "sumo", "integrator": "euler", "reward": reward}
     job = {"trainer": kind, "game": game, "stop": {"iterations": 3}, **TRAINED[kind]}
-    trainer = TRAINERS[kind].trainer(job_file.parse(job, JOBS, "a test"), LocalCrew())
+    trainer = TRAINERS[kind].trainer(job_file.parse(job, JOBS, "a test"), LocalPool())
     right = Physics.advance
 
     def lost(physics, bodies, control):
@@ -237,8 +241,12 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
 def test_one_network_is_a_crowd_of_one(rng):
     game = Target()
     weights = {n: v[0] for n, v in crowd(game, 1, rng).items()}
-    turn = game.turn(game.start(game.deal(6, rng)))
-    one = of_network(game.features, weights).sit(6, np.random.default_rng(1)).act(turn)
-    many = Crowd(game.features, repeat(weights, 1)).sit(6, np.random.default_rng(1)).act(turn)
+    observations = game.observe(game.start(game.deal(6, rng)))
+    one = of_network(game.features, weights).start(6, np.random.default_rng(1)).act(observations)
+    many = (
+        Crowd(game.features, repeat(weights, 1))
+        .start(6, np.random.default_rng(1))
+        .act(observations)
+    )
     assert np.array_equal(one.action, many.action)
     assert np.isfinite(one.logp).all()

@@ -43,7 +43,10 @@ def averaged(solver, tree, words):
 @pytest.mark.parametrize("plan", sorted(THEIRS))
 def test_a_plan_is_openspiels_after_each_of_30_iterations(kuhn, plan):
     game, tree = kuhn
-    ours, theirs = cfr.Solver(tree, cfr.PLANS[plan]), THEIRS[plan](pyspiel.load_game("kuhn_poker"))
+    ours, theirs = (
+        cfr.CfrSolver(tree, cfr.VARIANTS[plan]),
+        THEIRS[plan](pyspiel.load_game("kuhn_poker")),
+    )
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
@@ -78,7 +81,7 @@ AT_ONCE = {
 def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
     game, tree = kuhn
     theirs = AT_ONCE[plan](pyspiel.load_game("kuhn_poker"))
-    ours = cfr.Solver(tree, cfr.PLANS[f"{plan}-simultaneous"])
+    ours = cfr.CfrSolver(tree, cfr.VARIANTS[f"{plan}-simultaneous"])
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
@@ -87,17 +90,17 @@ def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
 
 @pytest.mark.parametrize("plan", sorted(THEIRS))
 def test_every_plan_alternates_or_not(plan):
-    at_once = replace(cfr.PLANS[plan], alternate=False)
-    assert cfr.PLANS[plan].alternate
-    assert cfr.PLANS[f"{plan}-simultaneous"] == at_once
-    assert set(cfr.PLANS) == {f"{name}{way}" for name in THEIRS for way in ("", "-simultaneous")}
+    at_once = replace(cfr.VARIANTS[plan], alternate=False)
+    assert cfr.VARIANTS[plan].alternate
+    assert cfr.VARIANTS[f"{plan}-simultaneous"] == at_once
+    assert set(cfr.VARIANTS) == {f"{name}{way}" for name in THEIRS for way in ("", "-simultaneous")}
 
 
 def test_discounts_far_from_zero_are_none_at_all_or_all(whole):
     """1^x / (1^x + 1) is a half whatever x, so only the first iteration differs."""
     _, tree = whole("leduc")
     for power in (30, 400, 4000):
-        plain, plus = cfr.Plan(power, power, 0), cfr.Plan(power, -power, 1)
+        plain, plus = cfr.CfrVariant(power, power, 0), cfr.CfrVariant(power, -power, 1)
         assert abs(gap(tree, plain, 300) / gap(tree, cfr.CFR, 300) - 1) < 0.2
         assert gap(tree, plus, 300) < 2 * gap(tree, cfr.CFR_PLUS, 300)
 
@@ -106,11 +109,11 @@ def gap(tree, plan, iterations):
     return best_response.exploitability(tree, cfr.solve(tree, iterations, plan))
 
 
-@pytest.mark.parametrize("name", sorted(cfr.PLANS))
+@pytest.mark.parametrize("name", sorted(cfr.VARIANTS))
 def test_every_plan_keeps_the_published_bound(whole, name):
     """Exploitability falls at least as fast as 1 / sqrt(T) (Zinkevich et al. 2007, theorem 4)."""
     _, tree = whole("leduc_textbook")
-    plan = cfr.PLANS[name]
+    plan = cfr.VARIANTS[name]
     assert gap(tree, plan, 3_200) < gap(tree, plan, 50) / 64**0.5
 
 
@@ -122,12 +125,12 @@ def test_discounted_cfr_and_cfr_plus_leave_plain_cfr_behind(whole):
     assert gap(tree, cfr.DISCOUNTED, 2_000) < plain / 10
 
 
-@pytest.mark.parametrize("name", sorted(cfr.PLANS))
+@pytest.mark.parametrize("name", sorted(cfr.VARIANTS))
 def test_a_run_in_two_parts_is_the_run_in_one(whole, name):
     _, tree = whole("kuhn")
-    parts, one = (cfr.Solver(tree, cfr.PLANS[name]) for _ in range(2))
+    parts, one = (cfr.CfrSolver(tree, cfr.VARIANTS[name]) for _ in range(2))
     parts.run(7)
-    loaded = cfr.Solver(tree, cfr.PLANS[name])
+    loaded = cfr.CfrSolver(tree, cfr.VARIANTS[name])
     loaded.load(parts.state())
     loaded.run(13)
     one.run(20)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import equilibrium_of
@@ -55,7 +55,7 @@ def met(whole):
 def best(tree, opponent):
     """A best response in both seats."""
     found = [best_response.best_response(tree, opponent, seat)[1] for seat in range(2)]
-    return np.where((tree.turn.seat == 0)[:, None], *found)
+    return np.where((tree.observations.seat == 0)[:, None], *found)
 
 
 def realised(tree, sigma):
@@ -232,7 +232,7 @@ def test_what_no_bound_can_be_kept_for_is_refused(whole):
     _, three = whole("kuhn_three")
     _, tree = whole("kuhn")
     sigma = tree.uniform()
-    with pytest.raises(Refused, match="a bound on exploitability needs 2 seats: this game has 3"):
+    with pytest.raises(UserError, match="a bound on exploitability needs 2 seats: this game has 3"):
         safe_exploitation.within(three, three.uniform(), three.uniform(), 0.1)
     for bound in (-0.1, math.nan):
         for ask in (
@@ -240,11 +240,11 @@ def test_what_no_bound_can_be_kept_for_is_refused(whole):
             lambda b: safe_exploitation.nearest(tree, sigma, sigma, b),
             lambda b: safe_exploitation.safest_response(tree, sigma, b),
         ):
-            with pytest.raises(Refused, match="must be at least 0"):
+            with pytest.raises(UserError, match="must be at least 0"):
                 ask(bound)
-    with pytest.raises(Refused, match=r"trust must be 0 to 1, not 1\.1"):
+    with pytest.raises(UserError, match=r"trust must be 0 to 1, not 1\.1"):
         safe_exploitation.restricted_response(tree, sigma, 1.1)
-    with pytest.raises(Refused, match="for another game"):
+    with pytest.raises(UserError, match="for another game"):
         safe_exploitation.mix(tree, sigma, whole("brps")[1].uniform(), 0.5)
 
 
@@ -269,8 +269,8 @@ def judged(*overrides):
     job = job_file.parse(job_file.overridden(TINY, overrides), JOBS, "this test")
     page = TRAINERS["meta"]
     page.check(job)
-    weights = page.trainer(job, LocalCrew()).model()
-    return page.judge(job, weights, LocalCrew(), np.random.default_rng(3))
+    weights = page.trainer(job, LocalPool()).model()
+    return page.judge(job, weights, LocalPool(), np.random.default_rng(3))
 
 
 @pytest.mark.parametrize("how", ["evaluate.safe_by=nearest", "meta.test_play=response", ""])
@@ -304,9 +304,9 @@ def test_a_row_says_how_exploitable_each_policy_is(whole):
     """One who never adapts, so it is known."""
     _, tree = whole("kuhn")
     job = job_file.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
-    weights = TRAINERS["exploit"].trainer(job, LocalCrew()).model()
+    weights = TRAINERS["exploit"].trainer(job, LocalPool()).model()
     weights = {name: np.zeros_like(array) for name, array in weights.items()}  # plays uniformly
-    (row,) = TRAINERS["exploit"].judge(job, weights, LocalCrew(), np.random.default_rng(0))
+    (row,) = TRAINERS["exploit"].judge(job, weights, LocalPool(), np.random.default_rng(0))
     uniform = best_response.sigma_of(tree, [Uniform()] * 2)
     assert row["exploitability"] == pytest.approx(
         [best_response.exploitability(tree, uniform)], abs=1e-6
@@ -329,7 +329,7 @@ def test_a_row_says_how_exploitable_each_policy_is(whole):
     ],
 )
 def test_a_bound_that_cannot_be_kept_is_refused_before_any_work(overrides, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         judged(*overrides)
 
 
@@ -337,7 +337,7 @@ def test_a_bound_that_cannot_be_kept_is_refused_before_any_work(overrides, said)
 def stored(tmp_path):
     """The folder of an untrained model of the tiny job."""
     job = job_file.parse(TINY, JOBS, "this test")
-    weights = TRAINERS["meta"].trainer(job, LocalCrew()).model()
+    weights = TRAINERS["meta"].trainer(job, LocalPool()).model()
     model_files.save(
         model_files.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "model"
     )
@@ -369,10 +369,10 @@ def test_the_command_draws_a_model_below_the_frontier(stored, tmp_path, whole):
 
 def test_the_study_of_what_does_not_adapt_is_refused(tmp_path):
     job = job_file.parse({"trainer": "exploit", "game": "kuhn"}, JOBS, "this test")
-    weights = TRAINERS["exploit"].trainer(job, LocalCrew()).model()
+    weights = TRAINERS["exploit"].trainer(job, LocalPool()).model()
     model_files.save(
         model_files.Model(weights, "kuhn", job.model_dump(mode="json")), tmp_path / "one"
     )
     done = CliRunner().invoke(cli.app, ["safety", str(tmp_path / "one")])
-    assert isinstance(done.exception, Refused)
+    assert isinstance(done.exception, UserError)
     assert "a model of exploit does not adapt to strangers" in str(done.exception)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from overtrick import make
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.games.registry import scripted_players
 from overtrick.learners.critic import Critic, predict
@@ -42,7 +42,7 @@ def trainer(game, opponent, solver, seed=0, games=500, **more):
         opponent=opponent, solver=solver, step=STEPS[solver], hidden=(32,), games=games, **more
     )
     job = ExploitJob(trainer="exploit", game=game, seed=seed, exploit=plan)
-    return ExploitTrainer(job, LocalCrew())
+    return ExploitTrainer(job, LocalPool())
 
 
 def trained(*args, iterations=60, **more):
@@ -57,7 +57,9 @@ def trained(*args, iterations=60, **more):
 
 def exact(game):
     """A game that shows its features in double precision, so that slopes can be measured."""
-    return SimpleNamespace(features=lambda turn: game.features(turn).astype(np.float64))
+    return SimpleNamespace(
+        features=lambda observations: game.features(observations).astype(np.float64)
+    )
 
 
 def precise(weights):
@@ -65,7 +67,7 @@ def precise(weights):
 
 
 def network(game, tree, rng, hidden=(8,)):
-    return initial((game.features(tree.turn).shape[1], *hidden, game.actions), rng)
+    return initial((game.features(tree.observations).shape[1], *hidden, game.actions), rng)
 
 
 def exact_tensors(*args):
@@ -159,7 +161,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
     (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
     assert abs(row["best_response"] - best) < 1e-5
     assert row["share"] > 0.97
-    played = one.learner.policy().probs(build(one.game).turn)
+    played = one.learner.policy().probs(build(one.game).observations)
     assert (played[:, one.game.action_names.index(reply)] > 0.97).all()
 
 
@@ -185,10 +187,12 @@ def test_trpo_keeps_its_bound_on_the_divergence(bound):
         assert 0 <= metrics["kl"] <= bound
         assert metrics["step_taken"] > 0
         # the same divergence from the policies themselves, on games of the old one
-        turn = play(one.game, [before, Uniform()], 2000, np.random.default_rng(0), watch=[0])
-        turn = turn.batch.turn()
-        p, q = before.probs(turn), one.learner.policy().probs(turn)
-        gap = p * np.log(np.divide(p, q, out=np.ones_like(p), where=turn.legal))
+        observations = play(
+            one.game, [before, Uniform()], 2000, np.random.default_rng(0), watch=[0]
+        )
+        observations = observations.batch.observations()
+        p, q = before.probs(observations), one.learner.policy().probs(observations)
+        gap = p * np.log(np.divide(p, q, out=np.ones_like(p), where=observations.legal))
         assert gap.sum(axis=1).mean() < 2 * bound
 
 
@@ -251,7 +255,7 @@ def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
 
 def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_choices(whole):
     game, tree = whole("leduc")
-    inputs = game.features(tree.turn).shape[1]
+    inputs = game.features(tree.observations).shape[1]
     even = {
         "w0": np.zeros((1, inputs, game.actions), np.float32),
         "b0": np.zeros((1, game.actions), np.float32),
@@ -388,10 +392,12 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
     many = {n: np.stack([v] * members) for n, v in network(game, tree, rng).items()}
     theta = {n: v[0] for n, v in many.items()}
     batch = play(game, [Network(game.features, theta), Uniform()], members * games, rng).batch
-    features = game.features(batch.turn())
+    features = game.features(batch.observations())
     critic = initial((features.shape[1], 4, 1), rng)
     advantage = advantages(batch, predict(critic, features), 0.99, 0.95)
-    logp = np.log(np.where(batch.legal, Network(game.features, theta).probs(batch.turn()), 1))
+    logp = np.log(
+        np.where(batch.legal, Network(game.features, theta).probs(batch.observations()), 1)
+    )
     logp = np.where(batch.legal, logp, -np.inf)
     member = batch.game // games
     apart, merged = (
@@ -411,7 +417,7 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
 
 def test_joined_samples_keep_their_tasks_apart(whole, rng):
     game, tree = whole("kuhn")
-    critic = initial((game.features(tree.turn).shape[1], 4, 1), rng)
+    critic = initial((game.features(tree.observations).shape[1], 4, 1), rng)
     parts, gradients = [], []
     weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
     for one, games in zip(weights, (5, 40, 12), strict=True):

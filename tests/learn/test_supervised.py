@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from overtrick.learners.initialisation import initial
-from overtrick.learners.supervised.classifier import Classifier, Plan
+from overtrick.learners.supervised.classifier import Classifier, ClassifierConfig
 
 WEIGHTS = initial((6, 32, 4), np.random.default_rng(0))
 
 
 def learner(dropout: float, seed: int) -> Classifier:
-    made = Classifier(WEIGHTS, Plan("relu", "adam", 0.01, half=False, dropout=dropout))
+    made = Classifier(WEIGHTS, ClassifierConfig("relu", "adam", 0.01, half=False, dropout=dropout))
     made.seed(np.random.default_rng(seed))
     return made
 

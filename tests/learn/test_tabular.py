@@ -5,24 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.core import Batch
+from overtrick.core import Trajectories
 from overtrick.games.registry import make
-from overtrick.learners.value_based.tabular import FIRST, Plan, QTable, merged
+from overtrick.learners.value_based.tabular import FIRST, QTable, TabularConfig, merged
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 
 
-def by_infoset(turn):
+def by_infoset(observations):
     """Every information set is a state of its own; 0 is no state."""
-    return (turn.infoset + 1).astype(np.uint64)[:, None]
+    return (observations.infoset + 1).astype(np.uint64)[:, None]
 
 
-def by_action(turn):
+def by_action(observations):
     """The same, as a number for each action that may be taken."""
-    states = (turn.infoset[:, None] * turn.legal.shape[1] + np.arange(turn.legal.shape[1])) + 1
-    return np.where(turn.legal, states, 0).astype(np.uint64)
+    states = (
+        observations.infoset[:, None] * observations.legal.shape[1]
+        + np.arange(observations.legal.shape[1])
+    ) + 1
+    return np.where(observations.legal, states, 0).astype(np.uint64)
 
 
 def path(states, actions, rewards, game=None):
@@ -30,7 +33,7 @@ def path(states, actions, rewards, game=None):
     count = len(states)
     game = np.zeros(count, np.int64) if game is None else np.array(game)
     last = np.append(game[1:] != game[:-1], True)
-    return Batch(
+    return Trajectories(
         int(game[-1]) + 1, game, np.zeros(count, np.int64), np.zeros((count, 0), np.int64),
         np.ones((count, 2), bool), np.array(states), np.array(actions), np.zeros(count),
         np.array(rewards, float), last,
@@ -39,8 +42,8 @@ def path(states, actions, rewards, game=None):
 
 def values_of(table, states):
     """What a table knows of both actions of some states."""
-    turn = path(states, [0] * len(states), [0.0] * len(states)).turn()
-    return table.policy(False).values(turn).tolist()
+    observations = path(states, [0] * len(states), [0.0] * len(states)).observations()
+    return table.policy(False).values(observations).tolist()
 
 
 @pytest.mark.parametrize("states", [by_infoset, by_action])
@@ -49,13 +52,13 @@ def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
     game = make("kuhn")
     tree = build(game)
     opponent = best_response.sigma_of(tree, [Uniform()] * 2)
-    table = QTable(states, Plan(rule, None, 1.0))
+    table = QTable(states, TabularConfig(rule, None, 1.0))
     rng = np.random.default_rng(0)
     for round in range(20):
         mine = table.policy(True, 1.0 if round == 0 else epsilon)
         table.learn(play(game, (mine, Uniform()), 1000, rng, watch=[0]).batch)
     both = best_response.sigma_of(tree, [table.policy(False)] * 2)
-    reply = np.where((tree.turn.seat == 0)[:, None], both, opponent)
+    reply = np.where((tree.observations.seat == 0)[:, None], both, opponent)
     best, _ = best_response.best_response(tree, opponent, 0)
     assert best_response.expected(tree, reply)[0] == pytest.approx(best, abs=0.01)
 
@@ -64,7 +67,7 @@ def test_q_learning_takes_the_best_of_what_follows_and_sarsa_what_was_done():
     # in state 2 action 1 has earned 1, and action 0 nothing; then a game goes 1 -> 2 by action 0
     seen = path([2, 2, 1, 2], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 2])
     for rule, follows in (("q", 0.5 * 0.5), ("sarsa", 0.0)):
-        table = QTable(by_infoset, Plan(rule, 0.5, 0.5))
+        table = QTable(by_infoset, TabularConfig(rule, 0.5, 0.5))
         table.learn(seen)
         assert values_of(table, [1])[0] == [0.5 * follows, -np.inf]
 
@@ -76,20 +79,20 @@ def test_alpha_moves_a_value_by_its_share_and_none_makes_the_mean():
     for reward in rewards:
         moved += 0.3 * (reward - moved)
     for alpha, known in ((0.3, moved), (None, 1.0)):
-        table = QTable(by_infoset, Plan("q", alpha, 0.9))
+        table = QTable(by_infoset, TabularConfig("q", alpha, 0.9))
         table.learn(seen)
         assert values_of(table, [7])[0][0] == pytest.approx(known)
 
 
 def test_like_actions_learn_the_same_with_less_reward():
     like = np.array([[1], [-1]]), np.array([[2], [1]])
-    table = QTable(by_infoset, Plan("q", 1.0, 0.0, 0.8), like)
+    table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0, 0.8), like)
     table.learn(path([3, 4], [0, 1], [1.0, 1.0], [0, 1]))
     assert values_of(table, [3, 4]) == [[1.0, pytest.approx(0.64)], [-np.inf, 1.0]]
 
 
 def test_merged_tables_weigh_by_how_often_each_saw_it():
-    plan = Plan("q", None, 0.0)
+    plan = TabularConfig("q", None, 0.0)
     one, other = QTable(by_infoset, plan), QTable(by_infoset, plan)
     one.learn(path([5, 5, 5, 6], [0] * 4, [1.0, 1.0, 1.0, 2.0], [0, 1, 2, 3]))
     other.learn(path([5, 9], [0, 1], [5.0, 4.0], [0, 1]))
@@ -99,7 +102,7 @@ def test_merged_tables_weigh_by_how_often_each_saw_it():
 
 def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
     rng = np.random.default_rng(1)
-    plan = Plan("q", None, 0.0)
+    plan = TabularConfig("q", None, 0.0)
     parts = [
         path(
             rng.integers(1, 3000, 5000),
@@ -118,7 +121,7 @@ def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
 
 
 def test_a_table_grows_and_forgets_nothing():
-    table = QTable(by_infoset, Plan("q", 1.0, 0.0))
+    table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
     states = np.arange(1, 4 * FIRST)
     table.learn(path(states, states % 2, states.astype(float), np.arange(len(states))))
     known = np.array(values_of(table, states))
@@ -131,7 +134,7 @@ def test_a_table_grows_and_forgets_nothing():
 
 
 def test_what_is_unknown_is_played_at_random():
-    table = QTable(by_infoset, Plan("q", 1.0, 0.0))
+    table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
     table.learn(path([1], [1], [-1.0]))
-    turn = path([1, 2], [0, 0], [0.0, 0.0]).turn()
-    assert table.policy(False).probs(turn).tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    observations = path([1, 2], [0, 0], [0.0, 0.0]).observations()
+    assert table.policy(False).probs(observations).tolist() == [[0.0, 1.0], [0.5, 0.5]]

@@ -10,13 +10,13 @@ import torch
 
 from overtrick import make
 from overtrick.config import job_file
-from overtrick.distributed.workers import LocalCrew
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.learners.initialisation import initial
 from overtrick.learners.policy_gradient.advantages import discounted
-from overtrick.learners.value_based.dqn import Dqn, Plan, epsilon_greedy
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, epsilon_greedy
 from overtrick.learners.value_based.replay_buffer import Reservoir, Ring
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play, random_seating
@@ -25,7 +25,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.training import registry
 
-PLAN = Plan(
+PLAN = DqnConfig(
     rate=0.003, steps=20, rows=128, room=20_000, refresh=50, gamma=1.0, loss="squared", double=True
 )
 
@@ -130,15 +130,15 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
     plan = replace(PLAN, room=1_000)
     uniform = opponent_of(job_file.GameChoice(name="kuhn"), "random")
     batch = play(game, [uniform, uniform], 30, rng).batch
-    came = {tuple(row) for row in batch.seen.tolist()}
+    came = {tuple(row) for row in batch.observation.tolist()}
 
-    def features(turn):
-        assert {tuple(row) for row in turn.seen.tolist()} <= came
-        return game.features(turn)
+    def features(observations):
+        assert {tuple(row) for row in observations.observation.tolist()} <= came
+        return game.features(observations)
 
     learner = Dqn(features, initial((inputs(game), 8, game.actions), rng, 0.1), plan)
     assert learner.learn(batch, rng)["value_loss"] > 0
-    assert (0,) * len(game.facts) not in came
+    assert (0,) * len(game.observation_fields) not in came
 
 
 def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
@@ -149,11 +149,10 @@ def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     for luck in rng.spawn(80):
         batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, watch=[0]).batch
         one.learn(batch, luck)
-    opening = [int(np.flatnonzero(one_hand)[0]) for one_hand in (
-        (game.hand(tree.turn) == hand) & (tree.turn.seat == 0) & (tree.turn.seen[:, -1] == 0)
-        for hand in "JK"
-    )]  # fmt: skip
-    features = torch.from_numpy(game.features(tree.turn)[opening])
+    rows, hands = tree.observations, game.hand(tree.observations)
+    opens = (rows.seat == 0) & (rows.observation[:, -1] == 0)
+    opening = [int(np.flatnonzero((hands == hand) & opens)[0]) for hand in "JK"]
+    features = torch.from_numpy(game.features(tree.observations)[opening])
     with torch.inference_mode():
         values = one.values(one.adam.params, features, {}).numpy()
     # pass, bet: a caller never bets itself
@@ -162,7 +161,7 @@ def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
 
 def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
     job = job_file.load("jobs/kuhn_nfsp.yaml", [], registry.JOBS)
-    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalPool())
     for _ in range(job.stop.iterations):
         metrics = trainer.step()
     gap = metrics["exploitability_chip/average"]
@@ -181,7 +180,7 @@ def test_only_best_replies_are_averaged():
     job = job_file.load(
         "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.room=1000"], registry.JOBS
     )
-    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalCrew())
+    trainer = registry.TRAINERS["nfsp"].trainer(job, LocalPool())
     for _ in range(3):
         trainer.step()
     assert len(trainer.learner.memory) == 0

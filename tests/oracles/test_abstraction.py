@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import strength
 from overtrick.games.poker.holdem import card_abstraction
 from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Parameters
@@ -194,5 +194,5 @@ def test_what_was_never_dealt_still_has_probabilities(told):
 def test_more_buckets_than_strengths_are_refused(rng):
     plan = Parameters(buckets=6, river=2)
     rolled = {"score": np.arange(5, dtype=np.uint8), "weight": np.ones(5, np.uint8)}
-    with pytest.raises(Refused, match="'river' has only 5 different strengths for 6 buckets"):
+    with pytest.raises(UserError, match="'river' has only 5 different strengths for 6 buckets"):
         card_abstraction.cluster(plan, 3, [rolled], rng)

@@ -27,7 +27,7 @@ def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
 ):
     _, tree = whole(name)
     _, sigma, other = some_strategies(tree, rng, 2)
-    own = (tree.turn.seat == seat)[:, None]
+    own = (tree.observations.seat == seat)[:, None]
     for guess in (sigma, np.where(own, sigma, other), np.where(own, sigma, tree.uniform())):
         met = [aivat.rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
         each = np.stack([centred(m.credit / 400, sigma) for m in met])
@@ -46,12 +46,12 @@ def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
     reach = best_response.reach(tree, sigma)
     acts = np.flatnonzero(tree.seat == 0)
     come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
-    others = tree.turn.seat == 1
+    others = tree.observations.seat == 1
     assert np.abs(met.taken.sum(axis=1)[~others] / 100_000 - come[~others]).max() < 0.01
     played = met.taken / met.taken.sum(axis=1, keepdims=True).clip(1)
     often = met.taken.sum(axis=1) > 3_000
     assert np.abs(played - sigma)[often].max() < 0.05
-    first = (tree.stage == 0) & (tree.turn.seat == 0)
+    first = (tree.stage == 0) & (tree.observations.seat == 0)
     assert met.returns[first].sum() == pytest.approx(met.payoff)
     assert not met.credit[others].any()
 
@@ -62,7 +62,7 @@ def test_half_of_the_noise_of_returns_is_luck(whole, rng):
     call = game.action_names.index("call")
     caller = np.where(tree.legal[:, [call]], np.arange(tree.legal.shape[1]) == call, 0.0)
     caller = np.where(caller.any(axis=1, keepdims=True), caller, tree.uniform())
-    own = (tree.turn.seat == 0)[:, None]
+    own = (tree.observations.seat == 0)[:, None]
     sigma, guess = np.where(own, tree.uniform(), caller), tree.uniform()
     right = slope(tree, sigma, 0)
     with_luck, without = [], []

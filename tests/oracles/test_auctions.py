@@ -14,7 +14,7 @@ from endplay.types import Player, Vul
 from tests.data import BOARDS, SOLVED, needed
 
 import overtrick
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.cards import SEATS, read
@@ -46,17 +46,17 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
         state = game.start(many)
         peers = [dealt[k // 40].clone() for k in range(80)]
         won = np.zeros(80)
-        while len(turn := game.turn(state)):
-            calls = np.empty(len(turn), np.int64)
-            for row, number in enumerate(turn.game):
-                lawful = np.flatnonzero(turn.legal[row])
+        while len(observations := game.observe(state)):
+            calls = np.empty(len(observations), np.int64)
+            for row, number in enumerate(observations.game):
+                lawful = np.flatnonzero(observations.legal[row])
                 assert sorted(map(of_pyspiel, lawful)) == peers[number].legal_actions()
-                assert peers[number].current_player() == turn.seen[row, 0]
+                assert peers[number].current_player() == observations.observation[row, 0]
                 # low bids and many doubles, for auctions of some length
                 weight = np.where(lawful < BIDS, 0.6 ** (lawful - lawful[0]), 0.5)
                 calls[row] = rng.choice(lawful, p=weight / weight.sum())
                 peers[number].apply_action(of_pyspiel(calls[row]))
-            won += game.step(state, turn, calls)[:, 0]
+            won += game.step(state, observations, calls)[:, 0]
         assert all(peer.is_terminal() for peer in peers)
         assert won.tolist() == [peer.returns()[0] for peer in peers]
         lengths += state.now[:, auction_rules.COUNT].tolist()
@@ -152,7 +152,7 @@ def test_the_papers_own_row_is_read_and_its_tricks_are_those_of_perfect_play(tmp
     deal = np.array([[*board.holder, 0, 0, *found.tables.ravel()]])
     state = game.start(deal)
     for call in auction_rules.read(BIDDING):
-        won = game.step(state, game.turn(state), np.array([call]))
+        won = game.step(state, game.observe(state), np.array([call]))
     assert won.tolist() == [[0, 0]]  # four spades with eleven tricks is par
     zhang_tsv.save(tmp_path / "again.txt", found.boards, found.tables)
     assert (tmp_path / "again.txt").read_text() == path.read_text()
@@ -209,25 +209,27 @@ def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path
     (problem,) = found.problems
     assert problem.startswith(f"{path}: line 3: ")
     path.write_text("\n".join(["\t".join(zhang_tsv.WITH_TRICKS), bad]))
-    with pytest.raises(Refused, match=f"line 2: .*{said}.*; no row of the file is sound"):
+    with pytest.raises(UserError, match=f"line 2: .*{said}.*; no row of the file is sound"):
         zhang_tsv.load(path)
 
 
 def test_files_that_are_no_rows_are_refused(tmp_path):
     path = tmp_path / "rows.txt"
-    with pytest.raises(Refused, match=r"cannot read .*: No such file"):
+    with pytest.raises(UserError, match=r"cannot read .*: No such file"):
         zhang_tsv.load(path)
     path.write_text(THEIRS)
-    with pytest.raises(Refused, match="line 1 must name the columns, parted by tabs: Vulnerabilit"):
+    with pytest.raises(
+        UserError, match="line 1 must name the columns, parted by tabs: Vulnerabilit"
+    ):
         zhang_tsv.load(path)
     path.write_text("\t".join(zhang_tsv.COLUMNS) + "\n\n")
-    with pytest.raises(Refused, match="holds no boards"):
+    with pytest.raises(UserError, match="holds no boards"):
         zhang_tsv.load(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(Refused, match="it is not text in UTF-8"):
+    with pytest.raises(UserError, match="it is not text in UTF-8"):
         zhang_tsv.load(path)
     board = Board(read("N:" + " ".join(CARDS)), "N", "None", ("1C", "P"))
-    with pytest.raises(Refused, match="board 1: the auction '1C P' does not end: 2 passes are"):
+    with pytest.raises(UserError, match="board 1: the auction '1C P' does not end: 2 passes are"):
         zhang_tsv.save(path, [board])
-    with pytest.raises(Refused, match="1 boards with 2 tables of tricks"):
+    with pytest.raises(UserError, match="1 boards with 2 tables of tricks"):
         zhang_tsv.save(path, [board], np.zeros((2, 4, 5), np.int8))

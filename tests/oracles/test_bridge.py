@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from tests.data import BOARDS, needed
 
 import overtrick
-from overtrick.core import Refused, take_turn
+from overtrick.core import UserError, select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
@@ -68,7 +68,7 @@ def test_deals_are_written_and_read_as_endplay_does(rng):
     ],
 )
 def test_what_is_no_deal_is_one_line(text, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         read(text)
 
 
@@ -187,25 +187,27 @@ def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_differ
     deals = game.deal(300, rng)
     state, history, different = game.start(deals), [], 0
     for moment in range(CARDS):
-        turn = game.turn(state)
+        observations = game.observe(state)
         if moment in (0, 1, 2, 7, 25, 38, 46):
-            again = game.redeal(turn, rng)
+            again = game.redeal(observations, rng)
             different += (again != deals).any(axis=1).sum()
             other = game.start(again)
             for earlier in history:  # an illegal card is a ValueError
-                game.step(other, game.turn(other), earlier)
-            for name in ("game", "seat", "seen", "legal"):
-                assert np.array_equal(getattr(game.turn(other), name), getattr(turn, name))
-        action = draw(Uniform().probs(turn), rng).action
+                game.step(other, game.observe(other), earlier)
+            for name in ("game", "seat", "observation", "legal"):
+                assert np.array_equal(
+                    getattr(game.observe(other), name), getattr(observations, name)
+                )
+        action = draw(Uniform().probs(observations), rng).action
         history.append(action)
-        game.step(state, turn, action)
+        game.step(state, observations, action)
     assert different > 0.9 * 5 * 300
 
 
 def test_before_the_lead_every_hidden_card_is_as_likely_in_every_hidden_hand(rng):
     game = overtrick.make("minibridge")
-    one = game.turn(game.start(game.deal(1, rng)))
-    many = take_turn(one, np.zeros(6_000, np.int64))
+    one = game.observe(game.start(game.deal(1, rng)))
+    many = select_observations(one, np.zeros(6_000, np.int64))
     again = game.redeal(many, rng)[:, :CARDS]
     for card in np.flatnonzero((again != 1).all(axis=0))[[0, 20, 38]]:
         assert chisquare(np.bincount(again[:, card], minlength=4)[[0, 2, 3]]).pvalue > 1e-3
@@ -244,7 +246,7 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
     ],
 )
 def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         overtrick.make("minibridge", **options)
 
 

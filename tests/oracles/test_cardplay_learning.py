@@ -8,7 +8,7 @@ from endplay import dds
 from endplay.types import Deal, Denom, Player
 
 import overtrick
-from overtrick.core import Refused, take_turn
+from overtrick.core import UserError, select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cardplay import exhaustive, game_arrays, suit_canonical
@@ -17,7 +17,7 @@ from overtrick.games.bridge.cardplay.playout import played_out
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, like_cards
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
 from overtrick.games.bridge.trick_rules import replayed
-from overtrick.learners.value_based.tabular import Plan, QTable
+from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.lookahead.pimc import Sampling
@@ -31,7 +31,7 @@ def game():
 def cards_of(batch):
     """(G, 52) the cards of games of which every decision was kept, in the order played."""
     cards = np.empty((batch.games, CARDS), np.int64)
-    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    cards[batch.game, batch.observation[:, GONE]] = batch.action
     return cards
 
 
@@ -62,10 +62,10 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
     deals = game.deal(50, rng)
     batch = play(game, (Uniform(), Uniform()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
-    turn = take_turn(batch.turn(), rows)
+    observations = select_observations(batch.observations(), rows)
     again = game_arrays.decisions(deals, cards_of(batch), positions, np.arange(50.0))
-    assert np.array_equal(again.seen, turn.seen)
-    assert np.array_equal(again.legal, turn.legal)
+    assert np.array_equal(again.observation, observations.observation)
+    assert np.array_equal(again.legal, observations.legal)
     assert np.array_equal(again.action, batch.action[rows])
     assert np.array_equal(again.last, batch.last[rows])
     assert np.array_equal(again.reward, np.repeat(np.arange(50.0), 26))
@@ -76,20 +76,20 @@ def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
     played = play(game, (Uniform(), Uniform()), deals, rng)
     batch, cards = played.batch, cards_of(played.batch)
     rows = rng.choice(len(batch), 200)
-    turn = take_turn(batch.turn(), rows)
-    state = game.resume(turn, deals[turn.game])
+    observations = select_observations(batch.observations(), rows)
+    state = game.resume(observations, deals[observations.game])
     total = np.zeros((len(rows), 2))
-    now = game.turn(state)
-    assert np.array_equal(now.seen, turn.seen)
-    while len(now := game.turn(state)):
-        total += game.step(state, now, cards[turn.game[now.game], now.seen[:, GONE]])
-    assert np.array_equal(total, played.payoff[turn.game])
+    now = game.observe(state)
+    assert np.array_equal(now.observation, observations.observation)
+    while len(now := game.observe(state)):
+        total += game.step(state, now, cards[observations.game[now.game], now.observation[:, GONE]])
+    assert np.array_equal(total, played.payoff[observations.game])
 
 
 def some_rows(game, rng):
     """Decisions of the declaring side in games of random players."""
     batch = play(game, (Uniform(), Uniform()), 200, rng, watch=[0]).batch
-    return batch.turn()
+    return batch.observations()
 
 
 def honours(cards, ranks):
@@ -99,20 +99,23 @@ def honours(cards, ranks):
 
 
 def test_published_representations_know_what_the_report_lists(game, rng):
-    turn = some_rows(game, rng)
-    trick = turn.seen[:, 7:11]
+    observations = some_rows(game, rng)
+    trick = observations.observation[:, 7:11]
     on_table = np.where(trick >= 0, np.int64(1) << np.maximum(trick, 0), 0).sum(axis=1)
-    gone = np.bitwise_or.reduce(turn.seen[:, PLAYED : PLAYED + 4], axis=1) & ~on_table
+    gone = (
+        np.bitwise_or.reduce(observations.observation[:, PLAYED : PLAYED + 4], axis=1) & ~on_table
+    )
+    in_view = observations.observation[:, OWN] | observations.observation[:, SHOWN]
     known = {
         "unknown_hands": (*trick.T, honours(gone, "QKA")),
         "known_hands": (
-            *trick.T, honours(gone, "QKA"), honours(turn.seen[:, OWN] | turn.seen[:, SHOWN], "KA"),
+            *trick.T, honours(gone, "QKA"), honours(in_view, "KA"),
         ),
-        "full": tuple(turn.seen.T),
+        "full": tuple(observations.observation.T),
     }  # fmt: skip
     for name, facts in known.items():
-        states = REPRESENTATIONS[name](turn)
-        assert states.shape == (len(turn), 1)
+        states = REPRESENTATIONS[name](observations)
+        assert states.shape == (len(observations), 1)
         _, by_facts = np.unique(np.column_stack(facts), axis=0, return_inverse=True)
         pairs = {(a, b) for a, b in zip(by_facts.tolist(), states[:, 0].tolist(), strict=True)}
         assert len(pairs) == len(np.unique(by_facts)) == len(np.unique(states))
@@ -120,49 +123,51 @@ def test_published_representations_know_what_the_report_lists(game, rng):
 
 def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_suit(rng):
     game = overtrick.make("minibridge")
-    turn = some_rows(game, rng)
-    states = REPRESENTATIONS["prospects"](turn)
-    assert np.array_equal(states != 0, turn.legal)
+    observations = some_rows(game, rng)
+    states = REPRESENTATIONS["prospects"](observations)
+    assert np.array_equal(states != 0, observations.legal)
     # without trumps the suits are alike: turn clubs into diamonds, and so on
     around = (np.arange(CARDS) + 13) % CARDS
-    seen = turn.seen.copy()
+    seen = observations.observation.copy()
     for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
         bits = seen[:, column, None] >> np.arange(CARDS) & 1
         seen[:, column] = (bits << around).sum(axis=1)
     trick = seen[:, 7:11]
     seen[:, 7:11] = np.where(trick >= 0, around[trick], -1)
-    legal = np.empty_like(turn.legal)
-    legal[:, around] = turn.legal
-    turned = type(turn)(turn.game, turn.seat, seen, legal, None)
+    legal = np.empty_like(observations.legal)
+    legal[:, around] = observations.legal
+    turned = type(observations)(observations.game, observations.seat, seen, legal, None)
     assert np.array_equal(REPRESENTATIONS["prospects"](turned)[:, around], states)
 
 
 def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     batch = play(game, (Uniform(), Uniform()), 30, rng).batch
-    turn = batch.turn()
-    other, own = suit_canonical.renamed(turn)
+    observations = batch.observations()
+    other, own = suit_canonical.renamed(observations)
     assert (np.sort(own, axis=1) == np.arange(CARDS)).all()
     assert ((own.reshape(-1, 4, 13) % 13) == np.arange(13)).all()  # ranks stay
-    rows = np.arange(len(turn))
+    rows = np.arange(len(observations))
     for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
-        before = turn.seen[:, column, None] >> own & 1
-        assert np.array_equal(before, other.seen[:, column, None] >> np.arange(CARDS) & 1)
-    assert np.array_equal(turn.legal[rows[:, None], own], other.legal)
+        before = observations.observation[:, column, None] >> own & 1
+        assert np.array_equal(before, other.observation[:, column, None] >> np.arange(CARDS) & 1)
+    assert np.array_equal(observations.legal[rows[:, None], own], other.legal)
     for column in range(7, 11):
-        card = other.seen[:, column]
-        assert np.array_equal(np.where(card < 0, -1, own[rows, card]), turn.seen[:, column])
-    follows = other.seen[:, GONE] % 4 > 0
-    led = other.seen[rows, 7 + (other.seen[:, 0] - other.seen[:, GONE]) % 4]
+        card = other.observation[:, column]
+        assert np.array_equal(
+            np.where(card < 0, -1, own[rows, card]), observations.observation[:, column]
+        )
+    follows = other.observation[:, GONE] % 4 > 0
+    led = other.observation[rows, 7 + (other.observation[:, 0] - other.observation[:, GONE]) % 4]
     assert (led[follows] < 13).all()
-    held = other.seen[~follows][:, [OWN, SHOWN]]
+    held = other.observation[~follows][:, [OWN, SHOWN]]
     counts = np.bitwise_count(held[:, :, None] >> (13 * np.arange(4)) & 8191).sum(axis=1, dtype=int)
     assert (np.diff(counts, axis=1) <= 0).all()
     again = suit_canonical.renamed_batch(batch)
     assert np.array_equal(own[rows, again.action], batch.action)
-    probs = suit_canonical.Renaming(Uniform()).probs(turn)
-    assert np.allclose(probs, Uniform().probs(turn))
+    probs = suit_canonical.Renaming(Uniform()).probs(observations)
+    assert np.allclose(probs, Uniform().probs(observations))
     twice, _ = suit_canonical.renamed(other)  # names that are new already stay
-    assert np.array_equal(twice.seen[follows], other.seen[follows])
+    assert np.array_equal(twice.observation[follows], other.observation[follows])
 
 
 def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
@@ -208,7 +213,7 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
     for deal in exhaustive.twelve_cards(3, rng):
         best, line = exhaustive.chances(deal)
         assert sorted(line) == sorted(NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
-        table = QTable(full, Plan("q", 0.3, 0.9))
+        table = QTable(full, TabularConfig("q", 0.3, 0.9))
         deals = np.repeat(deal[None], 4000, axis=0)
         cards, won = played_out(deals, "random", "random", rng)
         table.learn(game_arrays.decisions(deals, cards, (0, 2), won >= deal[CARDS + 1]))
@@ -221,5 +226,5 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
 
 
 def test_a_representation_that_does_not_exist_is_refused(game):
-    with pytest.raises(Refused, match="unknown representation 'prospect': did you mean"):
+    with pytest.raises(UserError, match="unknown representation 'prospect': did you mean"):
         game.states("prospect")

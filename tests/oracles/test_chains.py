@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from overtrick.core import CHANCE, END, Nodes, Refused, Turn
+from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
 from overtrick.games.poker.betting_tree import compile_rules
 from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as TEXTBOOK
@@ -83,9 +83,9 @@ def unfold(game):
         infoset.append(infoset_here)
     at = np.array([node for node, _ in known])
     number, nothing = np.arange(len(at)), np.zeros((len(at), 0))
-    turn = Turn(number, game.seat[at], nothing, game.after[at] >= 0, number)
+    observations = Observations(number, game.seat[at], nothing, game.after[at] >= 0, number)
     columns = [np.array(c, np.int32) for c in (parent, edge, seat, infoset)]
-    nodes = Nodes(2, *columns, np.array(chance), np.array(gain), turn)
+    nodes = TreeNodes(2, *columns, np.array(chance), np.array(gain), observations)
     return tree.grow(nodes, game.name), list(known)
 
 
@@ -138,7 +138,7 @@ def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
     game = abstract_holdem(*random_tables(buckets, False, rng, len(rules.caps) - 1), rules)
     view = values.view(game)
     whole, known = unfold(game)
-    ours, theirs = cfr_and_descent.Solver(view), cfr.Solver(whole, cfr.CFR_PLUS)
+    ours, theirs = cfr_and_descent.BucketedSolver(view), cfr.CfrSolver(whole, cfr.CFR_PLUS)
     first = np.array([len(held) == 1 for _, held in known])
     for iterations in (1, 1, 8, 30):
         ours.run(iterations)
@@ -153,7 +153,7 @@ def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
 
 def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
     view = values.view(abstract_holdem(*random_tables(3, False, rng), SHORT))
-    straight, first, second = (cfr_and_descent.Solver(view) for _ in range(3))
+    straight, first, second = (cfr_and_descent.BucketedSolver(view) for _ in range(3))
     straight.run(7)
     first.run(3)
     second.load(first.state())
@@ -226,7 +226,7 @@ def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
     views = values.view(game), values.view(game, paper_index()[0])
     gaps = []
     for view in views:
-        solver = cfr_and_descent.Solver(view)
+        solver = cfr_and_descent.BucketedSolver(view)
         solver.run(120)
         gaps.append(values.nash_conv(view, solver.average()))
     assert 0 < gaps[0] < 0.07
@@ -254,7 +254,7 @@ def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
     assert descent.nash_conv < 0.2
 
 
-@pytest.mark.parametrize("kind", [cfr_and_descent.Solver, cfr_and_descent.Descent])
+@pytest.mark.parametrize("kind", [cfr_and_descent.BucketedSolver, cfr_and_descent.Descent])
 def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
     view = values.view(abstract_holdem(*plausible()), paper_index()[0])
     first, second = kind(view), kind(view)
@@ -285,7 +285,7 @@ def broken(what, change):
     ],
 )
 def test_tables_that_are_no_abstraction_are_refused(tables, words):
-    with pytest.raises(Refused, match=words) as caught:
+    with pytest.raises(UserError, match=words) as caught:
         abstract_holdem(**tables)
     assert "\n" not in str(caught.value)
 
@@ -306,9 +306,9 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
             values.best_responses,
             cfr_and_descent.slope,
         ):
-            with pytest.raises(Refused, match=words):
+            with pytest.raises(UserError, match=words):
                 verb(view, wrong)
-    with pytest.raises(Refused, match="one strategy at a time, not to 2"):
+    with pytest.raises(UserError, match="one strategy at a time, not to 2"):
         values.best_responses(view, np.stack([sigma, sigma]))
     for wrong, words in (
         (index[:-1], "an index must be"),
@@ -317,12 +317,12 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         (np.where(index == 1, 99, index), "from 0 without a gap"),
         (np.minimum(index, 0), "information index 0 stands at public nodes of different seats"),
     ):
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(UserError, match=words):
             values.view(game, wrong)
-    with pytest.raises(Refused, match="a rate above 0, not 0"):
+    with pytest.raises(UserError, match="a rate above 0, not 0"):
         cfr_and_descent.Descent(view, rate=0)
     joint = values.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
-    with pytest.raises(Refused, match="need independent buckets"):
-        cfr_and_descent.Solver(joint)
-    with pytest.raises(Refused, match="need independent buckets"):
+    with pytest.raises(UserError, match="need independent buckets"):
+        cfr_and_descent.BucketedSolver(joint)
+    with pytest.raises(UserError, match="need independent buckets"):
         cfr_and_descent.Descent(joint)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Redealable, Refused, take_turn
+from overtrick.core import Redealable, UserError, select_observations
 from overtrick.games import registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
@@ -44,13 +44,13 @@ def mean_of_seats(reply, *arguments):
 def wander(game, deals, policy, rng):
     """Play some deals, both seats by one policy: each turn and all that was done before it."""
     state, past = game.start(deals), []
-    while len(turn := game.turn(state)):
-        yield turn, list(past)
-        action = draw(policy.probs(turn), rng).action
+    while len(observations := game.observe(state)):
+        yield observations, list(past)
+        action = draw(policy.probs(observations), rng).action
         acted = np.full((len(deals), game.seats), -1)
-        acted[turn.game, turn.seat] = action
+        acted[observations.game, observations.seat] = action
         past.append(acted)
-        game.step(state, turn, action)
+        game.step(state, observations, action)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc", "leduc_textbook"])
@@ -62,7 +62,7 @@ def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
         sigma = random_strategy(tree, rng)
         fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
         for seat in range(2):
-            own = (tree.turn.seat == seat)[:, None]
+            own = (tree.observations.seat == seat)[:, None]
             won, reply = local_reply(tree, sigma, fallbacks, seat)
             assert won <= best_response.best_response(tree, sigma, seat)[0] + 1e-12
             for fallback in fallbacks:
@@ -78,7 +78,7 @@ def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, 
     for _ in range(20):
         sigma, fallback = random_strategy(tree, rng), random_strategy(tree, rng)
         for seat in seats:
-            assert tree.stage[tree.turn.seat == seat].max() == 0
+            assert tree.stage[tree.observations.seat == seat].max() == 0
             best = best_response.best_response(tree, sigma, seat)[0]
             assert abs(local_reply(tree, sigma, [fallback], seat)[0] - best) < 1e-12
 
@@ -118,7 +118,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
     responder = Responder(game, Tabular(sigma), tuple(map(Tabular, fallbacks)), 4_000)
     exact = np.full(tree.legal.shape, -np.inf)
     for seat in range(2):
-        own = tree.turn.seat == seat
+        own = tree.observations.seat == seat
         others = best_response.reach(tree, sigma, without=seat)
         acts = tree.seat == seat
         come = np.bincount(tree.infoset[acts], others[acts], tree.infosets)[own, None]
@@ -127,11 +127,11 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
             worth = best_response.action_values(tree, base, others, seat)[own] / come
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
-    for turn, past in wander(game, game.deal(8, rng), Tabular(sigma), rng):
-        hopes = responder.hopes(turn, past, rng)
-        assert np.array_equal(np.isneginf(hopes), ~turn.legal)
-        gaps.extend(hopes[turn.legal] - exact[turn.infoset][turn.legal])
-        shown += (turn.seen[:, 1] >= 0).sum()
+    for observations, past in wander(game, game.deal(8, rng), Tabular(sigma), rng):
+        hopes = responder.hopes(observations, past, rng)
+        assert np.array_equal(np.isneginf(hopes), ~observations.legal)
+        gaps.extend(hopes[observations.legal] - exact[observations.infoset][observations.legal])
+        shown += (observations.observation[:, 1] >= 0).sum()
     scale = np.abs(tree.gain).max()
     assert shown > 5
     assert np.abs(gaps).max() < 0.1 * scale
@@ -224,17 +224,17 @@ class Witnessed(SmallPoker):
         self.real = state if self.real is None else self.real
         return state
 
-    def step(self, state, turn, action):
+    def step(self, state, observations, action):
         if state is self.real:
-            self.done.append(np.stack([turn.game, turn.seat, action]))
-        return super().step(state, turn, action)
+            self.done.append(np.stack([observations.game, observations.seat, action]))
+        return super().step(state, observations, action)
 
 
 class Marked(Witnessed):
     """Poker with marked cards: a seat imagines no other deal than the true one."""
 
-    def redeal(self, turn, rng):
-        return self.real.cards[turn.game]
+    def redeal(self, observations, rng):
+        return self.real.cards[observations.game]
 
 
 def played_twice(kind, seat):
@@ -306,7 +306,7 @@ def test_what_a_local_best_response_cannot_do_is_refused(rng):
         (kuhn, [Uniform()], 100, 0, "at least 1 particle"),
         (kuhn, [], 100, 10, "at least 1 particle and 1 fallback"),
     ]:
-        with pytest.raises(Refused, match=reason):
+        with pytest.raises(UserError, match=reason):
             local_best_response(game, Uniform(), fallbacks, games, rng, particles)
 
 
@@ -315,27 +315,29 @@ def test_a_redealt_game_looks_the_same_to_the_seat(name, options, rng):
     game = overtrick.make(name, **options)
     assert isinstance(game, Redealable)
     dealt, hidden = game.deal(500, rng), False
-    for turn, past in wander(game, dealt, Uniform(), rng):
-        again = game.redeal(turn, rng)
-        hidden |= (again != dealt[turn.game]).any()
+    for observations, past in wander(game, dealt, Uniform(), rng):
+        again = game.redeal(observations, rng)
+        hidden |= (again != dealt[observations.game]).any()
         state = game.start(again)
         for acted in past:
-            again = game.turn(state)
-            game.step(state, again, acted[turn.game][again.game, again.seat])
-        again = game.turn(state)
-        rows = np.flatnonzero(turn.seat[again.game] == again.seat)
-        assert np.array_equal(again.game[rows], np.arange(len(turn)))
-        assert np.array_equal(again.seen[rows], turn.seen)
-        assert np.array_equal(again.legal[rows], turn.legal)
+            again = game.observe(state)
+            game.step(state, again, acted[observations.game][again.game, again.seat])
+        again = game.observe(state)
+        rows = np.flatnonzero(observations.seat[again.game] == again.seat)
+        assert np.array_equal(again.game[rows], np.arange(len(observations)))
+        assert np.array_equal(again.observation[rows], observations.observation)
+        assert np.array_equal(again.legal[rows], observations.legal)
         if game.infosets is not None:
-            assert np.array_equal(again.infoset[rows], turn.infoset)
+            assert np.array_equal(again.infoset[rows], observations.infoset)
     assert hidden == (name != "brps")
 
 
 def views(tree):
     """One information set for each seat, hole card and board."""
     return np.unique(
-        np.column_stack([tree.turn.seat, tree.turn.seen[:, :2]]), axis=0, return_index=True
+        np.column_stack([tree.observations.seat, tree.observations.observation[:, :2]]),
+        axis=0,
+        return_index=True,
     )
 
 
@@ -349,7 +351,7 @@ def test_hidden_cards_are_redealt_as_often_as_the_rules_say(whole, name, options
         possible = deals[:, seat] == hole
         if board >= 0:
             possible &= deals[:, 2] == board
-        drawn = game.redeal(take_turn(tree.turn, np.full(5_000, row)), rng)
+        drawn = game.redeal(select_observations(tree.observations, np.full(5_000, row)), rng)
         counts = np.bincount([place[tuple(d)] for d in drawn.tolist()], minlength=len(deals))
         assert likelihood(counts, probability * possible) > 1e-4
 
@@ -358,8 +360,8 @@ def test_hidden_cards_are_redealt_as_often_as_the_rules_say(whole, name, options
 def test_no_card_of_a_whole_deck_is_dealt_twice(fold, rng, likelihood):
     game = Poker(DECK, fold=fold)
     kinds, copies = (13, 4) if fold else (52, 1)
-    for turn, _ in wander(game, game.deal(20_000, rng), caller(game), rng):
-        cards = game.redeal(turn, rng)
+    for observations, _ in wander(game, game.deal(20_000, rng), caller(game), rng):
+        cards = game.redeal(observations, rng)
         assert cards.min() >= 0
         assert cards.max() < kinds
         same = (cards[:, :, None] == cards[:, None, :]).sum(axis=2)

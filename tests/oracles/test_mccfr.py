@@ -10,7 +10,7 @@ import pyspiel
 import pytest
 from numpy.random import MT19937, Generator, default_rng
 
-from overtrick.core import CHANCE, END, Nodes, Refused, Turn
+from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
 from overtrick.solvers import mccfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.traversal import plan
@@ -36,14 +36,14 @@ def three_seats():
     known = [(len(path), *path[:-1]) for path in paths]
     rows = sorted({fact for fact in known if movers[fact[0]] >= 0})
     depth = np.array([row[0] for row in rows])
-    turn = Turn(
+    observations = Observations(
         game=np.arange(len(rows)),
         seat=np.array(movers)[depth],
-        seen=depth[:, None],
+        observation=depth[:, None],
         legal=np.arange(3) < np.array(sizes)[depth, None],
         infoset=np.arange(len(rows)),
     )
-    nodes = Nodes(
+    nodes = TreeNodes(
         seats=3,
         parent=np.array([-1] + [number[path[:-1]] for path in paths[1:]], np.int32),
         edge=np.array([0] + [path[-1] for path in paths[1:]], np.int32),
@@ -51,7 +51,7 @@ def three_seats():
         infoset=np.array([rows.index(k) if k in rows else -1 for k in known], np.int32),
         chance=np.array([odds.get(len(p) - 1, (1, 1, 1))[p[-1]] if p else 1.0 for p in paths]),
         gain=default_rng(7).normal(size=(len(paths), 3)),
-        turn=turn,
+        observations=observations,
     )
     return grow(nodes, "three seats")
 
@@ -67,7 +67,7 @@ def sampled(tree, sampling, sigma, rng, batches=2_000, walks=20):
 
     Two arrays (batches, L).
     """
-    solver = mccfr.Solver(tree, mccfr.PLANS[sampling], rng)
+    solver = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], rng)
     fixed = HEAVY * tree.flat(sigma)
     learned, averaged = np.empty((2, batches, len(fixed)))
     for batch in range(batches):
@@ -89,7 +89,7 @@ def exact_regrets(tree, sigma):
     for seat in range(tree.seats):
         others = best_response.reach(tree, sigma, without=seat)
         values = best_response.action_values(tree, sigma, others, seat)
-        own = (tree.turn.seat == seat)[:, None]
+        own = (tree.observations.seat == seat)[:, None]
         regret += own * (values - (sigma * values).sum(axis=1, keepdims=True))
     return tree.flat(regret)
 
@@ -152,7 +152,7 @@ def test_kuhn_is_nearly_solved(whole, sampling, iterations, rng):
 def test_exploitability_of_leduc_falls_like_one_over_the_root_of_the_iterations(whole, rng):
     """64 times the iterations would be an eighth; it starts steeper and ends flatter."""
     _, tree = whole("leduc_textbook")
-    solver = mccfr.Solver(tree, mccfr.EXTERNAL, rng)
+    solver = mccfr.MccfrSolver(tree, mccfr.EXTERNAL, rng)
     gaps = []
     for until in (1_000, 8_000, 64_000, 512_000):
         solver.run(until - solver.iteration)
@@ -187,7 +187,7 @@ def test_leduc_is_as_far_from_solved_as_by_openspiel(whole, sampling, peer, iter
 def test_a_seed_fixes_the_run_however_it_is_cut(whole, sampling):
     _, tree = whole("leduc_textbook")
     whole_run, cut, other = (
-        mccfr.Solver(tree, mccfr.PLANS[sampling], default_rng(seed)) for seed in (1, 1, 2)
+        mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], default_rng(seed)) for seed in (1, 1, 2)
     )
     whole_run.run(300)
     for part in (1, 99, 0, 200):
@@ -204,11 +204,11 @@ def test_a_loaded_run_goes_on_as_if_it_had_never_stopped(whole, sampling):
     _, tree = whole("leduc_textbook")
     rng = default_rng(1)
     rng.integers(10, dtype=np.uint32)  # leaves half of a draw, which is also kept
-    first = mccfr.Solver(tree, mccfr.PLANS[sampling], rng)
+    first = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], rng)
     first.run(200)
     kept = {name: array.copy() for name, array in first.state().items()}
     first.run(100)
-    second = mccfr.Solver(tree, mccfr.PLANS[sampling], default_rng(99))
+    second = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], default_rng(99))
     second.run(3)
     second.load(kept)
     assert all(np.array_equal(array, second.state()[name]) for name, array in kept.items())
@@ -229,17 +229,17 @@ def test_where_no_walk_has_come_the_average_is_uniform(whole, rng):
 
 @pytest.mark.parametrize("exploration", [0, -0.1, 1.1, float("nan")])
 def test_a_seat_that_never_explores_is_refused(exploration):
-    with pytest.raises(Refused, match="exploration must be above 0 and at most 1"):
-        mccfr.Plan(outcome=True, exploration=exploration)
+    with pytest.raises(UserError, match="exploration must be above 0 and at most 1"):
+        mccfr.MccfrVariant(outcome=True, exploration=exploration)
 
 
 def test_a_generator_that_cannot_be_kept_is_refused(whole):
     _, tree = whole("kuhn")
     with pytest.raises(ValueError, match="must be a PCG64"):
-        mccfr.Solver(tree, mccfr.EXTERNAL, Generator(MT19937(1)))
+        mccfr.MccfrSolver(tree, mccfr.EXTERNAL, Generator(MT19937(1)))
 
 
 def test_external_sampling_refuses_a_game_of_one_seat(tree_of, rng):
     alone = dataclasses.replace(tree_of("three seats"), seats=1)
     with pytest.raises(ValueError, match="needs two seats"):
-        mccfr.Solver(alone, mccfr.EXTERNAL, rng)
+        mccfr.MccfrSolver(alone, mccfr.EXTERNAL, rng)

@@ -127,7 +127,7 @@ def run_theirs(twins, solver, iterations):
 def test_solvers_are_openspiels_for_the_first_100_iterations(twins, plan):
     solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](twins.theirs)
     average, theirs = run_theirs(twins, solver, 100)
-    ours = cfr.solve(twins.tree, 100, cfr.PLANS[plan])
+    ours = cfr.solve(twins.tree, 100, cfr.VARIANTS[plan])
     exploitability = best_response.exploitability(twins.tree, ours)
     assert abs(exploitability - theirs) < 1e-6 * theirs
     # where a seat itself never goes, an average means nothing

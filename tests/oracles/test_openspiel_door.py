@@ -11,7 +11,7 @@ import pyspiel
 import pytest
 
 import overtrick
-from overtrick.core import CHANCE, END, Refused, Unfolded
+from overtrick.core import CHANCE, END, ExplicitTreeGame, UserError
 from overtrick.games.openspiel_tree import OpenSpiel, tabular_policy, twin_words
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response, tree
@@ -99,12 +99,12 @@ def test_trees_have_the_known_sizes(whole, name, nodes, infosets):
 
 def test_an_opened_game_says_what_a_game_says(door):
     game, ours, theirs = door
-    assert isinstance(game, Unfolded)
+    assert isinstance(game, ExplicitTreeGame)
     assert game.seats == ours.seats == theirs.num_players()
     assert game.actions == len(game.action_names) == ours.legal.shape[1]
-    assert ours.turn.seen.tolist() == [[row] for row in range(ours.infosets)]
+    assert ours.observations.observation.tolist() == [[row] for row in range(ours.infosets)]
     first = [int(np.flatnonzero(ours.infoset == row)[0]) for row in range(ours.infosets)]
-    assert ours.turn.seat.tolist() == ours.seat[first].tolist()
+    assert ours.observations.seat.tolist() == ours.seat[first].tolist()
 
 
 def test_actions_have_the_names_that_the_game_has_for_them(whole):
@@ -161,7 +161,7 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
     for _ in range(100):
         solver.evaluate_and_update_policy()
     average = solver.average_policy()
-    sigma = cfr.solve(ours, 100, cfr.PLANS[plan])
+    sigma = cfr.solve(ours, 100, cfr.VARIANTS[plan])
     # where a seat itself never goes, an average means nothing
     come = sum(best_response.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
     assert come.mean() > 0.4
@@ -269,28 +269,30 @@ def test_games_that_differ_are_no_twins(whole):
     ],
 )
 def test_what_is_no_game_with_a_tree_is_refused_in_one_line(name, said):
-    with pytest.raises(Refused, match=said) as refused:
+    with pytest.raises(UserError, match=said) as refused:
         overtrick.make(f"openspiel/{name}")
     assert f"openspiel/{name}" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_options_belong_into_the_name():
-    with pytest.raises(Refused, match=r"takes no options: write 'openspiel/NAME\(option=value\)'"):
+    with pytest.raises(
+        UserError, match=r"takes no options: write 'openspiel/NAME\(option=value\)'"
+    ):
         overtrick.make("openspiel/kuhn_poker", players=3)
-    with pytest.raises(Refused, match="OpenSpiel's games are openspiel/NAME"):
+    with pytest.raises(UserError, match="OpenSpiel's games are openspiel/NAME"):
         overtrick.make("kuhn_poker")
 
 
 def test_without_openspiel_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
-    with pytest.raises(Refused, match=r"pip install 'overtrick\[doors\]'"):
+    with pytest.raises(UserError, match=r"pip install 'overtrick\[doors\]'"):
         overtrick.make("openspiel/kuhn_poker")
 
 
 def test_parameters_that_only_play_finds_wrong_are_refused():
     game = OpenSpiel("liars_dice(numdice=0)")
-    with pytest.raises(Refused, match="num_dice"):
+    with pytest.raises(UserError, match="num_dice"):
         game.nodes(up_to(1_000))
 
 
@@ -303,25 +305,25 @@ def test_parameters_that_only_play_finds_wrong_are_refused():
     ],
 )
 def test_huge_trees_are_refused_before_the_walk(name, most):
-    with pytest.raises(Refused, match=r"some \de\+\d+ nodes or more: they do not fit in memory"):
+    with pytest.raises(UserError, match=r"some \de\+\d+ nodes or more: they do not fit in memory"):
         OpenSpiel(name).nodes(up_to(most))
 
 
 def test_a_regular_tree_is_measured_by_its_first_descents():
-    with pytest.raises(Refused, match=r"some 3e\+06 nodes or more"):
+    with pytest.raises(UserError, match=r"some 3e\+06 nodes or more"):
         OpenSpiel("goofspiel(num_cards=5)").nodes(up_to(3_000_000))  # it has 3,348,301
 
 
 def test_wide_tables_are_refused_before_the_nodes_are_counted_out():
     game = OpenSpiel("colored_trails")
-    with pytest.raises(Refused, match="information sets of 93,123 actions, or more: they do not"):
+    with pytest.raises(UserError, match="information sets of 93,123 actions, or more: they do not"):
         game.nodes(lambda nodes, infosets: nodes + infosets * game.actions < 2_000_000)
 
 
 def test_a_tree_that_just_fits_is_built_and_one_node_less_is_not(whole, name):
     game, ours = whole(f"openspiel/{name}")
     assert len(game.nodes(up_to(ours.nodes)).parent) == ours.nodes
-    with pytest.raises(Refused, match="fit in memory"):
+    with pytest.raises(UserError, match="fit in memory"):
         game.nodes(up_to(ours.nodes - 1))
 
 
@@ -339,7 +341,7 @@ def test_a_game_travels_by_its_name(whole, name):
     nodes = there.nodes(up_to(ours.nodes))
     assert there.words == game.words
     for field in dataclasses.fields(nodes):
-        if field.name not in ("seats", "turn"):
+        if field.name not in ("seats", "observations"):
             assert np.array_equal(getattr(nodes, field.name), getattr(ours, field.name))
 
 

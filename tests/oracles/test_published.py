@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from overtrick.core import Batch
+from overtrick.core import Trajectories
 from overtrick.games import registry
 from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
 from overtrick.policies.action_sampling import draw
@@ -21,7 +21,7 @@ GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 
 def told(game, tree, table):
     """A strategy (N, A) from a dict: how a seat's situation reads, to its probability to bet."""
-    words = [game.describe(seen) for seen in tree.turn.seen]
+    words = [game.describe(seen) for seen in tree.observations.observation]
     assert set(words) == set(table)
     return np.array([[1 - table[word], table[word]] for word in words])
 
@@ -128,7 +128,7 @@ def test_against_a_caller_kuhn_is_won_by_betting_the_king(whole):
     for seat in range(2):
         best, reply = best_response.best_response(tree, sigma, seat)
         assert abs(best - (2 + 0 - 1) / 3) < 1e-12
-        words = [game.describe(seen) for seen in tree.turn.seen]
+        words = [game.describe(seen) for seen in tree.observations.observation]
         situation = ["K after nothing", "K after pass"][seat]
         assert reply[words.index(situation)].tolist() == [0, 1]
 
@@ -138,7 +138,7 @@ def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng, random_str
     for _ in range(5):
         sigma = random_strategy(tree, rng)
         for seat in range(2):
-            own = np.flatnonzero(tree.turn.seat == seat)
+            own = np.flatnonzero(tree.observations.seat == seat)
             won = []
             for actions in itertools.product((PASS, BET), repeat=len(own)):
                 reply = sigma.copy()
@@ -167,7 +167,7 @@ def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
-        own = (tree.turn.seat == seat)[:, None]
+        own = (tree.observations.seat == seat)[:, None]
         pure = np.eye(tree.legal.shape[1])[draw(tree.uniform(), rng).action]
         reach = best_response.reach(tree, np.where(own, pure, sigma))
         allowed = best_response.reach(tree, np.where(own, pure, 1.0)) > 0
@@ -196,7 +196,7 @@ def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, rando
     before = best_response.expected(tree, sigma)
     for seat in range(2):
         come, advantage = best_response.gradient(tree, sigma, seat)
-        own = tree.turn.seat == seat
+        own = tree.observations.seat == seat
         assert not come[~own].any()
         assert not advantage[~own].any()
         for row, action in np.argwhere(tree.legal & own[:, None]):
@@ -211,7 +211,7 @@ def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, rand
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
     small = 1e-6
     for seat in range(2):
-        own = (tree.turn.seat == seat)[:, None]
+        own = (tree.observations.seat == seat)[:, None]
         along = np.where(own, other - sigma, 0)
         ends = [best_response.expected(tree, sigma + s * small * along)[seat] for s in (-1, 1)]
         come, advantage = best_response.gradient(tree, sigma, seat)
@@ -229,11 +229,11 @@ def test_action_values_of_first_decisions_add_up_to_the_expected_value(
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
         values = best_response.action_values(tree, sigma, others, seat)
-        first = (tree.turn.seat == seat) & (tree.stage == 0)
+        first = (tree.observations.seat == seat) & (tree.stage == 0)
         assert (
             abs((sigma * values)[first].sum() - best_response.expected(tree, sigma)[seat]) < 1e-12
         )
-        assert not values[tree.turn.seat != seat].any()
+        assert not values[tree.observations.seat != seat].any()
         assert not values[~tree.legal].any()
 
 
@@ -245,7 +245,7 @@ def some_batch(rng, games=40, seats=2, longest=5):
     last = np.append(owner[1:] != owner[:-1], True)
     none = np.zeros(len(owner), np.int64)
     game, seat = owner // seats, owner % seats
-    return Batch(1, game, seat, none[:, None], None, None, none, none * 0.0, reward, last)
+    return Trajectories(1, game, seat, none[:, None], None, None, none, none * 0.0, reward, last)
 
 
 def stretches(batch):

@@ -14,7 +14,7 @@ from endplay.types import Contract, Denom, Penalty, Player, Vul
 from tests.data import BOARDS, needed
 
 import overtrick
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import game_arrays
 from overtrick.games.bridge.cards import NAMES, read, shuffled
@@ -76,7 +76,7 @@ def real_boards(count):
             read(row["deal"]), row["dealer"], row["vulnerability"], tuple(row["auction"].split()),
             row["contract"], row["declarer"], cards, row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
-        with suppress(Refused):  # some 80 of all contradict themselves
+        with suppress(UserError):  # some 80 of all contradict themselves
             boards.append(pbn_lin.checked(board))
         if len(boards) == count:
             return boards
@@ -152,7 +152,7 @@ def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
     assert found.boards[1].play == (NAMES.index("SQ"), NAMES.index("S2"))
     assert found.boards[1].tricks is None  # endplay fails on an unfinished trick
     path.write_text(text)
-    with pytest.raises(Refused, match="no board of the file is sound"):
+    with pytest.raises(UserError, match="no board of the file is sound"):
         pbn_lin.load(path)
 
 
@@ -163,7 +163,7 @@ def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
         (DEAL.replace("QJ96.K42", "KJ96.K42"), "SK is dealt twice"),
     ):
         path.write_text(f'[Board "1"]\n[Dealer "N"]\n[Vulnerable "None"]\n[Deal "{deal}"]\n')
-        with pytest.raises(Refused, match=f"{path}: board 1, line 1: .*{said}"):
+        with pytest.raises(UserError, match=f"{path}: board 1, line 1: .*{said}"):
             pbn_lin.load(path)
 
 
@@ -189,12 +189,12 @@ def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_pat
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Contract "3NT"]\n'
     path.write_text(one)
-    with pytest.raises(Refused, match="nobody declares 3N"):
+    with pytest.raises(UserError, match="nobody declares 3N"):
         pbn_lin.load(path)
     path.write_text(one + '[Declarer "S"]\n')
     (board,) = pbn_lin.load(path).boards
     assert (board.contract, board.declarer) == ("3N", "S")
-    with pytest.raises(Refused, match="has a contract but no auction"):
+    with pytest.raises(UserError, match="has a contract but no auction"):
         pbn_lin.save(tmp_path / "boards.lin", [board])
 
 
@@ -213,7 +213,9 @@ def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
     (board,) = pbn_lin.load(path).boards
     assert board.auction == tuple(auction.split())
     path.write_text(f'{one}[Contract "3NT"]\n[Auction "S"]\n{calls}\n')
-    with pytest.raises(Refused, match=r"3N by S is recorded, but its auction has (2N|1DX|Pass) by"):
+    with pytest.raises(
+        UserError, match=r"3N by S is recorded, but its auction has (2N|1DX|Pass) by"
+    ):
         pbn_lin.load(path)
 
 
@@ -227,10 +229,10 @@ def test_a_hash_in_pbn_is_the_value_before(tmp_path):
 
 
 def test_files_of_another_kind_and_empty_ones_are_refused(tmp_path):
-    with pytest.raises(Refused, match=r"boards are read from \.pbn and \.lin files"):
+    with pytest.raises(UserError, match=r"boards are read from \.pbn and \.lin files"):
         pbn_lin.load(tmp_path / "boards.txt")
-    with pytest.raises(Refused, match=r"cannot read .*No such file"):
+    with pytest.raises(UserError, match=r"cannot read .*No such file"):
         pbn_lin.load(tmp_path / "none.pbn")
     (tmp_path / "empty.lin").write_text("\n")
-    with pytest.raises(Refused, match="holds no boards"):
+    with pytest.raises(UserError, match="holds no boards"):
         pbn_lin.load(tmp_path / "empty.lin")

@@ -90,14 +90,22 @@ def test_a_game_is_rlcards_at_every_decision_of_10_000_games(recorded):
     state = game.start(np.array([r.deal for r in theirs]))
     payoff = np.zeros((GAMES, 2))
     time, decisions, seen = 0, 0, set()
-    while len(turn := game.turn(state)):
-        assert np.array_equal(turn.game, np.flatnonzero(lengths > time))  # games end together
-        now = starts[turn.game] + time
-        assert np.array_equal(turn.seat, seat[now])
-        assert np.array_equal(turn.legal, legal[now])
-        assert np.array_equal(game.features(turn), observation[now])
-        seen.update((turn.seen[:, -1] if turn.infoset is None else turn.infoset).tolist())
-        payoff += game.step(state, turn, action[now])
+    while len(observations := game.observe(state)):
+        assert np.array_equal(
+            observations.game, np.flatnonzero(lengths > time)
+        )  # games end together
+        now = starts[observations.game] + time
+        assert np.array_equal(observations.seat, seat[now])
+        assert np.array_equal(observations.legal, legal[now])
+        assert np.array_equal(game.features(observations), observation[now])
+        seen.update(
+            (
+                observations.observation[:, -1]
+                if observations.infoset is None
+                else observations.infoset
+            ).tolist()
+        )
+        payoff += game.step(state, observations, action[now])
         decisions += len(now)
         time += 1
     assert decisions == len(action)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from overtrick.core import CHANCE, END, Nodes, Turn
+from overtrick.core import CHANCE, END, Observations, TreeNodes
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
@@ -69,10 +69,12 @@ def three_seats(rng, depth=6):
             state.append(state[node] if node else k)
     legal = np.array([np.arange(3) < sees[3] for sees in rows])
     seat = np.array([sees[0] for sees in rows])
-    turn = Turn(np.arange(len(rows)), seat, seat[:, None], legal, np.arange(len(rows)))
+    observations = Observations(
+        np.arange(len(rows)), seat, seat[:, None], legal, np.arange(len(rows))
+    )
     gain = rng.normal(size=(len(parent), 3))
     columns = [np.array(c, np.int32) for c in (parent, edge, mover, infoset)]
-    return grow(Nodes(3, *columns, np.array(chance), gain, turn), "three seats")
+    return grow(TreeNodes(3, *columns, np.array(chance), gain, observations), "three seats")
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -85,7 +87,7 @@ def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng, random
             found = expectimax_mcts.expectimax(tree, sigma, seat, DECISIONS)
             assert abs(found.value - best) < 1e-9
             assert abs(shortfall(tree, sigma, seat, found)) < 1e-9
-            own = tree.turn.seat == seat
+            own = tree.observations.seat == seat
             assert pure(tree, found.sigma)[own].all()
             assert (found.sigma[~own] == sigma[~own]).all()
 
@@ -115,7 +117,7 @@ def test_what_never_comes_is_not_searched(whole):
     others = best_response.reach(tree, sigma, without=0)
     acts = tree.seat == 0
     comes = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets) > 0
-    own = tree.turn.seat == 0
+    own = tree.observations.seat == 0
     assert 0 < comes.sum() < own.sum()
     assert pure(tree, found.sigma)[comes].all()
     assert (found.sigma[own & ~comes] == sigma[own & ~comes]).all()
@@ -146,13 +148,15 @@ def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
                     visit(tree.first[here.node] + k, here.belief, comes * here.probability)
 
         visit(np.array([0]), np.ones(1), 1.0)
-        assert sorted(met) == np.flatnonzero(tree.turn.seat == seat).tolist()  # each set once
+        assert (
+            sorted(met) == np.flatnonzero(tree.observations.seat == seat).tolist()
+        )  # each set once
 
 
 def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
     """If a king always bets first and a jack one time in three, a bet shows K, J as 3 to 1."""
     game, tree = whole("kuhn")
-    words = [game.describe(seen) for seen in tree.turn.seen]
+    words = [game.describe(seen) for seen in tree.observations.observation]
     sigma = tree.uniform()
     for card, bet in (("J", 1 / 3), ("Q", 0), ("K", 1)):
         sigma[words.index(f"{card} after nothing")] = 1 - bet, bet
@@ -171,7 +175,7 @@ def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng, random
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         found = expectimax_mcts.expectimax(tree, sigma, seat, depth, simulations=1, rng=rng)
-        own = tree.turn.seat == seat
+        own = tree.observations.seat == seat
         assert (pure(tree, found.sigma) == (own & (tree.stage <= depth))).all()
 
 
@@ -263,7 +267,7 @@ def test_the_scale_of_the_payoffs_changes_nothing(whole, rng, random_strategy):
 def test_own_rows_of_the_strategy_play_no_part(whole, rng, random_strategy):
     _, tree = whole("leduc")
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
-    other = np.where((tree.turn.seat == 0)[:, None], other, sigma)
+    other = np.where((tree.observations.seat == 0)[:, None], other, sigma)
     for depth in range(DECISIONS):
         one, two = (
             expectimax_mcts.expectimax(tree, s, 0, depth, 500, np.random.default_rng(3))
@@ -290,12 +294,15 @@ def test_the_same_generator_gives_the_same_result(whole, rng, random_strategy):
 
 def test_where_nobody_decides_a_search_says_what_comes(rng):
     nobody = np.zeros(0, np.int64)
-    turn = Turn(nobody, nobody, np.zeros((0, 1), np.int64), np.zeros((0, 2), bool), nobody)
+    observations = Observations(
+        nobody, nobody, np.zeros((0, 1), np.int64), np.zeros((0, 2), bool), nobody
+    )
     tree = grow(
-        Nodes(
+        TreeNodes(
             2, np.array([-1, 0, 0], np.int32), np.array([0, 0, 1], np.int32),
             np.array([CHANCE, END, END], np.int32), np.full(3, -1, np.int32),
-            np.array([1, 0.25, 0.75]), np.array([[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]), turn,
+            np.array([1, 0.25, 0.75]), np.array([[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]),
+            observations,
         ),
         "a coin",
     )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.matrix import Matrix
 from overtrick.solvers import cfr, sequence_form
 from overtrick.solvers.extensive import best_response
@@ -63,12 +63,12 @@ def test_random_matrix_games_have_the_value_of_the_textbooks_program(rng):
         assert best_response.nash_conv(tree, sigma) < 1e-9
 
 
-@pytest.mark.parametrize("plan", sorted(cfr.PLANS))
+@pytest.mark.parametrize("plan", sorted(cfr.VARIANTS))
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc_textbook"])
 def test_every_plan_comes_near_the_linear_programs_value(whole, name, plan):
     _, tree = whole(name)
     worth, _ = sequence_form.equilibrium(tree)
-    sigma = cfr.solve(tree, 2_000, cfr.PLANS[plan])
+    sigma = cfr.solve(tree, 2_000, cfr.VARIANTS[plan])
     values, gap = best_response.expected(tree, sigma), best_response.nash_conv(tree, sigma)
     span = np.abs(tree.gain).max()
     assert gap / span < 0.02
@@ -79,7 +79,7 @@ def test_a_game_that_is_not_zero_sum_is_refused(whole):
     _, tree = whole("kuhn")
     paid = tree.gain.copy()
     paid[-1] += 1
-    with pytest.raises(Refused, match="zero-sum"):
+    with pytest.raises(UserError, match="zero-sum"):
         sequence_form.equilibrium(type(tree)(**{**fields(tree), "gain": paid}))
 
 

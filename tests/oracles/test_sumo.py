@@ -9,7 +9,7 @@ from mujoco.batch import Batch, SimulationError
 from tests.data import DATA, needed
 
 import overtrick
-from overtrick.core import Refused, Turn
+from overtrick.core import Observations, UserError
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.sumo import agent_zoo, mujoco_model
 from overtrick.games.sumo.game import BELLY, LIMIT, observations
@@ -65,12 +65,12 @@ def after(steps, control=(0.0,) * 8):
     """The match after so many steps in which both ants hold their motors."""
     game, state = at_rest()
     for _ in range(steps):
-        game.step(state, game.turn(state), np.tile(control, (2, 1)))
+        game.step(state, game.observe(state), np.tile(control, (2, 1)))
     return state
 
 
 def seen_once(seen):
-    return Turn(np.array([0]), np.array([0]), np.asarray(seen)[None], None, None)
+    return Observations(np.array([0]), np.array([0]), np.asarray(seen)[None], None, None)
 
 
 def test_the_scene_has_the_parts_of_robosumo():
@@ -143,7 +143,7 @@ def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
         mujoco.mj_forward(model, data)
         data.qacc_warmstart[:] = state.warm[alone.index(data)]
     for control in controls:
-        game.step(state, game.turn(state), control.reshape(6, 8))
+        game.step(state, game.observe(state), control.reshape(6, 8))
         for match, data in enumerate(alone):
             data.ctrl[:] = control[match].ravel()
             mujoco.mj_step(model, data, 5)
@@ -194,7 +194,7 @@ def test_who_leaves_the_ring_or_falls_has_lost(ants, main):
     game, state = placed(ants)
     before = state.position[0].reshape(2, 15)[:, :2].copy()
     action = np.array([[2.0] * 8, [0.5] * 8])
-    points = game.step(state, game.turn(state), action)[0]
+    points = game.step(state, game.observe(state), action)[0]
     now = state.position[0].reshape(2, 15)[:, :2]
     for seat, effort in enumerate((32, 2)):
         way = now[1 - seat] - before[seat]
@@ -209,13 +209,13 @@ def test_time_is_up_after_501_steps():
     game, (_, state) = overtrick.make("sumo", reward="main"), at_rest()
     state.steps[:] = LIMIT - 1
     still = np.zeros((2, 8))
-    assert game.step(state, game.turn(state), still).tolist() == [[0, 0]]
+    assert game.step(state, game.observe(state), still).tolist() == [[0, 0]]
     assert not state.over[0]
-    assert game.step(state, game.turn(state), still).tolist() == [[-1000, -1000]]
+    assert game.step(state, game.observe(state), still).tolist() == [[-1000, -1000]]
     assert state.over[0]
     game, state = placed([(0, 0, UP), (2.2, 0, UP)], "main")
     state.steps[:] = LIMIT  # who loses in that step has lost as well
-    assert game.step(state, game.turn(state), still).tolist() == [[1000, -3000]]
+    assert game.step(state, game.observe(state), still).tolist() == [[1000, -3000]]
 
 
 def test_a_match_that_mujoco_refuses_to_step_is_a_draw_too(rng, monkeypatch):
@@ -230,12 +230,12 @@ def test_a_match_that_mujoco_refuses_to_step_is_a_draw_too(rng, monkeypatch):
 
     still = np.zeros((6, 8))
     monkeypatch.setattr(Batch, "step", stepped)
-    assert game.step(state, game.turn(state), still).tolist() == [[0, 0], [-1000, -1000], [0, 0]]
+    assert game.step(state, game.observe(state), still).tolist() == [[0, 0], [-1000, -1000], [0, 0]]
     monkeypatch.undo()
-    game.step(twin, game.turn(twin), still)
+    game.step(twin, game.observe(twin), still)
     assert np.array_equal(state.position[[0, 2]], twin.position[[0, 2]])
-    game.step(state, game.turn(state), still[:4])
-    game.step(twin, game.turn(twin), still)
+    game.step(state, game.observe(state), still[:4])
+    game.step(twin, game.observe(twin), still)
     assert np.array_equal(state.position[[0, 2]], twin.position[[0, 2]])
 
 
@@ -243,12 +243,12 @@ def test_a_match_that_becomes_nan_is_a_draw_and_the_others_go_on(rng, caplog):
     game = overtrick.make("sumo", reward="main")
     state = game.start(game.deal(3, rng))
     state.velocity[1] = 1e200
-    points = game.step(state, game.turn(state), np.zeros((6, 8)))
+    points = game.step(state, game.observe(state), np.zeros((6, 8)))
     assert points.tolist() == [[0, 0], [-1000, -1000], [0, 0]]
-    assert state.over.tolist() == state.astray.tolist() == [False, True, False]
+    assert state.over.tolist() == state.diverged_games.tolist() == [False, True, False]
     assert np.isfinite(state.position).all()
     assert "1 matches became NaN by step 1 and count as draws" in caplog.text
-    assert np.unique(game.turn(state).game).tolist() == [0, 2]
+    assert np.unique(game.observe(state).game).tolist() == [0, 2]
 
 
 def test_forces_of_the_first_stage_come_with_the_same_movement(rng):
@@ -272,14 +272,16 @@ def test_a_policy_of_agentzoo_acts_as_measured(folder, name):
     policy = agent_zoo.load(f"zoo:{name}", folder)
     policy.sample = False
     for seen, golden in zip((policy.mean, np.zeros(120)), GOLDEN[name], strict=True):
-        (action,) = policy.sit(1, np.random.default_rng(0)).act(seen_once(seen)).action
+        (action,) = policy.start(1, np.random.default_rng(0)).act(seen_once(seen)).action
         assert action == pytest.approx(golden, abs=6e-5)
 
 
 def test_a_policy_of_agentzoo_samples_around_its_mean(folder, rng):
     policy = agent_zoo.load("zoo:mlp3", folder)
-    turn = Turn(np.arange(4000), np.zeros(4000, int), np.zeros((4000, 120)), None, None)
-    choice = policy.sit(4000, rng).act(turn)
+    observations = Observations(
+        np.arange(4000), np.zeros(4000, int), np.zeros((4000, 120)), None, None
+    )
+    choice = policy.start(4000, rng).act(observations)
     noise = choice.action - GOLDEN["mlp3"][1]
     std = np.exp(policy.log_std)
     assert noise.std(axis=0) == pytest.approx(std, rel=0.05)
@@ -292,16 +294,16 @@ def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
     policy = agent_zoo.load("zoo:lstm2", folder)
     policy.sample = False
     seen = policy.mean + policy.std * rng.normal(size=(6, 2, 120))
-    together = policy.sit(2, rng)
+    together = policy.start(2, rng)
     rows = [[0, 1], [0], [1], [0, 1], [1], [0]]
     acted = {0: [], 1: []}
     for step, games in enumerate(rows):
         at = np.array(games)
-        turn = Turn(at, at, seen[step, at], None, None)
-        for game, action in zip(games, together.act(turn).action, strict=True):
+        observations = Observations(at, at, seen[step, at], None, None)
+        for game, action in zip(games, together.act(observations).action, strict=True):
             acted[game].append(action)
     for game, actions in acted.items():
-        alone = policy.sit(1, rng)
+        alone = policy.start(1, rng)
         steps = [step for step, games in enumerate(rows) if game in games]
         for step, action in zip(steps, actions, strict=True):
             assert np.allclose(alone.act(seen_once(seen[step, game])).action[0], action)
@@ -319,7 +321,7 @@ def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
 
 def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_path):
     def refused(folder):
-        with pytest.raises(Refused) as error:
+        with pytest.raises(UserError) as error:
             agent_zoo.load("zoo:mlp2", folder)
         return str(error.value)
 

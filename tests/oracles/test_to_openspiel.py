@@ -7,7 +7,7 @@ import pyspiel
 import pytest
 from open_spiel.python import rl_environment
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.environments.openspiel_game import OpenSpielGame, openspiel_game
 from overtrick.policies.tabular import Tabular
 from overtrick.solvers import cfr
@@ -89,5 +89,5 @@ def test_what_is_not_legal_is_an_error():
 
 
 def test_a_game_without_a_tree_is_refused():
-    with pytest.raises(Refused, match="holdem is too large for a tree"):
+    with pytest.raises(UserError, match="holdem is too large for a tree"):
         openspiel_game("holdem")

@@ -96,7 +96,7 @@ def word(game, fact, value):
 
 def told(game, seen):
     """The facts of a row as they are written."""
-    known = zip(game.facts, seen, strict=True)
+    known = zip(game.observation_fields, seen, strict=True)
     written = [(fact, value) for fact, value in known if game.name != "auction" or value != -1]
     return [word(game, fact, value) for fact, value in written]
 
@@ -124,17 +124,17 @@ def replay(game, recorded):
     state = game.start(np.array([dealt(game, recorded.deal)], np.int64))
     won = np.zeros(game.seats)
     lines = iter(recorded.decisions)
-    while len(turn := game.turn(state)):
-        actions = np.empty(len(turn), np.int64)
-        for row in np.argsort(turn.seat):
+    while len(observations := game.observe(state)):
+        actions = np.empty(len(observations), np.int64)
+        for row in np.argsort(observations.seat):
             seat, facts, legal, action = next(lines)
-            assert int(turn.seat[row]) == seat
-            assert told(game, turn.seen[row].tolist()) == facts
-            may = [game.action_names[a] for a in np.flatnonzero(turn.legal[row])]
+            assert int(observations.seat[row]) == seat
+            assert told(game, observations.observation[row].tolist()) == facts
+            may = [game.action_names[a] for a in np.flatnonzero(observations.legal[row])]
             assert may == legal
             assert action in legal
             actions[row] = game.action_names.index(action)
-        won += game.step(state, turn, actions)[0]
+        won += game.step(state, observations, actions)[0]
     assert next(lines, None) is None, "the game is over, and the record goes on"
     assert won.tolist() == recorded.won
 

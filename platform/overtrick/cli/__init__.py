@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 
 app = typer.Typer(
     add_completion=False,
@@ -48,11 +48,11 @@ def main() -> None:
             more = "; `overtrick resume RUN` goes on from the last checkpoint"
             people.print(f"stopped{more if resumes else ''}", soft_wrap=True)
         sys.exit(code if isinstance(code, int) else 0)
-    except Refused as error:
+    except UserError as error:
         line = " ".join(str(error).split())
     except TyperException as error:
         line = error.format_message()
-    except Failed as error:
+    except RunError as error:
         wrong, line = 1, " ".join(str(error).split())
     except OSError as error:  # a full disk, a folder that went away
         wrong, line = 1, str(error)

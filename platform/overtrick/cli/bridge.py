@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.reports import tables
 
 
@@ -66,7 +66,7 @@ def boards(
     from overtrick.reports import bar_charts, figures
 
     if figure is not None and (figure.suffix != ".png" or not figure.absolute().parent.is_dir()):
-        raise Refused(f"cannot draw {figure}: name a .png file in a folder that exists")
+        raise UserError(f"cannot draw {figure}: name a .png file in a folder that exists")
     with people.status(f"reading {file}"):
         found = board_files.load(file)
         told = board_files.statistics(found.boards)
@@ -143,14 +143,14 @@ Vulnerable = Annotated[
 
 
 def _situation(dealer: str, vulnerable: str) -> tuple[int, int]:
-    """Dealer and vulnerability as numbers. Raises Refused."""
+    """Dealer and vulnerability as numbers. Raises UserError."""
     from overtrick.games.bridge.cards import SEATS
     from overtrick.games.bridge.contract_results import VULNERABILITIES
 
     if dealer not in tuple(SEATS):
-        raise Refused(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
+        raise UserError(f"--dealer is {', '.join(SEATS)}, not '{dealer}'")
     if vulnerable not in VULNERABILITIES:
-        raise Refused(f"--vulnerable is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
+        raise UserError(f"--vulnerable is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
     return SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
 
 

@@ -17,7 +17,7 @@ import typer
 
 from overtrick import startup
 from overtrick.cli import INTERRUPTED, Json, app, people, result
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 if TYPE_CHECKING:
     from overtrick.distributed.job_client import Cluster
@@ -52,9 +52,9 @@ def submit(
     from overtrick.runs import provenance
 
     if (job is None) == (resume is None):
-        raise Refused("submit needs a job file, or --resume RUN")
+        raise UserError("submit needs a job file, or --resume RUN")
     if runs and not Path(runs).is_absolute():
-        raise Refused(
+        raise UserError(
             f"--runs '{runs}': name the folder where the cluster keeps runs, as an absolute path "
             "that outlives the job, such as /shared/runs"
         )
@@ -121,7 +121,9 @@ def _cluster(address: str) -> Cluster:
     from overtrick.distributed.job_client import Cluster
 
     if not address:
-        raise Refused("where is the cluster? --address http://HEAD:8265, or RAY_API_SERVER_ADDRESS")
+        raise UserError(
+            "where is the cluster? --address http://HEAD:8265, or RAY_API_SERVER_ADDRESS"
+        )
     startup.given_token()
     return Cluster(address)
 
@@ -149,7 +151,7 @@ def _checked(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any]]:
     """The command that a job file asks for, and its job as plain data, which tracks where the
-    cluster does. Raises Refused for what would only fail there."""
+    cluster does. Raises UserError for what would only fail there."""
     from overtrick.comparison import schedule
     from overtrick.comparison import table_job as page
     from overtrick.config import job_file

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from overtrick.cli import app, people
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 
 PATIENCE = 120.0  # seconds until MLflow's server must answer
 
@@ -57,11 +57,11 @@ def dashboard(
             code = server.wait()
         finally:
             server.terminate()
-    raise Failed(f"MLflow's server ended with exit code {code}: what it says is above")
+    raise RunError(f"MLflow's server ended with exit code {code}: what it says is above")
 
 
 def _store(run: str | None, uri: str | None) -> str:
-    """The store that is meant. Raises Refused for one that cannot be."""
+    """The store that is meant. Raises UserError for one that cannot be."""
     from overtrick.runs import lifecycle as room
     from overtrick.storage import locate
     from overtrick.tracking import server_address
@@ -82,13 +82,13 @@ def _tracked_at(folder: Path) -> str:
 
 
 def _page(run: str) -> str:
-    """The place of a run's page on the dashboard. Raises Refused if MLflow was never told of it."""
+    """The URL of a run's page on the dashboard. Raises UserError for a run unknown to MLflow."""
     from overtrick.runs import lifecycle as room
     from overtrick.tracking import mlflow_tracker
 
     known = mlflow_tracker.run_id(room.find(run))
     if known is None:
-        raise Refused(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
+        raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
     return f"#/runs/{known}"
 
 
@@ -98,13 +98,13 @@ def _check_free(host: str, port: int) -> None:
         try:
             free.bind((host, port))
         except OSError as error:
-            raise Refused(
+            raise UserError(
                 f"nothing can listen at {host}:{port} ({error.strerror}): name another --port"
             ) from None
 
 
 def _await(server: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until a server answers. Raises Failed if it ends or does not."""
+    """Wait until a server answers. Raises RunError if it ends or does not."""
     end = time.monotonic() + PATIENCE
     while server.poll() is None and time.monotonic() < end:
         try:
@@ -114,4 +114,4 @@ def _await(server: subprocess.Popen[bytes], url: str) -> None:
             return  # it answers, though not to this name of its host
         except OSError:
             time.sleep(0.3)
-    raise Failed("MLflow's server does not answer: what it says is above")
+    raise RunError("MLflow's server does not answer: what it says is above")

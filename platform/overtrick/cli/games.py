@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 from overtrick.reports import tables
 
 GameName = Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")]
@@ -127,11 +127,11 @@ def generate(
         "examples": ("file", "system_ns", "system_ew"),
     }
     if kind not in own:
-        raise Refused(f"cannot generate '{kind}': did you mean '{nearest(kind, own)}'?")
+        raise UserError(f"cannot generate '{kind}': did you mean '{nearest(kind, own)}'?")
     given = {name: value for name, value in given.items() if value is not None}
     for name in given.keys() - set(own[kind]):
         others = " and ".join(other for other, names in own.items() if name in names)
-        raise Refused(f"--{name.replace('_', '-')} is of {others}, not of {kind}")
+        raise UserError(f"--{name.replace('_', '-')} is of {others}, not of {kind}")
     asked = [*([] if seed is None else [f"seed={seed}"]), *(overrides or [])]
     if kind != "abstraction":
         asked = [f"{k}={v}" for k, v in given.items() if k != "file"] + asked
@@ -202,12 +202,12 @@ def match(
     if duplicate_match.known(a) or duplicate_match.known(b) or (bidder(a) and bidder(b)):
         for name, given in (("options", options), ("--game", game), ("--video", video)):
             if given:
-                raise Refused(f"a match of bidding systems takes no {name}")
+                raise UserError(f"a match of bidding systems takes no {name}")
         match_of_bidders(a, b, boards, seed, out, show, workers, keep, as_json)
         return
     for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
         if asked:
-            raise Refused(
+            raise UserError(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
     check_known((a, b), loader.names())
@@ -265,7 +265,7 @@ def keys_(trainer: Annotated[str, typer.Argument(help="Such as meta.")]) -> None
     from overtrick.training.registry import JOBS
 
     if trainer not in JOBS:
-        raise Refused(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
+        raise UserError(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
     table = Table("key", "default", "meaning")
     for name, default, meaning in keys(JOBS[trainer]):
         table.add_row(name, default, meaning)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 
 @app.command("view")
@@ -53,7 +53,7 @@ def view_(
             _refuse({"first": first, "system": system}, f"is of games and boards, not of {what}")
         page = html_page.of_file(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
-        raise Refused(f"{what} is a model without a run: name a run, or a file")
+        raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
         folder = lifecycle.find(what)
         _refuse({"first": first, "system": system}, f"is of a file, and {what} is a run")
@@ -72,7 +72,7 @@ def view_(
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
-    """Raise Refused for an option that is given where it says nothing."""
+    """Raise UserError for an option that is given where it says nothing."""
     for name, value in options.items():
         if value is not None:
-            raise Refused(f"--{name} {why}")
+            raise UserError(f"--{name} {why}")

@@ -11,10 +11,10 @@ import typer
 from rich.table import Table as Columns
 
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 
 if TYPE_CHECKING:
-    from overtrick.core import Turn
+    from overtrick.core import Observations
     from overtrick.interactive.advice import Table
     from overtrick.interactive.session import Finished
     from overtrick.storage.game_records import Move
@@ -58,7 +58,7 @@ def play_(
     asked = overridden({}, options or [])
     signs = not letters and (people.encoding or "").lower().startswith("utf")
     if system is not None and game != Auction.name:
-        raise Refused(f"--system is of the auction, not of {game}")
+        raise UserError(f"--system is of the auction, not of {game}")
     if keep is not None:
         game_records.check(keep)
     with people.status(f"laying the table of {game}"):
@@ -95,26 +95,26 @@ class _Asking:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def __call__(self, turn: Turn, moves: Sequence[Move]) -> int:
+    def __call__(self, observations: Observations, moves: Sequence[Move]) -> int:
         from overtrick.interactive.session import Left, TakenBack
 
         table = self.table
-        assert turn.legal is not None
-        legal = [int(action) for action in turn.legal[0].nonzero()[0]]
+        assert observations.legal is not None
+        legal = [int(action) for action in observations.legal[0].nonzero()[0]]
         names = [table.game.action_names[action] for action in legal]
         numbered = not any(name[0].isdigit() for name in names)
-        _say(f"\n{table.sees(turn.seen[0], moves)}")
+        _say(f"\n{table.sees(observations.observation[0], moves)}")
         _say(table.offered(names))
         while True:
             word = _read("> ")
             if word is None or word == "quit":
                 raise Left
             if word == "undo":
-                if any(move.seat == turn.seat[0] for move in moves):
+                if any(move.seat == observations.seat[0] for move in moves):
                     raise TakenBack
                 _say("this is your first decision of the game: there is none to take back")
             elif word in ("?", "hint"):
-                people.print(_hint(table, turn))
+                people.print(_hint(table, observations))
                 if table.basis:
                     _say(f"worth by {table.basis}")
             else:
@@ -153,9 +153,9 @@ def _read(prompt: str) -> str | None:
     return word
 
 
-def _hint(table: Table, turn: Turn) -> Columns:
+def _hint(table: Table, observations: Observations) -> Columns:
     """What could be done, how likely who is asked would do it, and what it brings."""
-    thoughts = table.thoughts(turn)
+    thoughts = table.thoughts(observations)
     shown = {
         "how likely": any(each.likely is not None for each in thoughts),
         "worth": any(each.worth is not None for each in thoughts),
@@ -174,12 +174,12 @@ def _hint(table: Table, turn: Turn) -> Columns:
 
 
 def _seat(table: Table, asked: str | None) -> int | None:
-    """The seat that a person asked for, by its number or name. Raises Refused."""
+    """The seat that a person asked for, by its number or name. Raises UserError."""
     if asked is None:
         return table.usual
     names = [name.lower() for name in table.seats]
     if asked.lower() not in names:
-        raise Refused(f"--seat is {', '.join(table.seats)}, not '{asked}'")
+        raise UserError(f"--seat is {', '.join(table.seats)}, not '{asked}'")
     return names.index(asked.lower())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from overtrick.cli import Json, app, people, result
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.reports import tables
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def evaluate(
     from overtrick.runs import lifecycle
 
     if (what is None) == (resume is None):
-        raise Refused("evaluate needs a run, a model, a table's job file, or --resume TABLE")
+        raise UserError("evaluate needs a run, a model, a table's job file, or --resume TABLE")
     if resume is not None:
         _compare(lifecycle.find(resume), None, overrides or [], as_json)
     elif what is not None and what.endswith((".yaml", ".yml")):
@@ -148,7 +148,7 @@ def evaluate(
         _compare(None, Path(what), told, as_json)
     elif what is not None:
         if overrides:
-            raise Refused(f"override '{overrides[0]}': a model is judged as its job says")
+            raise UserError(f"override '{overrides[0]}': a model is judged as its job says")
         rows, game, unit = lifecycle.judge(what, workers or 0)
         people.print(tables.evaluation(rows, unit))
         result(as_json, game=game, unit=unit, rows=rows)
@@ -243,11 +243,11 @@ def _job_or_run(
     from overtrick.training.registry import JOBS
 
     if (job is None) == (resume is None):
-        raise Refused(f"{command} needs a job file, or --resume RUN")
+        raise UserError(f"{command} needs a job file, or --resume RUN")
     if job is not None:
         asked = load(job, overrides or [], {**JOBS, **TABLES})
         if not isinstance(asked, Job):
-            raise Refused(f"{job} is a table: `overtrick evaluate {job}`")
+            raise UserError(f"{job} is a table: `overtrick evaluate {job}`")
         return asked, None
     assert resume is not None
     folder = lifecycle.find(resume)

@@ -13,12 +13,12 @@ from typing import Any
 from numpy.random import Generator
 
 from overtrick.comparison import statistics
-from overtrick.comparison.schedule import Entry, Plan, in_training, planned
+from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training, planned
 from overtrick.comparison.table_job import EXACT, TABLES, ModelOf, Table
 from overtrick.config import job_file
-from overtrick.core import Failed
+from overtrick.core import RunError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import Part, generator, hire, start_ray
+from overtrick.distributed.workers import RngStream, generator, start_pool, start_ray
 from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
@@ -53,7 +53,7 @@ def go(folder: Path, progress: Callable[[int], None]) -> Compared:
     """Train what is left to train and judge what is left to judge of a table.
 
     progress is told how much is done of what `plan.check` counts. Raises Refused if the folder
-    holds no table or another process is at it; Failed if a stranger cannot be trained.
+    holds no table or another process is at it; RunError if a stranger cannot be trained.
     """
     table = read_job(folder)
     plan = planned(table, folder)
@@ -75,7 +75,9 @@ def go(folder: Path, progress: Callable[[int], None]) -> Compared:
     return Compared(folder, found, whole.failed, seconds, whole.undelivered)
 
 
-def _train(table: Table, plan: Plan, whole: group.Whole, progress: Callable[[int], None]) -> None:
+def _train(
+    table: Table, plan: ComparisonSchedule, whole: group.RunGroup, progress: Callable[[int], None]
+) -> None:
     """Train every trial; those that meet the model of another come after it."""
     jobs = [in_training(table, job) for job in plan.jobs]
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
@@ -86,19 +88,19 @@ def _train(table: Table, plan: Plan, whole: group.Whole, progress: Callable[[int
             isinstance(table.strangers[column], ModelOf)
             and not (Path(who) / model_files.CARD).exists()
         ):
-            raise Failed(f"no model for strangers.{column}: {'; '.join(whole.failed)}")
+            raise RunError(f"no model for strangers.{column}: {'; '.join(whole.failed)}")
     if plan.early < len(jobs):
         whole.train(jobs, progress, keep)
 
 
-def _keep_model(folder: Path, part: group.Part) -> None:
+def _keep_model(folder: Path, part: group.ChildRun) -> None:
     if not (part.place / "model" / model_files.CARD).exists():
         state = tune_trial.final_state(folder, part.number)
         lifecycle.keep_model(part.job, part.place, state, part.tracker)
 
 
 def _judge(
-    table: Table, plan: Plan, whole: group.Whole, progress: Callable[[int], None]
+    table: Table, plan: ComparisonSchedule, whole: group.RunGroup, progress: Callable[[int], None]
 ) -> dict[tuple[str, int, int], Row]:
     """By method, seed and column: what was judged, unless the method could not be trained.
 
@@ -127,9 +129,9 @@ def _judge(
         shards.append((entry, knows, plan.strangers[column], column))
     if table.workers and left:
         start_ray([{"CPU": 1.0}] * table.workers)
-    crew = hire(table.workers if left else 0)
+    crew = start_pool(table.workers if left else 0)
     try:
-        crew.map(_row, common, shards, generator(0, Part.JUDGE), told)
+        crew.map(_row, common, shards, generator(0, RngStream.JUDGE), told)
     finally:
         crew.close()
     names = list(table.strangers)
@@ -140,7 +142,7 @@ def _judge(
     }
 
 
-def _knowledge(table: Table, entry: Entry, whole: group.Whole) -> Any:
+def _knowledge(table: Table, entry: Entry, whole: group.RunGroup) -> Any:
     """A trained method's weights; its policy, if its trainer knows of no strangers."""
     folder = whole.parts[entry.trial].place / "model"
     if hasattr(entry.job, "evaluate"):
@@ -151,7 +153,7 @@ def _knowledge(table: Table, entry: Entry, whole: group.Whole) -> Any:
 def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: int) -> Row:
     """One player against one stranger, with the luck that it has among all of them."""
     choice, how = common
-    luck, crew = generator(entry.seed, Part.JUDGE), hire(0)
+    luck, crew = generator(entry.seed, RngStream.JUDGE), start_pool(0)
     luck.spawn(column)  # those of the strangers before it
     if entry.job is not None and hasattr(entry.job, "evaluate"):
         alone = entry.job.evaluate.model_copy(update={"strangers": (who,)})
@@ -167,7 +169,7 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
     return row
 
 
-def _keep_trial(part: group.Part, rows: list[Row | None]) -> None:
+def _keep_trial(part: group.ChildRun, rows: list[Row | None]) -> None:
     """A trial's own table, once it has been judged against everyone."""
     there = [row for row in rows if row is not None]
     if len(there) < len(rows) or (part.place / lifecycle.TABLE).exists():
@@ -177,7 +179,7 @@ def _keep_trial(part: group.Part, rows: list[Row | None]) -> None:
     lifecycle.keep_table(part.place, there, part.tracker)
 
 
-def _closeness(table: Table, plan: Plan) -> list[str]:
+def _closeness(table: Table, plan: ComparisonSchedule) -> list[str]:
     """How far the strangers that were trained for the table are from an equilibrium."""
     game, tree = two_seats(table.game)
     notes = []
@@ -192,7 +194,7 @@ def _closeness(table: Table, plan: Plan) -> list[str]:
     return notes
 
 
-def _draw(plan: Plan, whole: group.Whole, unit: str) -> None:
+def _draw(plan: ComparisonSchedule, whole: group.RunGroup, unit: str) -> None:
     """The learning curves of the methods, if they were looked at while they learnt."""
     histories: dict[str, list[learning_curves.History]] = {}
     for entry in plan.trials:
@@ -206,7 +208,7 @@ def _draw(plan: Plan, whole: group.Whole, unit: str) -> None:
         whole.tracker.artifact(whole.folder / "figures", "figures")
 
 
-def _tell(whole: group.Whole, found: statistics.Outcome) -> None:
+def _tell(whole: group.RunGroup, found: statistics.Outcome) -> None:
     """MLflow gets the means, and the table in every form."""
     unit = found.unit.replace(" ", "_")
     means = {

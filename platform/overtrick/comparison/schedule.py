@@ -11,7 +11,7 @@ from typing import Any
 from overtrick.comparison.table_job import EXACT, Method, ModelOf, Table
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.runs import group, videos
@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonSchedule:
     """Everyone who plays, and against whom."""
 
     strangers: list[str]  # by column: a name, or the folder of a model
@@ -59,8 +59,8 @@ class Plan:
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
-def planned(table: Table, folder: Path) -> Plan:
-    """The plan of a table that is worked on in a folder. Raises Refused."""
+def planned(table: Table, folder: Path) -> ComparisonSchedule:
+    """The plan of a table that is worked on in a folder. Raises UserError."""
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
     met, columns = [], range(len(table.strangers))
     for who in table.strangers.values():
@@ -88,7 +88,7 @@ def planned(table: Table, folder: Path) -> Plan:
                     entries.append(Entry(name, seed, (k,), job=job, trial=number))
                     number += 1
         early = early if k in _trained_for_it(table) else number
-    return Plan(met, entries, early)
+    return ComparisonSchedule(met, entries, early)
 
 
 def _trained_for_it(table: Table) -> list[int]:
@@ -132,7 +132,7 @@ def in_training(table: Table, job: Job) -> Job:
 def check(table: Table) -> int:
     """How much there is to do: iterations of training and cells to judge.
 
-    Raises Refused for what would only fail later.
+    Raises UserError for what would only fail later.
     """
     game, tree = two_seats(table.game)
     named = {f"strangers.{k}": who for k, who in table.strangers.items() if isinstance(who, str)}
@@ -140,11 +140,11 @@ def check(table: Table) -> int:
     for key, who in named.items():
         try:
             reference_opponents.check(who, game, tree)
-        except Refused as error:
-            raise Refused(f"{key}: {error}") from None
+        except UserError as error:
+            raise UserError(f"{key}: {error}") from None
     for name, method in table.methods.items():
         if method.oracle == EXACT and tree is None:
-            raise Refused(
+            raise UserError(
                 f"methods.{name}: exact needs a tree, and {game.name} is too large for one: name a "
                 "job file that learns a best response"
             )
@@ -154,7 +154,7 @@ def check(table: Table) -> int:
             try:
                 TRAINERS[entry.job.trainer].check(in_training(table, entry.job))
                 videos.check(entry.job)
-            except Refused as error:
-                raise Refused(f"methods.{entry.method}: {error}") from None
+            except UserError as error:
+                raise UserError(f"methods.{entry.method}: {error}") from None
     server_address.check(table.track.uri, experiment=table.track.experiment)
     return sum(job.stop.iterations for job in plan.jobs) + len(plan.cells)

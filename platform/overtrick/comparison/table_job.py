@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Count, GameChoice, Opponent, Section, Work
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 from overtrick.evaluation.evaluate import Budget
 from overtrick.games import registry
 from overtrick.runs import provenance
@@ -134,7 +134,7 @@ TABLES: dict[str, type[Table]] = {"table": Table}
 
 
 def load(path: str | Path, overrides: Sequence[str]) -> Table:
-    """Read a table's file, and the job files of its methods into it. Raises Refused."""
+    """Read a table's file, and the job files of its methods into it. Raises UserError."""
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)
@@ -152,8 +152,8 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
         where = f"{folder / asked}, for {source}"
         try:
             content = job_file.read(folder / asked)
-        except Refused as error:
-            raise Refused(f"{source}: {error}") from None
+        except UserError as error:
+            raise UserError(f"{source}: {error}") from None
     else:
         where, content = source, copy.deepcopy(asked)
     for key in method.without:
@@ -164,7 +164,7 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
         job_file.put(content, method.key, "random", where)  # is there such a key?
     job = job_file.parse(content, JOBS, where)
     if _judged(job.game) != _judged(table.game):
-        raise Refused(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")
+        raise UserError(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")
     whole = job.model_dump(mode="json") | {"search": {}}
     return method.model_copy(
         update={"set": {}, "without": (), "oracle" if method.oracle else "job": whole}
@@ -172,13 +172,13 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
-    """Remove what stands at a dotted path. Raises Refused if nothing does."""
+    """Remove what stands at a dotted path. Raises UserError if nothing does."""
     *parents, leaf = key.split(".")
     place: Any = content
     for parent in parents:
         place = place.get(parent) if isinstance(place, dict) else None
     if not isinstance(place, dict) or leaf not in place:
-        raise Refused(f"without '{key}': it does not stand in {source}")
+        raise UserError(f"without '{key}': it does not stand in {source}")
     del place[leaf]
 
 

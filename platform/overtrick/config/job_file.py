@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from overtrick.config.search_space import Search
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 from overtrick.games import registry
 from overtrick.storage import locate
 from overtrick.tracking import server_address
@@ -182,26 +182,26 @@ _Unambiguous.add_implicit_resolver(
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Asked]]) -> Asked:
     """Read a job file, apply `key=value` overrides by dotted path, and check everything.
 
-    jobs maps the name of a trainer to its job class. Raises Refused.
+    jobs maps the name of a trainer to its job class. Raises UserError.
     """
     return parse(overridden(read(path), overrides), jobs, str(path))
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """What a job file says, unchecked. Raises Refused if it cannot be read."""
+    """What a job file says, unchecked. Raises UserError if it cannot be read."""
     try:
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _Unambiguous)
     except OSError as error:
-        raise Refused(f"cannot read job file {path}: {error.strerror}") from None
+        raise UserError(f"cannot read job file {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise Refused(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
+        raise UserError(f"{path} is not a job: it must map keys to values, such as 'trainer: meta'")
     return content
 
 
 def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of the plain data of a job, after `key=value` by dotted path. Raises Refused."""
+    """A copy of the plain data of a job, after `key=value` by dotted path. Raises UserError."""
     changed = deepcopy(dict(content))
     for override in overrides:
         _override(changed, override)
@@ -209,12 +209,12 @@ def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str
 
 
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: str) -> Asked:
-    """A job from plain data; source is named in errors. Raises Refused."""
+    """A job from plain data; source is named in errors. Raises UserError."""
     content = locate.pinned(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer or content.get("algorithm")), jobs)
-        raise Refused(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
+        raise UserError(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
     job = jobs[trainer]
     _refuse_unknown_keys(content, job, source, "")
     try:
@@ -230,7 +230,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
             message = f"input should be a list, such as [{value}]"
         given = "" if ours or isinstance(value, dict) else f", not {value!r}"
         place = f"'{key}' in {source}" if key else source  # none: the job as a whole is wrong
-        raise Refused(f"{place}: {message}{given}") from None
+        raise UserError(f"{place}: {message}{given}") from None
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
@@ -251,11 +251,11 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
 def _override(content: dict[str, Any], override: str) -> None:
     path, equals, value = override.partition("=")
     if not equals:
-        raise Refused(f"override '{override}' must be key=value, such as stop.iterations=4")
+        raise UserError(f"override '{override}' must be key=value, such as stop.iterations=4")
     try:
         put(content, path, yaml.load(value, _Unambiguous), f"override '{override}'")
     except yaml.YAMLError:
-        raise Refused(f"override '{override}': '{value}' is not a YAML value") from None
+        raise UserError(f"override '{override}': '{value}' is not a YAML value") from None
 
 
 def put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
@@ -267,7 +267,7 @@ def put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
         if parent == "game" and isinstance(inner, str):
             inner = place[parent] = {"name": inner}
         if not isinstance(inner, dict):
-            raise Refused(f"{source}: '{parent}' holds a value, not keys")
+            raise UserError(f"{source}: '{parent}' holds a value, not keys")
         place = inner
     place[leaf] = value
 
@@ -278,7 +278,7 @@ def _refuse_unknown_keys(
     for key, value in content.items():
         if key not in section.model_fields:
             near = nearest(str(key), section.model_fields)
-            raise Refused(
+            raise UserError(
                 f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
             )
         annotation = section.model_fields[key].annotation

@@ -6,30 +6,30 @@ F features. In poker B betting nodes; in the solvers V nodes of a tree, I inner 
 actions of all information sets in a row; in a network H units of a layer; in Chains K buckets.
 """
 
+from overtrick.core.batches import Actions as Actions
 from overtrick.core.batches import Array as Array
-from overtrick.core.batches import Batch as Batch
-from overtrick.core.batches import Choice as Choice
 from overtrick.core.batches import Deals as Deals
-from overtrick.core.batches import Played as Played
-from overtrick.core.batches import Turn as Turn
-from overtrick.core.batches import join as join
-from overtrick.core.batches import take_turn as take_turn
-from overtrick.core.errors import Failed as Failed
-from overtrick.core.errors import Refused as Refused
+from overtrick.core.batches import Observations as Observations
+from overtrick.core.batches import Rollout as Rollout
+from overtrick.core.batches import Trajectories as Trajectories
+from overtrick.core.batches import concatenate_trajectories as concatenate_trajectories
+from overtrick.core.batches import select_observations as select_observations
+from overtrick.core.errors import RunError as RunError
+from overtrick.core.errors import UserError as UserError
 from overtrick.core.errors import nearest as nearest
 from overtrick.core.games import Enumerable as Enumerable
 from overtrick.core.games import Game as Game
 from overtrick.core.games import Redealable as Redealable
 from overtrick.core.games import State as State
 from overtrick.core.games import StateT as StateT
-from overtrick.core.games import take as take
-from overtrick.core.policies import Mixed as Mixed
-from overtrick.core.policies import Player as Player
+from overtrick.core.games import select_games as select_games
+from overtrick.core.policies import BehaviouralPolicy as BehaviouralPolicy
 from overtrick.core.policies import Policy as Policy
+from overtrick.core.policies import PolicySession as PolicySession
 from overtrick.core.training import Learner as Learner
 from overtrick.core.training import Trainer as Trainer
 from overtrick.core.trees import CHANCE as CHANCE
 from overtrick.core.trees import END as END
-from overtrick.core.trees import Chains as Chains
-from overtrick.core.trees import Nodes as Nodes
-from overtrick.core.trees import Unfolded as Unfolded
+from overtrick.core.trees import BucketedGame as BucketedGame
+from overtrick.core.trees import ExplicitTreeGame as ExplicitTreeGame
+from overtrick.core.trees import TreeNodes as TreeNodes

@@ -13,12 +13,12 @@ Deals = np.ndarray  # (G, C) all chance of a game, in the order in which play re
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Observations:
     """The rows that must act now; at most one row for each (game, seat)."""
 
     game: Array  # (R,) which of the G games
     seat: Array  # (R,) which seat acts
-    seen: Array  # (R, K) what this seat knows, integers of cards; names in Game.facts
+    observation: Array  # (R, K) what this seat knows, integers of cards; names in Game.facts
     legal: Array | None  # (R, A) bool; None when actions are real vectors
     infoset: Array | None  # (R,) number of the information set; None when too many to number
 
@@ -27,7 +27,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Actions:
     """What a player does with each row of a turn."""
 
     action: Array  # (R,), or (R, A) real vectors
@@ -36,13 +36,13 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Trajectories:
     """D decisions of whole games, ordered by (game, seat, time)."""
 
     games: int  # G, also those in which nobody who was watched had to decide
     game: Array  # (D,)
     seat: Array  # (D,)
-    seen: Array  # (D, K)
+    observation: Array  # (D, K)
     legal: Array | None  # (D, A)
     infoset: Array | None  # (D,)
     action: Array  # (D,), or (D, A) real vectors
@@ -54,38 +54,38 @@ class Batch:
     def __len__(self) -> int:
         return len(self.game)
 
-    def turn(self) -> Turn:
+    def observations(self) -> Observations:
         """The decisions as rows of one turn, so that a policy or a game can look at them again."""
-        return Turn(self.game, self.seat, self.seen, self.legal, self.infoset)
+        return Observations(self.game, self.seat, self.observation, self.legal, self.infoset)
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Rollout:
     """What came of G games."""
 
-    batch: Batch
+    batch: Trajectories
     payoff: Array  # (G, S) points won by each seat, also by one that never had to act
-    astray: int = 0  # games that ended because a simulator could not follow them
+    diverged_games: int = 0  # games that ended because a simulator could not follow them
 
 
-def join(batches: Sequence[Batch]) -> Batch:
+def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
     """The decisions of several batches as one; games are numbered on."""
     starts = np.cumsum([0] + [b.games for b in batches])
     columns: dict[str, Any] = {}
-    for name in ("seat", "seen", "legal", "infoset", "action", "logp", "reward", "last"):
+    for name in ("seat", "observation", "legal", "infoset", "action", "logp", "reward", "last"):
         parts = [getattr(b, name) for b in batches]
         columns[name] = None if parts[0] is None else np.concatenate(parts)
     game = np.concatenate([b.game + start for b, start in zip(batches, starts[:-1], strict=True)])
     note = {n: np.concatenate([b.note[n] for b in batches]) for n in batches[0].note}
-    return Batch(games=int(starts[-1]), game=game, note=note, **columns)
+    return Trajectories(games=int(starts[-1]), game=game, note=note, **columns)
 
 
-def take_turn(turn: Turn, rows: Array | slice) -> Turn:
+def select_observations(observations: Observations, rows: Array | slice) -> Observations:
     """Some of the rows of a turn."""
-    return Turn(
-        turn.game[rows],
-        turn.seat[rows],
-        turn.seen[rows],
-        None if turn.legal is None else turn.legal[rows],
-        None if turn.infoset is None else turn.infoset[rows],
+    return Observations(
+        observations.game[rows],
+        observations.seat[rows],
+        observations.observation[rows],
+        None if observations.legal is None else observations.legal[rows],
+        None if observations.infoset is None else observations.infoset[rows],
     )

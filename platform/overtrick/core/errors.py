@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 
-class Refused(ValueError):
+class UserError(ValueError):
     """Bad input: one line that names the place and the remedy. The command line exits with 2."""
 
 
-class Failed(RuntimeError):
+class RunError(RuntimeError):
     """Work that was rightly asked for and failed: one line. The command line exits with 1."""
 
 

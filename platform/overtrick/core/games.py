@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from numpy.random import Generator
 
-from overtrick.core.batches import Array, Deals, Turn
+from overtrick.core.batches import Array, Deals, Observations
 
 
 class State(Protocol):
@@ -27,7 +27,7 @@ class Game(Protocol):
     unit: str  # unit of one point of payoff
     actions: int | None  # A; None when actions are real vectors
     action_names: tuple[str, ...]  # or of the numbers of a real vector
-    facts: tuple[str, ...]  # names of the K columns of Turn.seen
+    observation_fields: tuple[str, ...]  # names of the K columns of Observations.seen
     infosets: int | None  # N; None when too many to number
 
     def deal(self, games: int, rng: Generator) -> Deals:
@@ -36,16 +36,16 @@ class Game(Protocol):
     def start(self, deals: Deals) -> Any:
         """The games before the first decision. No randomness from here on."""
 
-    def turn(self, state: Any) -> Turn:
+    def observe(self, state: Any) -> Observations:
         """Who must act now and what they know; empty when every game is over."""
 
-    def step(self, state: Any, turn: Turn, action: Array) -> Array:
+    def step(self, state: Any, observations: Observations, action: Array) -> Array:
         """Play one action a row: (G, S) points gained. The state advances in place."""
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         """(R, F) float32: the rows' facts as numbers for a network."""
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """(R,) str: what a person would call each row's private part; figures group by it."""
 
     def describe(self, seen: Array) -> str:
@@ -69,7 +69,7 @@ class Enumerable(Game, Protocol):
 class Redealable(Game, Protocol):
     """A game whose hidden part can be drawn again as one seat has to imagine it."""
 
-    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """(R, C) for each row a deal from the rules' distribution, given all that the row sees.
 
         It knows the turn and nothing else, so nobody can peek at the cards that were dealt. What
@@ -80,7 +80,7 @@ class Redealable(Game, Protocol):
 StateT = TypeVar("StateT")
 
 
-def take(state: StateT, rows: Array) -> StateT:
+def select_games(state: StateT, rows: Array) -> StateT:
     """Some of the games of a state, in the given order and as often as given; a copy."""
     names = state.__dataclass_fields__  # type: ignore[attr-defined]
     return type(state)(**{name: getattr(state, name)[rows] for name in names})

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from numpy.random import Generator
 
-from overtrick.core.batches import Array, Batch
+from overtrick.core.batches import Array, Trajectories
 from overtrick.core.policies import Policy
 
 
@@ -15,7 +15,7 @@ class Learner(Protocol):
     """An algorithm: batches in, numbers out."""
 
     def policy(self, explore: bool = True) -> Policy: ...
-    def learn(self, batch: Batch, rng: Generator) -> dict[str, float]: ...
+    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]: ...
     def state(self) -> dict[str, Array]: ...
     def load(self, state: Mapping[str, Array]) -> None: ...
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from overtrick.core.batches import Array, Turn
+from overtrick.core.batches import Array, Observations
 
-CHANCE, END = -1, -2  # what Nodes.seat says where nobody acts
+CHANCE, END = -1, -2  # what TreeNodes.seat says where nobody acts
 
 
 @dataclass(frozen=True)
-class Nodes:
+class TreeNodes:
     """V nodes of a game tree in breadth-first order; a node's children are neighbours, by edge."""
 
     seats: int  # S
@@ -22,11 +22,11 @@ class Nodes:
     infoset: Array  # (V,) int32 information set, -1 where nobody acts
     chance: Array  # (V,) float64 probability of the edge if chance chose it, else 1
     gain: Array  # (V, S) float64 points gained on the edge into the node
-    turn: Turn  # one row for each of the N information sets, in their order
+    observations: Observations  # one row for each of the N information sets, in their order
 
 
 @runtime_checkable
-class Unfolded(Protocol):
+class ExplicitTreeGame(Protocol):
     """A game that lays out its own tree: it can be solved exactly, but not played."""
 
     name: str
@@ -35,12 +35,12 @@ class Unfolded(Protocol):
     actions: int
     action_names: tuple[str, ...]
 
-    def nodes(self, fits: Callable[[float, int], bool]) -> Nodes:
+    def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """The whole tree. Raises Refused, early if possible, unless fits(V, N): there is room."""
 
 
 @dataclass(frozen=True)
-class Chains:
+class BucketedGame:
     """A zero-sum game of public moves between two seats; chance alone moves what each holds.
 
     A seat holds one of K buckets and sees no other. At the start, and wherever the round number

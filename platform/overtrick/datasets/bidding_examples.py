@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.distributed import data_parallel
 from overtrick.games.bridge.auction import packed_features
 from overtrick.storage import parquet
@@ -29,8 +29,8 @@ HELD = 0.2  # share of deals that are kept for testing (Zhang et al. 2022, secti
 
 
 class Examples:
-    """The examples of one side of a folder, never all in memory. Raises Refused if there are none,
-    if they are of features of another version, or were not made together.
+    """The examples of one side of a folder, never all in memory. Raises UserError if there are
+    none, if they are of features of another version, or were not made together.
 
     readers: so many CPUs of the cluster read them, by Ray Data; 0: this process does. The batches
     are the same.
@@ -40,7 +40,7 @@ class Examples:
         self.readers = readers
         self.files = sorted(Path(folder).glob(f"{split}/*.parquet"))
         if not self.files:
-            raise Refused(
+            raise UserError(
                 f"no examples in {folder}: overtrick generate examples --file BOARDS --out {folder}"
             )
         heads = [parquet.head(file, KIND) for file in self.files]
@@ -48,7 +48,7 @@ class Examples:
         self.columns, self.parameters = heads[0].columns, heads[0].parameters
         for file, head in zip(self.files, heads, strict=True):
             if head.parameters != self.parameters:
-                raise Refused(f"{file} was made otherwise than {self.files[0]}: {KIND.remedy}")
+                raise UserError(f"{file} was made otherwise than {self.files[0]}: {KIND.remedy}")
 
     def __len__(self) -> int:
         return sum(self.counts)

@@ -14,11 +14,11 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Section
-from overtrick.core import Array, Deals, Refused
+from overtrick.core import Array, Deals, UserError
 from overtrick.datasets import board_files, chunked_build
 from overtrick.datasets.bidding_examples import KIND, SPLITS, for_judging
 from overtrick.datasets.card_abstraction_build import asked, validated
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, auctions, side_of, solved, turned
 from overtrick.evaluation.system_agreement import auctions_of
 from overtrick.games.bridge import auction_rules, contract_results, scoring
@@ -39,7 +39,7 @@ PIECE = 5000  # boards whose features lie in memory at once
 AHEAD = 8  # pieces of solved deals that are bid side by side
 
 
-class Plan(Section):
+class ExamplesConfig(Section):
     """Which boards, and what their calls mean."""
 
     files: tuple[str, ...] = Field(description="boards with auctions")
@@ -58,7 +58,7 @@ class Plan(Section):
     seed: int = Field(default=0, ge=0, description="same seed, same examples")
 
     @model_validator(mode="after")
-    def _solved_deals_are_bid_by_somebody(self) -> Plan:
+    def _solved_deals_are_bid_by_somebody(self) -> ExamplesConfig:
         if self.solved and RECORDED in (self.system_ns, self.system_ew):
             raise ValueError("solved deals have no auction: say who bids with --system-ns, -ew")
         if self.solved and self.kind is not None:
@@ -78,14 +78,14 @@ class Bid(NamedTuple):
     ew: System
 
 
-def plan_of(files: Sequence[Path], overrides: Sequence[str]) -> Plan:
-    """The plan for some files of boards, by key=value overrides. Raises Refused."""
+def plan_of(files: Sequence[Path], overrides: Sequence[str]) -> ExamplesConfig:
+    """The plan for some files of boards, by key=value overrides. Raises UserError."""
     if not files:
-        raise Refused("examples of which boards? Name a file with --file")
-    told = asked(Plan, overrides, "examples")
+        raise UserError("examples of which boards? Name a file with --file")
+    told = asked(ExamplesConfig, overrides, "examples")
     if "files" in told:
-        raise Refused("files are named with --file, not with files=")
-    plan = validated(Plan, told | {"files": tuple(map(str, files))})
+        raise UserError("files are named with --file, not with files=")
+    plan = validated(ExamplesConfig, told | {"files": tuple(map(str, files))})
     for name in (plan.system_ns, plan.system_ew):
         if plan.solved:
             side_of(name)
@@ -94,14 +94,16 @@ def plan_of(files: Sequence[Path], overrides: Sequence[str]) -> Plan:
     return plan
 
 
-def place_of(plan: Plan) -> Path:
+def place_of(plan: ExamplesConfig) -> Path:
     """Where the examples of a plan lie if nobody says another place."""
     return Path("examples") / "-".join(Path(name).stem for name in plan.files)
 
 
-def generate(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress) -> dict[str, Any]:
+def generate(
+    plan: ExamplesConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
+) -> dict[str, Any]:
     """Make the examples, or those that are still missing: the folder, rows, seconds taken, and a
-    line for each board that was left out. Raises Refused where anything else lies, or nothing can
+    line for each board that was left out. Raises UserError where anything else lies, or nothing can
     be written."""
     began, problems = time.monotonic(), list[str]()
     made_with = plan.model_dump(mode="json") | {"rules": _rules(plan)}
@@ -118,24 +120,28 @@ def generate(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress
             _write(plan, part, number, folder, made_with)
             progress("boards", number, max(parts, number))
         if not any(folder.glob(f"{SPLITS[0]}/*.parquet")):
-            raise Refused(f"no board of {', '.join(plan.files)} can be learnt from, as it is asked")
+            raise UserError(
+                f"no board of {', '.join(plan.files)} can be learnt from, as it is asked"
+            )
         os.replace(folder, out)
     heads = [parquet.head(file, KIND, made_with) for file in sorted(out.glob("*/*.parquet"))]
     if not heads:
-        raise Refused(f"{out} is there and holds no examples: name another place with --out")
+        raise UserError(f"{out} is there and holds no examples: name another place with --out")
     rows, seconds = sum(head.rows for head in heads), time.monotonic() - began
     return {"path": str(out), "rows": rows, "seconds": seconds, "left_out": problems}
 
 
 def check_rules(folder: str, made_with: Mapping[str, Any]) -> None:
-    """Raise Refused if the systems by which recorded calls were understood say something else by
+    """Raise UserError if the systems by which recorded calls were understood say something else by
     now, so that new calls would be seen otherwise than these examples."""
-    plan = validated(Plan, {n: v for n, v in made_with.items() if n in Plan.model_fields})
+    plan = validated(
+        ExamplesConfig, {n: v for n, v in made_with.items() if n in ExamplesConfig.model_fields}
+    )
     if not plan.solved and _rules(plan) != made_with.get("rules"):
-        raise Refused(f"the systems have changed since {folder} was made: {KIND.remedy}")
+        raise UserError(f"the systems have changed since {folder} was made: {KIND.remedy}")
 
 
-def _rules(plan: Plan) -> list[str]:
+def _rules(plan: ExamplesConfig) -> list[str]:
     """What the systems by which calls are understood say."""
     asked_for = (plan.system_ns, plan.system_ew)
     if plan.solved:
@@ -144,7 +150,7 @@ def _rules(plan: Plan) -> list[str]:
     return [loader.fingerprint(loader.load(n)) for n in (*asked_for, *names) if n != RECORDED]
 
 
-def _parts(plan: Plan, crew: Crew, problems: list[str]) -> Iterator[list[Bid]]:
+def _parts(plan: ExamplesConfig, crew: WorkerPool, problems: list[str]) -> Iterator[list[Bid]]:
     """What is to be learnt from, some boards at a time."""
     for number, name in enumerate(plan.files):
         if plan.solved:
@@ -163,18 +169,18 @@ def _parts(plan: Plan, crew: Crew, problems: list[str]) -> Iterator[list[Bid]]:
             )
 
 
-def _serves(plan: Plan, board: Board) -> bool:
+def _serves(plan: ExamplesConfig, board: Board) -> bool:
     solved_enough = board.table is not None or not plan.outcomes
     return bool(board.auction) and plan.kind in (None, board.kind) and solved_enough
 
 
-def _bidden(plan: Plan, number: int, crew: Crew) -> Iterator[list[Bid]]:
+def _bidden(plan: ExamplesConfig, number: int, crew: WorkerPool) -> Iterator[list[Bid]]:
     """Solved deals of a file with the hands at any seats, that two sides bid."""
     sides = side_of(plan.system_ns), side_of(plan.system_ew)
     pieces = _in_pieces(solved(plan.files[number]))
     for first in count(step=AHEAD):
         shards = [(deals,) for deals in islice(pieces, AHEAD)]
-        rng = generator(plan.seed, Part.INITIAL, number, first)
+        rng = generator(plan.seed, RngStream.INITIAL, number, first)
         for part, calls in crew.map(_bid, sides, shards, rng):
             yield [_with_tricks(part, calls, sides)]
         if len(shards) < AHEAD:
@@ -208,7 +214,7 @@ def _with_tricks(deals: Deals, calls: Array, sides: tuple[Side, Side]) -> Bid:
     return Bid(own, dealer, vulnerable, calls, tables, sides[0].system, sides[1].system)
 
 
-def _recorded(plan: Plan, boards: Sequence[Board]) -> list[Bid]:
+def _recorded(plan: ExamplesConfig, boards: Sequence[Board]) -> list[Bid]:
     """Recorded auctions, those side by side whose systems are the same."""
     together: dict[tuple[str, str], list[Board]] = {}
     for board in boards:
@@ -233,7 +239,11 @@ def _system(asked: str, said: str) -> str:
 
 
 def _write(
-    plan: Plan, part: Sequence[Bid], number: int, folder: Path, made_with: Mapping[str, Any]
+    plan: ExamplesConfig,
+    part: Sequence[Bid],
+    number: int,
+    folder: Path,
+    made_with: Mapping[str, Any],
 ) -> None:
     """Keep the examples of some boards, unless they are there from before a stop."""
     files = [folder / split / f"{number:05d}.parquet" for split in SPLITS]
@@ -245,7 +255,7 @@ def _write(
         if not columns:
             continue
         whole = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
-        order = generator(plan.seed, Part.TRAIN, number, held).permutation(len(whole["call"]))
+        order = generator(plan.seed, RngStream.TRAIN, number, held).permutation(len(whole["call"]))
         parquet.save(file, KIND, made_with, {name: c[order] for name, c in whole.items()})
 
 
@@ -256,7 +266,7 @@ def _of_split(bid: Bid, rows: Array) -> Bid:
     return Bid(hands, dealer, vulnerable, calls, tables, bid.ns, bid.ew)
 
 
-def _columns(plan: Plan, bid: Bid) -> dict[str, Array]:
+def _columns(plan: ExamplesConfig, bid: Bid) -> dict[str, Array]:
     """The examples of some boards."""
     hands, dealer, vulnerable, calls, tables, ns, ew = bid
     made = calls >= 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.cards import NAMES, SEATS, read
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
@@ -35,8 +35,8 @@ def load(path: Path) -> Read:
     of auction, contract, declarer, play, result_tricks, kind, and what each pair plays: stated
     system_ns and _ew, inferred sys_inferred_ns and _ew), PBN, LIN, or the paper's rows.
 
-    A bad board is left out, and named with what is wrong. Raises Refused for a file that cannot be
-    read, or in which no board is sound.
+    A bad board is left out, and named with what is wrong. Raises UserError for a file that cannot
+    be read, or in which no board is sound.
     """
     read = list(parts(path))
     boards, problems = (
@@ -50,7 +50,7 @@ def parts(path: Path) -> Iterator[Read]:
     """The same some boards at a time, so that a large Parquet file never lies whole in memory."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise Refused(f"{path}: boards are read from {', '.join(ENDINGS)} files")
+        raise UserError(f"{path}: boards are read from {', '.join(ENDINGS)} files")
     if ending in TABLES:
         found = zhang_tsv.load(path)
         tables = [None] * len(found.boards) if found.tables is None else found.tables
@@ -70,19 +70,19 @@ def _cut(whole: Read) -> Iterator[Read]:
 
 
 def count(path: Path) -> int:
-    """How many parts of a file there are, or at least. Raises Refused."""
+    """How many parts of a file there are, or at least. Raises UserError."""
     return parquet.parts(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN, LIN or the paper's rows, by the file's ending. Raises Refused."""
+    """Write boards as PBN, LIN or the paper's rows, by the file's ending. Raises UserError."""
     write = zhang_tsv.save if path.suffix.lower() in TABLES else pbn_lin.save
     write(path, boards)
 
 
 def _from_parquet(path: Path) -> Iterator[Read]:
     if not path.is_file():
-        raise Refused(f"cannot read {path}: no such file")
+        raise UserError(f"cannot read {path}: no such file")
     number = 0
     for columns in parquet.batches(path, NEEDED, ALSO):
         boards: list[Board] = []
@@ -91,24 +91,24 @@ def _from_parquet(path: Path) -> Iterator[Read]:
             number += 1
             try:
                 boards.append(_board(dict(zip(columns, values, strict=True)), number))
-            except Refused as error:
+            except UserError as error:
                 problems.append(f"{path}: row {number}: {error}")
         yield Read(boards, problems)
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
-    """One row. Raises Refused."""
+    """One row. Raises UserError."""
     for name in NEEDED:
         if not isinstance(row[name], str):
-            raise Refused(f"its {name} is {row[name]!r}, not text")
+            raise UserError(f"its {name} is {row[name]!r}, not text")
     if row["dealer"] not in tuple(SEATS):
-        raise Refused(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
+        raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
-        raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
+        raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
     texts = (*TEXTS, "kind", SOLVED, *itertools.chain(*SAID))
     for name, kind in (*((name, str) for name in texts), ("result_tricks", int)):
         if not isinstance(row.get(name), kind | None):
-            raise Refused(
+            raise UserError(
                 f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
             )
     calls = auction_rules.read(row.get("auction") or "")
@@ -118,7 +118,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
         contract, declarer = auction_rules.contract_in_words(calls, row["dealer"])
     played = (row.get("play") or "").split()
     if unknown := set(played) - set(NAMES):
-        raise Refused(f"'{min(unknown)}' in its play is no card")
+        raise UserError(f"'{min(unknown)}' in its play is no card")
     return pbn_lin.checked(
         Board(
             read(row["deal"]),

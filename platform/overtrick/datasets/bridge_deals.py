@@ -24,7 +24,7 @@ from overtrick.config.job_file import Count, Section
 from overtrick.core import Array
 from overtrick.datasets import chunked_build
 from overtrick.datasets.card_abstraction_build import asked, validated
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS, hands, shuffled, written
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -44,7 +44,7 @@ ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
 """Vulnerability by board: None NS EW All, NS EW All None, and so on."""
 
 
-class Plan(Section):
+class DealsConfig(Section):
     """Which boards, and who bids them."""
 
     boards: Count = Field(default=1000, description="boards that are dealt")
@@ -59,20 +59,22 @@ class Plan(Section):
         return loader.load(self.system_ns), loader.load(self.system_ew)
 
 
-def plan_of(overrides: Sequence[str]) -> Plan:
+def plan_of(overrides: Sequence[str]) -> DealsConfig:
     """The plan of key=value overrides. Raises Refused."""
-    plan = validated(Plan, asked(Plan, overrides, "deals"))
+    plan = validated(DealsConfig, asked(DealsConfig, overrides, "deals"))
     plan.systems()
     return plan
 
 
-def place_of(plan: Plan) -> Path:
+def place_of(plan: DealsConfig) -> Path:
     """Where the boards of a plan lie if nobody says another place."""
     names = "-".join(Path(name).stem for name in (plan.system_ns, plan.system_ew))
     return Path(f"boards/deals-{names}-{plan.boards}-{plan.seed}.parquet")
 
 
-def generate(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress) -> dict[str, Any]:
+def generate(
+    plan: DealsConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
+) -> dict[str, Any]:
     """Make the boards, or those that are still missing: the file, rows, and the seconds taken.
 
     A file that is there already and was made by this plan, with systems that say the same wherever
@@ -112,11 +114,11 @@ def dealt(
 
 
 def _solved(
-    rng: Generator, common: tuple[Plan, System, System], first: int, count: int
+    rng: Generator, common: tuple[DealsConfig, System, System], first: int, count: int
 ) -> dict[str, Array]:
     """The rows of one shard."""
     plan, ns, ew = common
-    luck = generator(plan.seed, Part.INITIAL, first // SHARD)
+    luck = generator(plan.seed, RngStream.INITIAL, first // SHARD)
     holder, dealer, vulnerable = dealt(first, count, plan.dealer, plan.vulnerability, luck)
     calls = auction_simulation.auctions(hands(holder), dealer, vulnerable, ns, ew)
     contracts = auction_rules.contract_of(calls, dealer)

@@ -19,9 +19,17 @@ from numpy.random import Generator
 from pydantic import Field, ValidationError, model_validator
 
 from overtrick.config.job_file import Count, Section
-from overtrick.core import Array, Refused, nearest
+from overtrick.core import Array, UserError, nearest
 from overtrick.datasets.chunked_build import Progress, already, open_parts, parts_of
-from overtrick.distributed.workers import Crew, Part, Shard, Work, generator, hire, start_ray
+from overtrick.distributed.workers import (
+    RngStream,
+    Shard,
+    Work,
+    WorkerPool,
+    generator,
+    start_pool,
+    start_ray,
+)
 from overtrick.games.poker.holdem import card_abstraction
 from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, Buckets, Parameters
 from overtrick.games.poker.holdem.hand_isomorphism import holdings
@@ -41,7 +49,7 @@ PAPER = Parameters()
 SCALED = (*ROUNDS, "deals")
 
 
-class AbstractionPlan(Section):
+class AbstractionConfig(Section):
     """How the abstraction is built (Samothrakis et al. 2011, sec. 4.2)."""
 
     buckets: int = Field(
@@ -76,7 +84,7 @@ class AbstractionPlan(Section):
     seed: int = Field(default=PAPER.seed, ge=0, description="same seed, same numbers")
 
     @model_validator(mode="after")
-    def _strengths_for_all_buckets(self) -> AbstractionPlan:
+    def _strengths_for_all_buckets(self) -> AbstractionConfig:
         """n roll-outs can only tell 2 n + 1 strengths apart."""
         for name in ROUNDS:
             if 2 * getattr(self, name) + 1 < self.buckets:
@@ -89,37 +97,37 @@ class AbstractionPlan(Section):
         return self
 
 
-def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionPlan:
+def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
     """The paper's plan with key=value overrides; every other count of samples times `scale`.
 
     Scaling leaves roll-outs enough to tell as many strengths apart as there are buckets. Raises
-    Refused.
+    UserError.
     """
     if not 0 < scale <= MOST_SCALE:
-        raise Refused(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
-    values = asked(AbstractionPlan, overrides, "the abstraction")
-    plan = validated(AbstractionPlan, values)
+        raise UserError(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
+    values = asked(AbstractionConfig, overrides, "the abstraction")
+    plan = validated(AbstractionConfig, values)
     counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
     scaled = {n: max(int(np.ceil(c * scale)), plan.buckets // 2) for n, c in counts.items()}
-    return validated(AbstractionPlan, {**values, **scaled})
+    return validated(AbstractionConfig, {**values, **scaled})
 
 
 def asked(kind: type[Section], overrides: Sequence[str], what: str) -> dict[str, str]:
-    """key=value overrides of a plan's fields by key. Raises Refused."""
+    """key=value overrides of a plan's fields by key. Raises UserError."""
     values = {}
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
-            raise Refused(f"override '{override}' must be key=value, such as seed=1")
+            raise UserError(f"override '{override}' must be key=value, such as seed=1")
         if key not in kind.model_fields:
             near = nearest(key, kind.model_fields)
-            raise Refused(f"unknown key '{key}' of {what}: did you mean '{near}'?")
+            raise UserError(f"unknown key '{key}' of {what}: did you mean '{near}'?")
         values[key] = value
     return values
 
 
 def validated(kind: type[PlanT], values: Mapping[str, Any]) -> PlanT:
-    """A plan of these values. Raises Refused."""
+    """A plan of these values. Raises UserError."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -127,7 +135,7 @@ def validated(kind: type[PlanT], values: Mapping[str, Any]) -> PlanT:
         message = first["msg"].removeprefix("Value error, ")
         place = "".join(f"'{key}': " for key in first["loc"])
         given = f", not {first['input']}" if first["loc"] else ""
-        raise Refused(f"{place}{message[:1].lower()}{message[1:]}{given}") from None
+        raise UserError(f"{place}{message[:1].lower()}{message[1:]}{given}") from None
 
 
 def generate(
@@ -141,11 +149,11 @@ def generate(
     """Work out what is asked for and keep it in a file: its path, rows, and the seconds taken.
 
     A file that is there already and was made with the same parameters stays as it is. Raises
-    Refused for an unknown kind, impossible counts, a path that cannot be written to, or where
+    UserError for an unknown kind, impossible counts, a path that cannot be written to, or where
     anything else lies.
     """
     if kind != ABSTRACTION.name:
-        raise Refused(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
+        raise UserError(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
     plan = plan_of(overrides, scale)
     began = time.monotonic()
     if stored := already(out, ABSTRACTION, plan.model_dump()):
@@ -155,8 +163,8 @@ def generate(
     return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
 
 
-def load_abstraction(path: Path, plan: AbstractionPlan | None = None) -> Abstraction:
-    """The abstraction in a file; with a plan, one that was built by it. Raises Refused."""
+def load_abstraction(path: Path, plan: AbstractionConfig | None = None) -> Abstraction:
+    """The abstraction in a file; with a plan, one that was built by it. Raises UserError."""
     stored = parquet.load(path, ABSTRACTION, None if plan is None else plan.model_dump())
     table = stored.columns
     return Abstraction(
@@ -170,25 +178,25 @@ def load_abstraction(path: Path, plan: AbstractionPlan | None = None) -> Abstrac
 
 
 def _hire_and_build(
-    plan: AbstractionPlan, out: Path, workers: int, progress: Progress
+    plan: AbstractionConfig, out: Path, workers: int, progress: Progress
 ) -> Abstraction:
     open_parts(out)
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
-    crew = hire(workers)
+    crew = start_pool(workers)
     try:
         return build(plan, out, crew, progress)
     finally:
         crew.close()
 
 
-def build(plan: AbstractionPlan, out: Path, crew: Crew, progress: Progress) -> Abstraction:
+def build(plan: AbstractionConfig, out: Path, crew: WorkerPool, progress: Progress) -> Abstraction:
     """Build the abstraction, or what is left to do of it, and keep it."""
     parameters = Parameters(**plan.model_dump())
     building = _Building(parameters, out, crew, progress)
     buckets, told = [], []
     for round in range(len(ROUNDS)):
-        rng = generator(plan.seed, Part.INITIAL, len(SCALED) + round)
+        rng = generator(plan.seed, RngStream.INITIAL, len(SCALED) + round)
         bucket, tells = card_abstraction.cluster(parameters, round, building.rolled(round), rng)
         buckets.append(bucket)
         told.append(tells)
@@ -201,7 +209,9 @@ def build(plan: AbstractionPlan, out: Path, crew: Crew, progress: Progress) -> A
 class _Building:
     """The parts of one build: those on disk, and a crew for the others."""
 
-    def __init__(self, parameters: Parameters, out: Path, crew: Crew, progress: Progress) -> None:
+    def __init__(
+        self, parameters: Parameters, out: Path, crew: WorkerPool, progress: Progress
+    ) -> None:
         self.parameters = parameters
         self.folder = parts_of(out)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -242,8 +252,8 @@ class _Building:
             made_with = {**about, "part": number, "at_once": AT_ONCE, "shard": shards[0]}
             try:
                 columns = parquet.load(path, PART, made_with).columns
-            except Refused:  # not done yet, or of another build
-                rng = generator(self.parameters.seed, Part.INITIAL, stage, number)
+            except UserError:  # not done yet, or of another build
+                rng = generator(self.parameters.seed, RngStream.INITIAL, stage, number)
                 done = self._crew.map(work, common, shards[first : first + AT_ONCE], rng)
                 columns = {column: join([each[column] for each in done]) for column in done[0]}
                 parquet.save(path, PART, made_with, columns)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Refused
-from overtrick.distributed.workers import Crew, Shard, Work, generator
+from overtrick.core import Array, UserError
+from overtrick.distributed.workers import Shard, Work, WorkerPool, generator
 from overtrick.storage import parquet
 
 Progress = Callable[[str, int, int], None]
@@ -23,38 +23,38 @@ def parts_of(out: Path) -> Path:
 
 def already(out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> parquet.Stored | None:
     """What a file holds that was made with these parameters; None if there is no file. Raises
-    Refused if anything else lies there."""
+    UserError if anything else lies there."""
     if out.is_dir():
-        raise Refused(f"{out} is a folder: name a file in it")
+        raise UserError(f"{out} is a folder: name a file in it")
     if not out.exists():
         return None
     try:
         return parquet.load(out, kind, made_with)
-    except Refused as error:
+    except UserError as error:
         said = str(error).removesuffix(f": {kind.remedy}")
-        raise Refused(f"{said}: remove it, or name another file with --out") from None
+        raise UserError(f"{said}: remove it, or name another file with --out") from None
 
 
 def open_parts(out: Path) -> Path:
-    """The folder of the parts, made if it is not there. Raises Refused."""
+    """The folder of the parts, made if it is not there. Raises UserError."""
     parts = parts_of(out)
     try:
         parts.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"cannot write to {out.parent}: {error.strerror}") from None
+        raise UserError(f"cannot write to {out.parent}: {error.strerror}") from None
     return parts
 
 
 def done(
     out: Path, kind: parquet.Kind, made_with: Mapping[str, Any], stage: str, work: Work,
-    common: Any, shards: Sequence[Shard], together: int, crew: Crew, progress: Progress,
+    common: Any, shards: Sequence[Shard], together: int, crew: WorkerPool, progress: Progress,
 ) -> dict[str, Array]:  # fmt: skip
     """The columns of all shards' results, joined in order. So many shards together are a part, a
     file on disk; parts that are there are not done again.
 
     work(rng, common, *shard) gives columns (R, ...) by name. It should draw by a generator of the
     shard's own, for which shards are left to do depends on stops. The parts stay until the caller
-    has kept the whole and takes their folder away. Raises Refused.
+    has kept the whole and takes their folder away. Raises UserError.
     """
     folder, made_with = open_parts(out), {**made_with, "together": together}
     parts = [range(len(shards))[k : k + together] for k in range(0, len(shards), together)]
@@ -87,6 +87,6 @@ def is_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> boo
     """Is a part whole, and of this work? If not it is done again."""
     try:
         parquet.load(file, kind, made_with)
-    except Refused:
+    except UserError:
         return False
     return True

@@ -15,10 +15,10 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Section
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.datasets import chunked_build
 from overtrick.datasets.card_abstraction_build import asked, validated
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.cardplay import Kept, Scripted, Strain, card_game, random_games
 from overtrick.games.bridge.cards import CARDS, STRAINS
 from overtrick.storage import parquet
@@ -28,7 +28,7 @@ PART = 5000  # games of one shard, whatever the number of workers
 FILE = "games.parquet"
 
 
-class Plan(Section):
+class MinibridgeConfig(Section):
     """Which games (Hadjur 2018, Algorithm 1)."""
 
     games: Count = Field(default=100_000, description="games that are kept")
@@ -42,21 +42,23 @@ class Plan(Section):
         return GameChoice(name="minibridge", options={"strain": self.strain})
 
 
-def plan_of(overrides: Sequence[str]) -> Plan:
-    """The plan of key=value overrides. Raises Refused."""
-    return validated(Plan, asked(Plan, overrides, "minibridge games"))
+def plan_of(overrides: Sequence[str]) -> MinibridgeConfig:
+    """The plan of key=value overrides. Raises UserError."""
+    return validated(MinibridgeConfig, asked(MinibridgeConfig, overrides, "minibridge games"))
 
 
-def generate(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress) -> dict[str, Any]:
+def generate(
+    plan: MinibridgeConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
+) -> dict[str, Any]:
     """Make the games, or those that are still missing: the folder, rows, and the seconds taken.
 
-    Games of this plan that are there already stay as they are. Raises Refused where anything else
+    Games of this plan that are there already stay as they are. Raises UserError where anything else
     lies, or nothing can be written.
     """
     began = time.monotonic()
     if out.exists():
         if not any(out.glob(f"contract=*/seed=*/{FILE}")):
-            raise Refused(f"{out} is there and holds no games: name another place with --out")
+            raise UserError(f"{out} is there and holds no games: name another place with --out")
         rows = len(load(out, plan).deals)  # refuses what else may lie there
     else:
         rows = plan.games
@@ -64,36 +66,37 @@ def generate(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress
     return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
 
 
-def load(folder: Path, plan: Plan | None = None) -> Kept:
+def load(folder: Path, plan: MinibridgeConfig | None = None) -> Kept:
     """All games of a folder, in the order in which they were made; with a plan, made by it.
 
-    Raises Refused if there are none, or if a file is missing, cut off, of another kind or version.
+    Raises UserError if there are none, or if a file is missing, cut off, of another kind or
+    version.
     """
     files = sorted(folder.glob(f"contract=*/seed=*/{FILE}"))
     if not files:
-        raise Refused(f"no games in {folder}: overtrick generate minibridge --out {folder}")
+        raise UserError(f"no games in {folder}: overtrick generate minibridge --out {folder}")
     wanted = None if plan is None else plan.model_dump()
     parts = [parquet.load(file, KIND, wanted) for file in files]
     asked = parts[0].parameters
     for file, part in zip(files, parts, strict=True):
         if part.parameters != asked:
-            raise Refused(f"{file} was made with other parameters than {files[0]}: {KIND.remedy}")
+            raise UserError(f"{file} was made with other parameters than {files[0]}: {KIND.remedy}")
     columns = {n: np.concatenate([p.columns[n] for p in parts]) for n in parts[0].columns}
     order = columns["number"].argsort()
     if len(order) != asked["games"]:
-        raise Refused(f"{folder} holds {len(order)} of {asked['games']} games: {KIND.remedy}")
+        raise UserError(f"{folder} holds {len(order)} of {asked['games']} games: {KIND.remedy}")
     return Kept(*(columns[name][order] for name in Kept._fields))
 
 
 def check(folder: str, wanted: Mapping[str, Any]) -> None:
-    """Raise Refused unless the games of a folder were made with these values of the plan."""
+    """Raise UserError unless the games of a folder were made with these values of the plan."""
     file = next(iter(sorted(Path(folder).glob(f"contract=*/seed=*/{FILE}"))), None)
     if file is None:
-        raise Refused(f"no games in {folder}: overtrick generate minibridge --out {folder}")
+        raise UserError(f"no games in {folder}: overtrick generate minibridge --out {folder}")
     made_with = parquet.load(file, KIND).parameters
     for name, value in wanted.items():
         if made_with[name] != value:
-            raise Refused(f"{folder} was made with {name} {made_with[name]}, not with {value}")
+            raise UserError(f"{folder} was made with {name} {made_with[name]}, not with {value}")
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +105,9 @@ def kept(folder: str) -> Kept:
     return load(Path(folder))
 
 
-def _make(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress) -> None:
+def _make(
+    plan: MinibridgeConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
+) -> None:
     new, made_with = out.with_name(f".{out.name}.new"), plan.model_dump()
     sizes = [min(PART, plan.games - first) for first in range(0, plan.games, PART)]
     shards = list(enumerate(sizes))
@@ -120,7 +125,7 @@ def _make(plan: Plan, out: Path, crew: Crew, progress: chunked_build.Progress) -
     shutil.rmtree(chunked_build.parts_of(out))
 
 
-def _part(rng: Generator, plan: Plan, part: int, count: int) -> dict[str, Array]:
-    luck = generator(plan.seed, Part.INITIAL, part)
+def _part(rng: Generator, plan: MinibridgeConfig, part: int, count: int) -> dict[str, Array]:
+    luck = generator(plan.seed, RngStream.INITIAL, part)
     games = random_games(card_game(plan.game), count, plan.defenders, plan.lost, luck)
     return {**games._asdict(), "number": PART * part + np.arange(len(games.deals))}

@@ -13,7 +13,7 @@ import numpy as np
 import torch.distributed
 from torch import Tensor
 
-from overtrick.core import Array, Failed, Trainer
+from overtrick.core import Array, RunError, Trainer
 
 PATIENCE = 30.0  # seconds that learners have to end
 WAITS = 9  # times that Ray Train waits once more, a minute each, for places that are taken
@@ -144,7 +144,7 @@ class _Team:
                 if alive:
                     continue
                 raise self._error or RuntimeError("the learners ended before their work") from None
-            if isinstance(news, Failed):
+            if isinstance(news, RunError):
                 raise news
             return news
 
@@ -168,7 +168,7 @@ def _learn(make: Make, state: Mapping[str, Array], iterations: int, news: Any) -
             metrics = trainer.step()
             if share.rank == 0:
                 news.put((metrics, trainer.state()))
-    except Failed as error:  # all fail alike
+    except RunError as error:  # all fail alike
         if share.rank == 0:
             news.put(error)
 

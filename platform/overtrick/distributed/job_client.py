@@ -23,7 +23,7 @@ import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.distributed.job_package import Order, packed
 
 PACKAGE = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ class _Client(JobSubmissionClient):
         return super()._do_request(method, endpoint, **more)
 
 
-class Away(Refused):
+class Away(UserError):
     """Nobody answers for the cluster now; later somebody may."""
 
 
@@ -63,11 +63,11 @@ class Listed:
 
 
 class Cluster:
-    """A running cluster, by the address of its dashboard. Raises Refused if it cannot be used."""
+    """A running cluster, by the address of its dashboard. Raises UserError if it cannot be used."""
 
     def __init__(self, address: str) -> None:
         if not address.startswith(("http://", "https://")):
-            raise Refused(
+            raise UserError(
                 f"--address {address}: must be that of the cluster's dashboard, such as "
                 "http://HEAD:8265"
             )
@@ -80,13 +80,13 @@ class Cluster:
             there = self._client._server_ray_version  # get_version() is that of the Jobs API
         here = version("ray")
         if there != here:
-            raise Refused(
+            raise UserError(
                 f"the cluster at {self.address} runs Ray {there} and this machine {here}: install "
                 "the same version on both"
             )
 
     def send(self, order: Order) -> str:
-        """The id of a new submission. Raises Refused if its files are too large."""
+        """The id of a new submission. Raises UserError if its files are too large."""
         with tempfile.TemporaryDirectory() as folder:
             entry = packed(order, Path(folder))
             runtime = {
@@ -120,7 +120,7 @@ class Cluster:
         return sorted(found, key=lambda each: -(each.start or time.time()))
 
     def job(self, submission: str) -> Listed:
-        """One submission. Raises Refused if there is none of this id."""
+        """One submission. Raises UserError if there is none of this id."""
         with self._asked(submission):
             return _listed(self._client.get_job_info(submission))
 
@@ -141,8 +141,8 @@ class Cluster:
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
         """Write a job's log from its beginning as it grows; the job's exit code.
 
-        A connection that breaks is made again, and the log goes on where it was. Raises Refused if
-        nobody answers for AWAY seconds.
+        A connection that breaks is made again, and the log goes on where it was. Raises UserError
+        if nobody answers for AWAY seconds.
         """
         shown = 0
         while True:
@@ -194,18 +194,18 @@ class Cluster:
         """Does the cluster not answer, or has there been more to hear than was?"""
         try:
             return _over(self.job(submission)) or len(self.log(submission)) > shown
-        except Refused:
+        except UserError:
             return True
 
     @contextmanager
     def _asked(self, submission: str = "") -> Iterator[None]:
-        """Say in one line why the cluster does not do as it is asked. Raises Refused."""
+        """Say in one line why the cluster does not do as it is asked. Raises UserError."""
         try:
             yield
         except AuthenticationError:
             given = os.environ.get("RAY_AUTH_TOKEN")
             what = "does not take this token" if given else "asks for a token"
-            raise Refused(
+            raise UserError(
                 f"the cluster at {self.address} {what}: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
                 "as they were when its head was started"
             ) from None
@@ -217,10 +217,10 @@ class Cluster:
             ) from None
         except RuntimeError as error:
             if submission and "does not exist" in str(error):
-                raise Refused(
+                raise UserError(
                     f"no job '{submission}' at {self.address}: `overtrick jobs` lists them"
                 ) from None
-            kind = Away if re.search(r"status code 5\d\d", str(error)) else Refused
+            kind = Away if re.search(r"status code 5\d\d", str(error)) else UserError
             raise kind(f"the cluster at {self.address}: {hidden(str(error))}") from None
 
 

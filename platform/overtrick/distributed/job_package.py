@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 LARGEST = 100 * 2**20  # bytes of files that travel with a job; Ray takes 500 MiB of all together
 HOMELESS = (
@@ -43,13 +43,13 @@ def packed(order: Order, folder: Path) -> str:
     size = sum(_size(path) for path in files)
     if size > LARGEST:
         largest = max(files, key=_size)
-        raise Refused(
+        raise UserError(
             f"the files that {order.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
             f"{LARGEST >> 20} MiB travel with a job; put them where the cluster sees them, name "
             "them as there, and submit with --files-there"
         )
     if files and not order.runs:
-        raise Refused(
+        raise UserError(
             f"{order.name} names {files[0]}, which is kept with the runs: name their folder on the "
             "cluster by --runs"
         )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 Bundle = dict[str, float]
 MACHINES = "OVERTRICK_MACHINES"  # what a cluster that grows may have
@@ -47,13 +47,13 @@ def learner(resources: dict[str, Any]) -> Bundle:
 
 def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[str, float]]:
     """Machines, and those that may yet join them: most is what a cluster that grows may have, such
-    as 20x16CPU,4x8CPU+1GPU, in which the machines that are there are counted. Raises Refused."""
+    as 20x16CPU,4x8CPU+1GPU, in which the machines that are there are counted. Raises UserError."""
     left = []
     for words in most.split(",") if most else ():
         count, _, held = words.strip().partition("x")
         parts = [re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z_]\w*)", part) for part in held.split("+")]
         if not (count.isdecimal() and all(parts)):
-            raise Refused(
+            raise UserError(
                 f"{MACHINES}={most}: must be machines by their number and what each has, such as "
                 "20x16CPU,4x8CPU+1GPU"
             )
@@ -69,28 +69,28 @@ def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[st
 def check_room(
     bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
 ) -> None:
-    """Raise Refused if bundles can never find room on machines, each all its own."""
+    """Raise UserError if bundles can never find room on machines, each all its own."""
     have = total(machines)
     for kind, amount in total(bundles).items():
         if amount > have.get(kind, 0):
-            raise Refused(
+            raise UserError(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
                 f"lower 'workers' or 'resources'; of a cluster that grows, set {MACHINES}"
             )
     for bundle in bundles:
         if (gpus := bundle.get("GPU", 0)) > 1 and gpus % 1:  # Ray would fail when it is started
-            raise Refused(
+            raise UserError(
                 f"resources.gpus {gpus:g}: Ray gives a process a part of one GPU, or whole ones: "
                 f"ask for {math.ceil(gpus)}"
             )
         if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
             asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
-            raise Refused(
+            raise UserError(
                 f"no node of the cluster has {asked} for one process, or for all that are to be "
                 "together: lower 'resources'"
             )
     if _fit(bundles, machines) is False:
-        raise Refused(
+        raise UserError(
             "the nodes of the cluster cannot hold at once what each process of the job keeps, "
             "though all of them together have as much: lower 'workers' or 'resources'"
         )

@@ -29,7 +29,7 @@ from ray.exceptions import (
 )
 from ray.util.debug import disable_log_once_globally
 
-from overtrick.core import Array, Failed, Refused
+from overtrick.core import Array, RunError, UserError
 from overtrick.core.ray_metrics import Meters
 from overtrick.distributed.placement import MACHINES, check_room, grown, times, total
 
@@ -54,7 +54,7 @@ class Hostable(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
-class Host(Protocol):
+class RemoteObject(Protocol):
     """A hosted object: call its methods by name."""
 
     def call(self, method: str, *args: Any) -> Any: ...
@@ -62,7 +62,7 @@ class Host(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """Runs shards and hosts objects."""
 
     def map(
@@ -73,19 +73,19 @@ class Crew(Protocol):
         told hears of each shard and its result when it is done, in any order.
         """
 
-    def host(self, thing: Hostable) -> Host:
+    def host(self, thing: Hostable) -> RemoteObject:
         """Give an object a home."""
 
     def close(self) -> None: ...
 
 
-def hire(workers: int, cpus: float = 1.0) -> Crew:
+def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
     """A crew of so many Ray actors, with so many CPUs each; with 0 the same work is done in this
     process."""
-    return RayCrew(workers, cpus) if workers else LocalCrew()
+    return RayPool(workers, cpus) if workers else LocalPool()
 
 
-class LocalCrew:
+class LocalPool:
     """All work in this process, one shard after the other."""
 
     def map(
@@ -97,14 +97,14 @@ class LocalCrew:
             told(k, results[k])
         return results
 
-    def host(self, thing: Hostable) -> Host:
+    def host(self, thing: Hostable) -> RemoteObject:
         return _LocalHost(thing)
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-class RayCrew:
+class RayPool:
     """Work on Ray actors; a dead one is replaced and its shard run again."""
 
     def __init__(self, workers: int, cpus: float = 1.0) -> None:
@@ -141,7 +141,7 @@ class RayCrew:
             except LOST as error:
                 losses[shard] += 1
                 if losses[shard] == LOSSES:
-                    raise Failed(f"shard {shard} lost {LOSSES} workers: {error}") from error
+                    raise RunError(f"shard {shard} lost {LOSSES} workers: {error}") from error
                 if self._workers[worker] is actor:  # its other shard may have told of it before
                     ray.kill(actor)  # it may only be out of reach, and hold its CPU
                     self._workers[worker] = _new_worker(self._cpus)
@@ -153,7 +153,7 @@ class RayCrew:
                 told(shard, result)
         return results
 
-    def host(self, thing: Hostable) -> Host:
+    def host(self, thing: Hostable) -> RemoteObject:
         self._hosts.append(_RayHost(thing))
         return self._hosts[-1]
 
@@ -196,7 +196,7 @@ class _RayHost:
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
-        raise Failed(f"{method}: the host died {LOSSES} times")
+        raise RunError(f"{method}: the host died {LOSSES} times")
 
     def state(self) -> dict[str, Array]:
         return self._state
@@ -248,8 +248,8 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
 
     On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
-    learner and its workers take turns. Raises Refused if a cluster does not let us in, or can never
-    fit the bundles, nor when it has grown as far as it may, where Tune would wait for ever.
+    learner and its workers take turns. Raises UserError if a cluster does not let us in, or can
+    never fit the bundles, nor when it has grown as far as it may, where Tune would wait for ever.
     """
     wanted = total(bundles)
     disable_log_once_globally()  # Tune keeps every state that it saves as text, to tell it once
@@ -262,7 +262,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
             except (OSError, ValueError, RuntimeError, RayError) as error:
-                raise Refused(
+                raise UserError(
                     f"RAY_ADDRESS={cluster}: {error}: set it to HEAD:6379, or to auto on a machine "
                     "of the cluster, and RAY_AUTH_TOKEN as on its head"
                 ) from None
@@ -285,7 +285,7 @@ def _machines() -> list[Mapping[str, float]]:
     return grown(there, os.environ.get(MACHINES, "") if os.environ.get("RAY_ADDRESS") else "")
 
 
-class Part(IntEnum):
+class RngStream(IntEnum):
     """The first part of a generator's key: what the numbers are for."""
 
     INITIAL = 0

@@ -10,7 +10,7 @@ from gymnasium import Env
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from overtrick.core import Array, Game, Policy, Refused
+from overtrick.core import Array, Game, Policy, UserError
 from overtrick.environments.single_game import moved, sitting
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform, UniformMoves
@@ -32,16 +32,16 @@ class Single(Env):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, game: Game, others: Sequence[Policy], seat: int | None = None) -> None:
-        """Raises Refused for a seat that the game has not."""
+        """Raises UserError for a seat that the game has not."""
         if seat is not None and not 0 <= seat < game.seats:
-            raise Refused(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
+            raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
         self.game = game
         self.others = others
         self.seat = seat
         self.sitting = sitting(game)
         self._on = False  # is it the seat's turn?
         self._closed = np.zeros(game.actions or 0, np.int8)
-        self._seen = self.sitting.seen
+        self._seen = self.sitting.observation
         self.observation_space = Box(-np.inf, np.inf, self._seen.shape, np.float32)
         width = len(game.action_names)
         self.action_space = (
@@ -59,7 +59,7 @@ class Single(Env):
         while not self._on:
             self._own = int(luck.integers(self.game.seats)) if self.seat is None else self.seat
             policy = self.others[int(luck.integers(len(self.others)))]
-            self._players = [policy.sit(1, rng) for rng in rngs]
+            self._players = [policy.start(1, rng) for rng in rngs]
             self.sitting.begin(chance)
             self._advance()
         return self._seen, self._told()
@@ -100,11 +100,11 @@ class Single(Env):
         """Let the others act until the seat has to; the points that it gains meanwhile."""
         points = 0.0
         while (seat := self.sitting.seat) not in (self._own, -1):
-            (move,) = self._players[seat].act(self.sitting.turn).action
+            (move,) = self._players[seat].act(self.sitting.observations).action
             points += self.sitting.act(move)[self._own]
         self._on = seat >= 0
         if self._on:
-            self._seen = self.sitting.seen
+            self._seen = self.sitting.observation
         return points
 
 
@@ -112,7 +112,7 @@ def single_env(
     name: str, others: Sequence[Policy] = (), seat: int | None = None, **options: Any
 ) -> Single:
     """A game of the registry as an environment, against random players if there are no others;
-    options are its own. Raises Refused."""
+    options are its own. Raises UserError."""
     game = registry.make(name, **options)
     registry.check_played(game)
     real = game.actions is None

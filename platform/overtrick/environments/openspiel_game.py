@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyspiel
 
-from overtrick.core import CHANCE, END, Array, Game, Mixed, Refused, Unfolded
+from overtrick.core import CHANCE, END, Array, BehaviouralPolicy, ExplicitTreeGame, Game, UserError
 from overtrick.games import registry
 from overtrick.games.openspiel_tree import tabular_policy, totals
 from overtrick.solvers.extensive.tree import Tree, build
@@ -25,10 +25,14 @@ class Laid:
         self.tree = tree
         self.words = tuple(
             f"seat {seat}, set {number}: "
-            + ", ".join(f"{fact} {value}" for fact, value in zip(game.facts, seen, strict=True))
-            for number, (seat, seen) in enumerate(zip(tree.turn.seat, tree.turn.seen, strict=True))
+            + ", ".join(
+                f"{fact} {value}" for fact, value in zip(game.observation_fields, seen, strict=True)
+            )
+            for number, (seat, seen) in enumerate(
+                zip(tree.observations.seat, tree.observations.observation, strict=True)
+            )
         )
-        self.features = game.features(tree.turn)
+        self.features = game.features(tree.observations)
         self.returns = totals(tree)
         self.owner = np.append(-1, tree.owner)  # the information set of each of a seat's sequences
 
@@ -89,10 +93,10 @@ class OpenSpielGame(pyspiel.Game):
             {},
         )
 
-    def tabular(self, policy: Mixed) -> Any:
+    def tabular(self, policy: BehaviouralPolicy) -> Any:
         """A policy of ours as a pyspiel.TabularPolicy on this game."""
         tree = self.laid.tree
-        return tabular_policy(self.laid.words, tree.legal, policy.probs(tree.turn))
+        return tabular_policy(self.laid.words, tree.legal, policy.probs(tree.observations))
 
     def sigma(self, policy: Any) -> Array:
         """(N, A) the strategy of any of OpenSpiel's policies on this game, for our solvers."""
@@ -182,9 +186,9 @@ class _Observer:
 
 
 def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
-    """A game of the registry for OpenSpiel's algorithms; options are its own. Raises Refused
+    """A game of the registry for OpenSpiel's algorithms; options are its own. Raises UserError
     unless its tree fits in memory."""
     game = registry.make(name, **options)
-    if isinstance(game, Unfolded):
-        raise Refused(f"{name} comes from OpenSpiel, which has it under its own name")
+    if isinstance(game, ExplicitTreeGame):
+        raise UserError(f"{name} comes from OpenSpiel, which has it under its own name")
     return OpenSpielGame(Laid(game, build(game)))

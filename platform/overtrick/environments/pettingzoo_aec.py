@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Game, UserError
 from overtrick.environments.single_game import sitting
 from overtrick.games import registry
 
@@ -27,10 +27,10 @@ class Turns(AECEnv):
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises Refused for a game of real moves, or one that is not played."""
+        """Raises UserError for a game of real moves, or one that is not played."""
         registry.check_played(game)
         if game.actions is None:
-            raise Refused(f"{game.name} moves by real vectors: doors.parallel is for such")
+            raise UserError(f"{game.name} moves by real vectors: doors.parallel is for such")
         self.game = game
         self.metadata = {
             "name": f"overtrick_{game.name}",
@@ -41,7 +41,7 @@ class Turns(AECEnv):
         self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
         self.agents: list[str] = []
         self.sitting = sitting(game)
-        self._nothing = np.zeros_like(self.sitting.seen)
+        self._nothing = np.zeros_like(self.sitting.observation)
         self._closed = np.zeros(game.actions, np.int8)
         self._worst = float(game.worst)  # type: ignore[attr-defined]  # all of single actions have it
         self._spaces = {
@@ -103,7 +103,7 @@ class Turns(AECEnv):
             self._end()
             return
         self.agent_selection = self.possible_agents[self.sitting.seat]
-        self._last[self.agent_selection] = self.sitting.seen
+        self._last[self.agent_selection] = self.sitting.observation
 
     def _end(self) -> None:
         self.terminations = dict.fromkeys(self.agents, True)
@@ -111,5 +111,5 @@ class Turns(AECEnv):
 
 
 def aec_env(name: str, **options: Any) -> Turns:
-    """A game of the registry as an environment; options are its own. Raises Refused."""
+    """A game of the registry as an environment; options are its own. Raises UserError."""
     return Turns(registry.make(name, **options))

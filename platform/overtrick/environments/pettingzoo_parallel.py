@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Game, UserError
 from overtrick.environments.single_game import moved
 from overtrick.games import registry
 
@@ -25,10 +25,10 @@ class Parallel(ParallelEnv):
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises Refused for a game of single actions, or one that is not played."""
+        """Raises UserError for a game of single actions, or one that is not played."""
         registry.check_played(game)
         if game.actions is not None:
-            raise Refused(f"{game.name} has single actions: the parallel door is for real moves")
+            raise UserError(f"{game.name} has single actions: the parallel door is for real moves")
         self.game = game
         self.metadata = {"name": f"overtrick_{game.name}", "render_modes": []}
         self.render_mode = None
@@ -36,7 +36,8 @@ class Parallel(ParallelEnv):
         self.agents: list[str] = []
         moves = len(game.action_names)
         self._seen = {
-            a: Box(-np.inf, np.inf, (len(game.facts),), np.float64) for a in self.possible_agents
+            a: Box(-np.inf, np.inf, (len(game.observation_fields),), np.float64)
+            for a in self.possible_agents
         }
         self._moves = {a: Box(-1, 1, (moves,), np.float32) for a in self.possible_agents}
         self._rng = np.random.default_rng()
@@ -80,12 +81,12 @@ class Parallel(ParallelEnv):
         )
 
     def _look(self) -> dict[str, Array]:
-        self._turn = self.game.turn(self._state)
+        self._turn = self.game.observe(self._state)
         if len(self._turn):
-            self._last = dict(zip(self.agents, self._turn.seen, strict=True))
+            self._last = dict(zip(self.agents, self._turn.observation, strict=True))
         return dict(self._last)
 
 
 def parallel_env(name: str = "sumo", **options: Any) -> Parallel:
-    """A game of the registry as an environment; options are its own. Raises Refused."""
+    """A game of the registry as an environment; options are its own. Raises UserError."""
     return Parallel(registry.make(name, **options))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Game, Turn, take_turn
+from overtrick.core import CHANCE, END, Array, Enumerable, Game, Observations, select_observations
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
@@ -28,11 +28,11 @@ class Sitting(Protocol):
         """(A,) int8 what that seat may do, if actions are single ones; not to be changed."""
 
     @property
-    def seen(self) -> Array:
+    def observation(self) -> Array:
         """(F,) float32 what it sees; nobody else's array."""
 
     @property
-    def turn(self) -> Turn:
+    def observations(self) -> Observations:
         """The same for a policy of ours: one row."""
 
     def begin(self, rng: Generator) -> None:
@@ -81,7 +81,7 @@ class Dealt:
 
     def look(self) -> None:
         """Whose turn it is in the state, if anybody's."""
-        self._all = self._game.turn(self.state)
+        self._all = self._game.observe(self.state)
         self._chosen: list[Any] = []
         self.seat = int(self._all.seat[0]) if len(self._all) else -1
         self._legal = None if self._all.legal is None else self._all.legal.astype(np.int8)
@@ -93,14 +93,14 @@ class Dealt:
         return found
 
     @property
-    def seen(self) -> Array:
-        found: Array = self._game.features(self.turn)[0]
+    def observation(self) -> Array:
+        found: Array = self._game.features(self.observations)[0]
         return found
 
     @property
-    def turn(self) -> Turn:
+    def observations(self) -> Observations:
         row = len(self._chosen)
-        return take_turn(self._all, slice(row, row + 1))
+        return select_observations(self._all, slice(row, row + 1))
 
 
 class Walked:
@@ -112,8 +112,8 @@ class Walked:
         self._infoset = tree.infoset.tolist()
         self._gain = tree.gain.tolist()
         self._legal = tree.legal.astype(np.int8)
-        self._seen = game.features(tree.turn)
-        self._sets = replace(tree.turn, game=np.zeros_like(tree.turn.game))
+        self._seen = game.features(tree.observations)
+        self._sets = replace(tree.observations, game=np.zeros_like(tree.observations.game))
         self._below: list[dict[int, int]] = [{} for _ in self._seat]  # by action or outcome
         for node, (above, edge) in enumerate(
             zip(tree.parent[1:].tolist(), tree.edge[1:].tolist(), strict=True), start=1
@@ -139,14 +139,14 @@ class Walked:
         return found
 
     @property
-    def seen(self) -> Array:
+    def observation(self) -> Array:
         found: Array = self._seen[self._infoset[self._node]].copy()
         return found
 
     @property
-    def turn(self) -> Turn:
+    def observations(self) -> Observations:
         row = self._infoset[self._node]
-        return take_turn(self._sets, slice(row, row + 1))
+        return select_observations(self._sets, slice(row, row + 1))
 
     def _to(self, node: int) -> list[float]:
         """Come to a node, and on from it as chance will have it; the points gained since."""

@@ -13,8 +13,8 @@ from numpy.random import Generator
 from pydantic import Field, ValidationInfo, field_validator
 
 from overtrick.config.job_file import Job, Opponent
-from overtrick.core import Array, Deals, Policy, Refused
-from overtrick.distributed.workers import Part, generator
+from overtrick.core import Array, Deals, Policy, UserError
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
@@ -69,15 +69,15 @@ class Side(NamedTuple):
 
 def side_of(what: str) -> Side:
     """A side by the name or file of its system, or by a model: its folder, that of its run, or what
-    it is registered as. Raises Refused."""
-    folder = locate.located(what)
+    it is registered as. Raises UserError."""
+    folder = locate.locate(what)
     if not (folder / model_files.CARD).exists():
         rules = loader.load(what)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
     calls, imps = (network_of(stored, name, folder) for name in network_bidder.OUTPUTS)
     if calls is None:
-        raise Refused(f"the model in {folder} only values calls: to bid takes one of calls, too")
+        raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
     own = loader.load(told_of(stored, folder, "system"))
     check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
@@ -85,16 +85,16 @@ def side_of(what: str) -> Side:
 
 
 def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
-    """Raise Refused, saying what was taught, unless its system still has the rules by which its
+    """Raise UserError, saying what was taught, unless its system still has the rules by which its
     features were made: by others a network would see calls otherwise than it learnt to."""
     if not isinstance(rules, Mapping) or rules.get(own.name) != loader.fingerprint(own):
-        raise Refused(
+        raise UserError(
             f"the rules of {own.name} have changed since {what} was taught: teach it again"
         )
 
 
 def network_of(stored: model_files.Model, name: str, folder: Path) -> Network | None:
-    """A network of a model, None if it has none of that name. Raises Refused for one that is
+    """A network of a model, None if it has none of that name. Raises UserError for one that is
     damaged, or sees or says other numbers than networks that bid."""
     weights = unprefixed(name, stored.weights)
     if not weights:
@@ -107,15 +107,17 @@ def network_of(stored: model_files.Model, name: str, folder: Path) -> Network | 
     try:
         return Network(weights, learning["activation"], learning["half"])
     except (KeyError, TypeError):
-        raise Refused(
+        raise UserError(
             f"{folder / model_files.CARD} is damaged: its network is no section"
         ) from None
 
 
 def told_of(stored: model_files.Model, folder: Path, key: str) -> Any:
-    """What the job of a model says. Raises Refused if it says nothing of it."""
+    """What the job of a model says. Raises UserError if it says nothing of it."""
     if key not in stored.job:
-        raise Refused(f"{folder / model_files.CARD} is damaged, or of no bidder: it names no {key}")
+        raise UserError(
+            f"{folder / model_files.CARD} is damaged, or of no bidder: it names no {key}"
+        )
     return stored.job[key]
 
 
@@ -132,7 +134,7 @@ def auctions(
     deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
     pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
     batch = play(Auction("nothing", seats=2), pair, deals, rng).batch
-    place = features_from_observation.places(batch.seen)
+    place = features_from_observation.places(batch.observation)
     calls = np.full((len(holder), LONGEST_AUCTION), -1, np.int8)
     calls[batch.game, place] = batch.action
     return calls
@@ -153,13 +155,13 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 def candidates(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[Candidate]:
-    """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises Refused
+    """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises UserError
     for a hand that is none, a side that bids by rules, or an auction that is over."""
     if side.calls is None:
-        raise Refused(f"{side.name} bids by rules: ask a trained network")
+        raise UserError(f"{side.name} bids by rules: ask a trained network")
     own = sorted(set(held(hand)))
     if len(own) != TRICKS:
-        raise Refused(f"a hand has 13 cards, but '{hand}' has {len(own)}")
+        raise UserError(f"a hand has 13 cards, but '{hand}' has {len(own)}")
     turn = Auction("nothing", seats=2).after(dealer, vulnerable, sum(1 << c for c in own), calls)
     ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
     bidder = Bidder(ns.system, ew.system, side.calls, side.imps)
@@ -168,7 +170,7 @@ def candidates(
 
 def solved(path: str) -> Iterator[Deals]:
     """(G, 74) the deals of a Parquet file with columns deal and dd_table, some thousands at a time;
-    North deals, nobody is vulnerable. Raises Refused."""
+    North deals, nobody is vulnerable. Raises UserError."""
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
         rows = np.zeros((len(columns["deal"]), WIDTH), np.int8)
@@ -179,22 +181,22 @@ def solved(path: str) -> Iterator[Deals]:
                 continue
             try:
                 if not isinstance(deal, str) or not isinstance(table, str):
-                    raise Refused("its deal and dd_table must be text")
+                    raise UserError("its deal and dd_table must be text")
                 rows[k, :CARDS], rows[k, TABLE:] = read(deal), table_read(table).ravel()
-            except Refused as error:
-                raise Refused(f"{path}: row {number}: {error}") from None
+            except UserError as error:
+                raise UserError(f"{path}: row {number}: {error}") from None
             kept[k] = True
         found += int(kept.sum())
         yield rows[kept]
     if not found:
-        raise Refused(f"{path} holds no deals with double-dummy tricks")
+        raise UserError(f"{path} holds no deals with double-dummy tricks")
 
 
 @lru_cache(maxsize=2)
 def sample(path: str, most: int, seed: int) -> Deals:
     """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
-    the lowest random numbers. Raises Refused."""
-    rng = generator(seed, Part.INITIAL)
+    the lowest random numbers. Raises UserError."""
+    rng = generator(seed, RngStream.INITIAL)
     deals, luck, more = np.zeros((0, WIDTH), np.int8), np.zeros(0), list[Deals]()
     for part in chain(solved(path), [None]):
         more += [] if part is None else [part]

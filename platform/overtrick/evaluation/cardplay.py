@@ -12,8 +12,8 @@ from pydantic import Field
 from scipy.stats import binomtest
 
 from overtrick.config.job_file import Count, Folder, GameChoice, Section
-from overtrick.core import Array, Deals, Mixed, Refused, Turn
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games import registry
 from overtrick.games.bridge import double_dummy, scoring
 from overtrick.games.bridge.cardplay import game_arrays
@@ -79,10 +79,10 @@ def joined(parts: list[Kept]) -> Kept:
 
 
 def card_game(choice: GameChoice) -> MiniBridge:
-    """The game as one of two seats. Raises Refused for another game."""
+    """The game as one of two seats. Raises UserError for another game."""
     game = registry.make(choice.name, **choice.options)
     if not isinstance(game, MiniBridge) or game.seats != 2:
-        raise Refused(f"{game.name}: this trainer plays minibridge with 2 seats only")
+        raise UserError(f"{game.name}: this trainer plays minibridge with 2 seats only")
     return game
 
 
@@ -93,9 +93,9 @@ def by_tricks(choice: GameChoice) -> GameChoice:
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise Refused for a game whose scoring nobody would look at."""
+    """Raise UserError for a game whose scoring nobody would look at."""
     if card_game(choice).scoring != "made":
-        raise Refused(
+        raise UserError(
             "game.scoring: this trainer learns from tricks and counts contracts: leave it out"
         )
 
@@ -114,7 +114,11 @@ def random_games(game: MiniBridge, count: int, defenders: str, lost: bool, rng: 
 
 
 def games_between(
-    game: MiniBridge, count: int, declarer: Mixed, defenders: Mixed, rng: Generator
+    game: MiniBridge,
+    count: int,
+    declarer: BehaviouralPolicy,
+    defenders: BehaviouralPolicy,
+    rng: Generator,
 ) -> Kept:
     """Games of any two sides."""
     deal_rng, play_rng = rng.spawn(2)
@@ -127,13 +131,14 @@ def games_between(
     return Kept(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
 
 
-Known = Callable[[Turn], Array]
+Known = Callable[[Observations], Array]
 """Rows to whether the policy has something to go by there (R,)."""
 
 
 def judged(
-    choice: GameChoice, declarer: Mixed, defence: Mapping[str, Mixed], known: Known | None,
-    how: Judging, deals: int, seed: int, crew: Crew,
+    choice: GameChoice, declarer: BehaviouralPolicy, defence: Mapping[str, BehaviouralPolicy],
+    known: Known | None,
+    how: Judging, deals: int, seed: int, crew: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """A row for each defence: the share of contracts made on deals that only judging uses, the
     double-dummy mark of the same deals if it was asked for with the final number of deals, and the
@@ -145,7 +150,7 @@ def judged(
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)
-        luck = generator(seed, Part.JUDGE, 0)  # its children are nobody's deals
+        luck = generator(seed, RngStream.JUDGE, 0)  # its children are nobody's deals
         made, recognised = np.sum(crew.map(_judge, common, sizes, luck), axis=0)
         share = None if known is None else recognised / (deals * CARDS / 2)
         rows.append(row(name, int(made), deals, marks, share))
@@ -179,7 +184,7 @@ def share_made(rows: list[dict[str, Any]]) -> float:
     return float(np.mean([row["made"] for row in rows]))
 
 
-def mark(choice: GameChoice, folder: str, count: int, seed: int, crew: Crew) -> float:
+def mark(choice: GameChoice, folder: str, count: int, seed: int, crew: WorkerPool) -> float:
     """The share of so many judging deals that perfect play makes against perfect defence; solved
     once and kept in the folder."""
     deals = np.concatenate([dealt(choice, seed, *each) for each in _sizes(count, JUDGED)])
@@ -202,7 +207,7 @@ def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
 
 def dealt(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
     """The deals of a shard of judging, on which nobody learns."""
-    return card_game(choice).deal(deals, generator(seed, Part.JUDGE, shard))
+    return card_game(choice).deal(deals, generator(seed, RngStream.JUDGE, shard))
 
 
 def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
@@ -212,7 +217,7 @@ def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, 
     watch = () if known is None else (0,)
     unseen = dealt(choice, seed, shard, deals)
     played = play(game, (declarer, defenders), unseen, rng, watch=watch)
-    recognised = 0.0 if known is None else float(known(played.batch.turn()).sum())
+    recognised = 0.0 if known is None else float(known(played.batch.observations()).sum())
     return float((played.payoff[:, 0] > 0).sum()), recognised
 
 

@@ -10,14 +10,14 @@ from numpy.random import Generator
 from pydantic import Field, field_validator, model_validator
 
 from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Section
-from overtrick.core import Array, Game, Mixed, Refused
-from overtrick.distributed.workers import Crew
+from overtrick.core import Array, BehaviouralPolicy, Game, UserError
+from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import equilibrium_of, opponent_of, played
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
 from overtrick.policies.tabular import Tabular
-from overtrick.reports.metric_names import label, payoff_name
+from overtrick.reports.metric_names import opponent_label, payoff_name
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -50,7 +50,7 @@ class Judged(Budget):
     @field_validator("strangers")
     @classmethod
     def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        called = [label(name) for name in names]
+        called = [opponent_label(name) for name in names]
         twice = sorted({name for name in called if called.count(name) > 1})
         if twice:
             raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
@@ -101,20 +101,22 @@ Row = dict[str, Any]
 (means, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
 best_response (None where that is below 0.01 or None)."""
 
-Adapt = Callable[[Generator, Any, Any, GameChoice, Mixed], Sequence[Sequence[Mixed]]]
+Adapt = Callable[
+    [Generator, Any, Any, GameChoice, BehaviouralPolicy], Sequence[Sequence[BehaviouralPolicy]]
+]
 """How a method meets an opponent, from what it knows: its policies before and after each step, one
 or as many as there are independent adaptations. At the top of a module, for it goes to workers."""
 
 
 def check(choice: GameChoice, how: Judged) -> None:
-    """Raise Refused for a stranger that does not exist, or a bound that cannot be kept."""
+    """Raise UserError for a stranger that does not exist, or a bound that cannot be kept."""
     game, tree = played(choice)
     for name in how.strangers:
         reference_opponents.check(name, game, tree)
     if how.safe is None:
         return
     if tree is None:
-        raise Refused(
+        raise UserError(
             f"evaluate.safe: a bound is kept on a tree, and {game.name} is too large for one: "
             "leave it out"
         )
@@ -122,10 +124,10 @@ def check(choice: GameChoice, how: Judged) -> None:
 
 
 def evaluate(
-    choice: GameChoice, adapt: Adapt, knows: Any, how: Judged, crew: Crew, rng: Generator
+    choice: GameChoice, adapt: Adapt, knows: Any, how: Judged, crew: WorkerPool, rng: Generator
 ) -> list[Row]:
     """One row for each stranger. Payoffs are exact where there is a tree, else from games that
-    nothing is learnt from. Raises Refused as check."""
+    nothing is learnt from. Raises UserError as check."""
     check(choice, how)
     common = (choice, adapt, knows, how)
     return crew.map(_row, common, [(name,) for name in how.strangers], rng)
@@ -165,13 +167,15 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
     }
 
 
-def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Judged) -> list[Mixed]:
+def held_back(
+    choice: GameChoice, policies: Sequence[BehaviouralPolicy], how: Judged
+) -> list[BehaviouralPolicy]:
     """Policies that keep the bound of how, each made of the one in its place."""
     _, tree = played(choice)
     assert tree is not None
     assert how.safe is not None
     safe = equilibrium_of(choice)
-    done: dict[bytes, Mixed] = {}  # before the first step all draws are one policy
+    done: dict[bytes, BehaviouralPolicy] = {}  # before the first step all draws are one policy
     out = []
     for policy in policies:
         free = best_response.sigma_of(tree, [policy] * 2)
@@ -186,14 +190,23 @@ def held_back(choice: GameChoice, policies: Sequence[Mixed], how: Judged) -> lis
 
 
 def unchanged(
-    rng: Generator, policy: Mixed, how: Judged, choice: GameChoice, opponent: Mixed
-) -> list[list[Mixed]]:
+    rng: Generator,
+    policy: BehaviouralPolicy,
+    how: Judged,
+    choice: GameChoice,
+    opponent: BehaviouralPolicy,
+) -> list[list[BehaviouralPolicy]]:
     """How a policy that never adapts meets an opponent."""
     return [[policy]]
 
 
 def payoff_against(
-    game: Game, tree: Tree | None, policy: Mixed, opponent: Mixed, deals: int, rng: Generator
+    game: Game,
+    tree: Tree | None,
+    policy: BehaviouralPolicy,
+    opponent: BehaviouralPolicy,
+    deals: int,
+    rng: Generator,
 ) -> tuple[float, float]:
     """Points a game against an opponent in all other seats, the mean over the seats, and their
     standard error: exactly if there is a tree, else so many deals are played from every seat."""
@@ -211,7 +224,7 @@ def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
     seats, exactly."""
     total = 0.0
     for seat in range(tree.seats):
-        mine = (tree.turn.seat == seat)[:, None]
+        mine = (tree.observations.seat == seat)[:, None]
         total += float(best_response.expected(tree, np.where(mine, sigma, opponent))[seat])
     return total / tree.seats
 
@@ -225,7 +238,7 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
 def metrics_of(rows: list[Row], unit: str) -> dict[str, float]:
     """The rows as flat metrics, such as random/after_3_big_blind."""
     return {
-        payoff_name(label(row["stranger"]), k, unit): payoff
+        payoff_name(opponent_label(row["stranger"]), k, unit): payoff
         for row in rows
         for k, payoff in enumerate(row["steps"])
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Array, Enumerable, Game, Refused, Unfolded
+from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, UserError
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games import registry
 from overtrick.solvers import safe_exploitation, sequence_form
@@ -18,36 +18,36 @@ _cache: dict[str, Any] = {}
 def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
     """A game and its tree; None if it is no game that has one.
 
-    memory: bytes that the tree may take. Raises Refused if it would not fit, or for a game that is
-    played but too large for a tree.
+    memory: bytes that the tree may take. Raises UserError if it would not fit, or for a game that
+    is played but too large for a tree.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _cache:
         game = registry.make(choice.name, **choice.options)
-        tree = build(game, memory) if isinstance(game, (Game, Unfolded)) else None
+        tree = build(game, memory) if isinstance(game, (Game, ExplicitTreeGame)) else None
         _cache[key] = game, tree
     return _cache[key]
 
 
 def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
-    """The same, of a game that two can play. Raises Refused for another."""
+    """The same, of a game that two can play. Raises UserError for another."""
     game, tree = two_seats(choice)
     if tree is None:
-        raise Refused(f"{game.name} is too large for a tree, which this trainer needs")
+        raise UserError(f"{game.name} is too large for a tree, which this trainer needs")
     return game, tree
 
 
 def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """A game that two can play, and its tree; None if it is too large. Raises Refused."""
+    """A game that two can play, and its tree; None if it is too large. Raises UserError."""
     game = _game(choice)
     if not isinstance(game, Game) or game.seats != 2:
-        raise Refused(f"{game.name} is no game that 2 seats play: this trainer needs one")
+        raise UserError(f"{game.name} is no game that 2 seats play: this trainer needs one")
     return played(choice)
 
 
 def played(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
-    Refused."""
+    UserError."""
     game = _game(choice)
     registry.check_played(game)
     return known(choice) if isinstance(game, Enumerable) else (game, None)
@@ -61,9 +61,9 @@ def _game(choice: GameChoice) -> Any:
 
 
 def check_actions(game: Game) -> None:
-    """Raise Refused for a game in which one moves by real vectors."""
+    """Raise UserError for a game in which one moves by real vectors."""
     if game.actions is None:
-        raise Refused(f"{game.name} moves by real vectors: this trainer needs single actions")
+        raise UserError(f"{game.name} moves by real vectors: this trainer needs single actions")
 
 
 def opponent_of(choice: GameChoice, name: str) -> Any:
@@ -78,7 +78,7 @@ def equilibrium_of(choice: GameChoice) -> Array:
     """(N, A) the exact equilibrium nearest to the strategy of the stranger cfr.
 
     An equilibrium of a linear program alone makes nothing of mistakes where it need not; CFR+ does,
-    but can itself be exploited a little. Raises Refused without a tree, or unless zero-sum.
+    but can itself be exploited a little. Raises UserError without a tree, or unless zero-sum.
     """
     key = f"{choice.model_dump_json()} equilibrium"
     if key not in _cache:

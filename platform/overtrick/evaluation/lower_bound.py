@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from overtrick.core import Redealable
-from overtrick.distributed.workers import Part, generator
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.reference_opponents import located, stranger
 from overtrick.games import registry
 from overtrick.solvers.lookahead.local_best_response import local_best_response
@@ -24,7 +24,7 @@ def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dic
     how = {**SAMPLES, **asked}
     opponent = stranger(located(against, game), game, None)
     fallbacks = [*registry.simplest_players(game), opponent]
-    rng = generator(how["seed"], Part.JUDGE)
+    rng = generator(how["seed"], RngStream.JUDGE)
     bound = local_best_response(game, opponent, fallbacks, how["games"], rng, how["particles"])
     return {
         "game": game.name,

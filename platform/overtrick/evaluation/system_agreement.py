@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
 from overtrick.games.bridge.cards import SEATS, hands
 from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board
@@ -36,11 +36,11 @@ def auctions_of(
     """The auctions of those boards that have one.
 
     pairs: only calls of pairs that play this, as the boards say, are counted.
-    kind: only boards of this kind. Raises Refused if there is none, with those that there are.
+    kind: only boards of this kind. Raises UserError if there is none, with those that there are.
     """
     told = [board for board in boards if board.auction]
     if not told:
-        raise Refused("no board of the file has an auction")
+        raise UserError("no board of the file has an auction")
     if kind is not None:
         _check(kind, (board.kind for board in told), "kind of board", "column kind")
         told = [board for board in told if board.kind == kind]
@@ -69,12 +69,12 @@ def auctions_of(
 
 
 def _check(asked: str, there: Iterable[str], what: str, where: str) -> None:
-    """Raise Refused if what is asked for is not there, with what is, the most frequent first."""
+    """Raise UserError if what is asked for is not there, with what is, the most frequent first."""
     names = [name for name, _ in Counter(there).most_common() if name]
     if not names:
-        raise Refused(f"no board of the file tells its {what} ({where})")
+        raise UserError(f"no board of the file tells its {what} ({where})")
     if asked not in names:
-        raise Refused(f"no {what} '{asked}' in the file: it has {', '.join(names)}")
+        raise UserError(f"no {what} '{asked}' in the file: it has {', '.join(names)}")
 
 
 def followed(rules: System, of: Auctions) -> Followed:

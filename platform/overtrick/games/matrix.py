@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Turn
+from overtrick.core import Array, Deals, Observations
 from overtrick.games.observation_checks import within
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
@@ -34,7 +34,7 @@ class Matrix:
     infosets = 2
     situations = 1
     least = 1
-    facts = ("seat",)
+    observation_fields = ("seat",)
 
     def __init__(
         self, name: str, payoff: tuple[tuple[float, ...], ...], action_names: tuple[str, ...]
@@ -59,8 +59,8 @@ class Matrix:
     def deal(self, games: int, rng: Generator) -> Deals:
         return np.zeros((games, 0), np.int64)
 
-    def redeal(self, turn: Turn, rng: Generator) -> Deals:
-        return np.zeros((len(turn), 0), np.int64)
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
+        return np.zeros((len(observations), 0), np.int64)
 
     def start(self, deals: Deals) -> Choices:
         return Choices(np.full((len(deals), self.seats), -1))
@@ -68,43 +68,45 @@ class Matrix:
     def shown(self, state: Choices) -> Array:
         return np.zeros(len(state.chosen), np.int64)
 
-    def turn(self, state: Choices) -> Turn:
+    def observe(self, state: Choices) -> Observations:
         game = np.repeat(np.flatnonzero(state.chosen[:, 0] < 0), self.seats)
         return self._turn(game, np.tile(np.arange(self.seats), len(game) // self.seats))
 
-    def asked(self, seen: Array) -> Turn:
+    def asked(self, seen: Array) -> Observations:
         """The rows (R, 1) as `turn` gives them. Raises Refused for facts that nobody sees."""
-        within(self.facts, seen, {"seat": (0, self.seats - 1)})
+        within(self.observation_fields, seen, {"seat": (0, self.seats - 1)})
         return self._turn(np.arange(len(seen)), seen[:, 0].astype(np.int64))
 
-    def _turn(self, game: Array, seat: Array) -> Turn:
-        return Turn(game, seat, seat[:, None], np.ones((len(game), self.actions), bool), seat)
+    def _turn(self, game: Array, seat: Array) -> Observations:
+        return Observations(
+            game, seat, seat[:, None], np.ones((len(game), self.actions), bool), seat
+        )
 
-    def step(self, state: Choices, turn: Turn, action: Array) -> Array:
+    def step(self, state: Choices, observations: Observations, action: Array) -> Array:
         if ((action < 0) | (action >= self.actions)).any():
             raise ValueError(f"illegal action: {self.name} has actions 0 to {self.actions - 1}")
-        state.chosen[turn.game, turn.seat] = action
+        state.chosen[observations.game, observations.seat] = action
         gain = np.zeros((len(state.chosen), self.seats))
-        over = np.unique(turn.game)
+        over = np.unique(observations.game)
         won = self.payoff[state.chosen[over, 0], state.chosen[over, 1]]
         gain[over] = np.stack([won, -won], axis=1)
         return gain
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         """(R, 2) the seat, one-hot."""
-        return np.eye(self.seats, dtype=np.float32)[turn.seat]
+        return np.eye(self.seats, dtype=np.float32)[observations.seat]
 
-    def brief(self, turn: Turn) -> Array:
+    def brief(self, observations: Observations) -> Array:
         """(R, 0) nothing: a seat knows nothing that could tell two situations apart."""
-        return np.zeros((len(turn), 0))
+        return np.zeros((len(observations), 0))
 
-    def situation(self, turn: Turn) -> Array:
+    def situation(self, observations: Observations) -> Array:
         """(R,) 0: everybody always sees the same."""
-        return np.zeros(len(turn), np.int64)
+        return np.zeros(len(observations), np.int64)
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """(R,) the name of each row's seat: there are no cards."""
-        return np.array(["row", "column"])[turn.seat]
+        return np.array(["row", "column"])[observations.seat]
 
     def describe(self, seen: Array) -> str:
         """One row of facts in words."""

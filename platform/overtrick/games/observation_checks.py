@@ -7,39 +7,40 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Refused, Turn
+from overtrick.core import Array, Observations, UserError
 
 
-def asked(game: Any, seen: Array) -> Turn:
+def asked(game: Any, seen: Array) -> Observations:
     """The rows that see these facts (R, K), as the game's own `turn` gives them: who acts, what is
     legal, and which information set it is follow from the facts.
 
-    Kernels trust what they are given, so this does not. Raises Refused for facts that nobody sees.
+    Kernels trust what they are given, so this does not. Raises UserError for facts that nobody
+    sees.
     """
     if not len(seen):
-        raise Refused("there is nothing to answer: ask at least one row of facts")
+        raise UserError("there is nothing to answer: ask at least one row of facts")
     if hasattr(game, "asked"):
         return game.asked(seen)
     if game.actions is not None:
-        raise Refused(f"{game.name} cannot be asked by facts alone")
-    check(game.facts, seen, np.isfinite(seen).all(axis=1), "must be finite numbers")
+        raise UserError(f"{game.name} cannot be asked by facts alone")
+    check(game.observation_fields, seen, np.isfinite(seen).all(axis=1), "must be finite numbers")
     seat = np.zeros(len(seen), np.int64)  # who moves by real vectors sees alike in every seat
-    return Turn(np.arange(len(seen)), seat, seen, None, None)
+    return Observations(np.arange(len(seen)), seat, seen, None, None)
 
 
 def within(facts: Sequence[str], seen: Array, limits: Mapping[str, tuple[int, int]]) -> None:
-    """Raise Refused for the first fact that is below or above its limits."""
+    """Raise UserError for the first fact that is below or above its limits."""
     for name, (least, most) in limits.items():
         column = seen[:, facts.index(name)]
         wrong = np.flatnonzero((column < least) | (column > most))
         if len(wrong):
             found = column[wrong[0]]
-            raise Refused(f"row {wrong[0]}: {name} must be {least} to {most}, not {found}")
+            raise UserError(f"row {wrong[0]}: {name} must be {least} to {most}, not {found}")
 
 
 def check(facts: Sequence[str], seen: Array, fit: Array, why: str) -> None:
-    """Raise Refused for the first row whose facts do not fit (R,)."""
+    """Raise UserError for the first row whose facts do not fit (R,)."""
     if not fit.all():
         row = int(np.argmin(fit))
         told = ", ".join(f"{n} {v}" for n, v in zip(facts, seen[row].tolist(), strict=True))
-        raise Refused(f"row {row}: the facts {why}: {told[:300]}")
+        raise UserError(f"row {row}: the facts {why}: {told[:300]}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import END, Array, Nodes, Refused, Turn, nearest
+from overtrick.core import END, Array, Observations, TreeNodes, UserError, nearest
 
 FEW, DESCENTS = 8, 400  # a huge tree shows in a few descents
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes after which a descent has said enough
@@ -23,7 +23,7 @@ class OpenSpiel:
     """A game by OpenSpiel's own name for it, parameters included: `leduc_poker(players=3)`.
 
     Actions have OpenSpiel's numbers, chance outcomes their rank among those that can come, and
-    all is gained on the edges into ends. Raises Refused if there is no such game, or none that a
+    all is gained on the edges into ends. Raises UserError if there is no such game, or none that a
     tree can hold.
     """
 
@@ -41,17 +41,17 @@ class OpenSpiel:
     def __reduce__(self) -> tuple[Any, ...]:
         return OpenSpiel, (self._theirs,)
 
-    def nodes(self, fits: Callable[[float, int], bool]) -> Nodes:
+    def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """The whole tree; information sets are numbered as a depth-first walk meets them.
 
-        Raises Refused unless fits(V, N), V nodes and N information sets: at once where a few
+        Raises UserError unless fits(V, N), V nodes and N information sets: at once where a few
         random descents show it, else when the walk has found so many.
         """
         root = self._game.new_initial_state()
         with _one_line(self.name):
             size = _surely(root, fits)
         if not fits(size, 0):
-            raise Refused(
+            raise UserError(
                 f"{self.name} has some {size:.0e} nodes or more: they do not fit in memory"
             )
         rows, chance, returns = array("i"), array("d"), array("d")
@@ -71,7 +71,7 @@ class OpenSpiel:
             chance.append(probability)
             todo += [(state, move, node, depth + 1, edge, p) for move, edge, p in reversed(ways)]
             if not fits(found := len(chance) + len(todo), len(sets)):
-                raise Refused(
+                raise UserError(
                     f"{self.name} has {found:,} nodes and {len(sets):,} information sets of "
                     f"{self.actions:,} actions, or more: they do not fit in memory"
                 )
@@ -99,7 +99,7 @@ def tabular_policy(words: Sequence[str], legal: Array, sigma: Array) -> Any:
     )
 
 
-def twin_words(theirs: Nodes, words: Sequence[str], ours: Nodes) -> tuple[str, ...]:
+def twin_words(theirs: TreeNodes, words: Sequence[str], ours: TreeNodes) -> tuple[str, ...]:
     """(N,) OpenSpiel's string for each information set of a game of ours with the same tree.
 
     words (N,) are theirs. Raises ValueError if the trees differ in shape, in chance, in what is
@@ -115,13 +115,13 @@ def twin_words(theirs: Nodes, words: Sequence[str], ours: Nodes) -> tuple[str, .
         raise ValueError("the trees differ in gains")
     acts = theirs.seat >= 0
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)
-    alone = np.array_equal(pairs[:, 0], np.arange(len(ours.turn)))
+    alone = np.array_equal(pairs[:, 0], np.arange(len(ours.observations)))
     if not alone or len(np.unique(pairs[:, 1])) < len(pairs):
         raise ValueError("the trees differ in what the seats can tell apart")
     return tuple(words[row] for row in pairs[:, 1])
 
 
-def totals(nodes: Nodes) -> Array:
+def totals(nodes: TreeNodes) -> Array:
     """(V, S) points gained from the root to each node, by doubling the way that is summed."""
     total, above = nodes.gain.copy(), nodes.parent.copy()
     while (more := np.flatnonzero(above >= 0)).size:
@@ -152,7 +152,9 @@ def _load(name: str) -> Any:
     try:
         import pyspiel
     except ImportError:
-        raise Refused(f"openspiel/{name} needs OpenSpiel: pip install 'overtrick[doors]'") from None
+        raise UserError(
+            f"openspiel/{name} needs OpenSpiel: pip install 'overtrick[doors]'"
+        ) from None
     short = name.partition("(")[0]
     if short not in pyspiel.registered_names():
         with suppress(ImportError):  # games written in Python register themselves
@@ -160,17 +162,17 @@ def _load(name: str) -> Any:
     known = pyspiel.registered_names()
     if short not in known:
         near = nearest(short, known)
-        raise Refused(f"unknown game 'openspiel/{name}': did you mean 'openspiel/{near}'?")
+        raise UserError(f"unknown game 'openspiel/{name}': did you mean 'openspiel/{near}'?")
     kinds = pyspiel.GameType
     with _one_line(f"openspiel/{name}"):
         game = pyspiel.load_game(name)
         kind = game.get_type()
         if kind.dynamics == kinds.Dynamics.MEAN_FIELD:
-            raise Refused("a mean-field game has no tree")
+            raise UserError("a mean-field game has no tree")
         if kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC:
-            raise Refused("it samples its chance, so it has no tree")
+            raise UserError("it samples its chance, so it has no tree")
         if not kind.provides_information_state_string and not _sees_all(kind):
-            raise Refused("it does not say what a seat knows, so it has no information sets")
+            raise UserError("it does not say what a seat knows, so it has no information sets")
         if kind.dynamics == kinds.Dynamics.SIMULTANEOUS:
             game = pyspiel.convert_to_turn_based(game)
         _ways(game.new_initial_state())  # here some games first look at their parameters
@@ -183,7 +185,7 @@ def _one_line(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise Refused(f"{name}: {' '.join(str(error).split())}") from None
+        raise UserError(f"{name}: {' '.join(str(error).split())}") from None
 
 
 def _action_names(game: Any) -> tuple[str, ...]:
@@ -244,7 +246,9 @@ def _descend(state: Any, rng: np.random.Generator) -> float:
     return size
 
 
-def _breadth_first(table: Array, chance: Array, gains: Array, owner: Array, actions: int) -> Nodes:
+def _breadth_first(
+    table: Array, chance: Array, gains: Array, owner: Array, actions: int
+) -> TreeNodes:
     """The nodes (V,) of a depth-first walk: parent, edge, depth, seat, information set (V, 5).
 
     gains: (ends, S); owner: (N,) the seat of each information set.
@@ -260,5 +264,5 @@ def _breadth_first(table: Array, chance: Array, gains: Array, owner: Array, acti
     chosen = 1 + np.flatnonzero(seat[parent[1:]] >= 0)
     legal[infoset[parent[chosen]], edge[chosen]] = True
     rows = np.arange(len(owner))
-    turn = Turn(rows, owner, rows[:, None], legal, rows)
-    return Nodes(gains.shape[1], parent, edge, seat, infoset, chance[order], gain, turn)
+    observations = Observations(rows, owner, rows[:, None], legal, rows)
+    return TreeNodes(gains.shape[1], parent, edge, seat, infoset, chance[order], gain, observations)

@@ -97,7 +97,7 @@ def _holder(cards: int) -> Array:
 
 def _cards(game: MiniBridge, seen: Array, moves: Moves, signs: bool) -> str:
     """The hands that a position may see, and the tricks so far."""
-    at = dict(zip(game.facts, (int(fact) for fact in seen), strict=True))
+    at = dict(zip(game.observation_fields, (int(fact) for fact in seen), strict=True))
     holder = np.full(CARDS, UNSEEN)
     other = 0 if at["position"] == 2 else 2  # all see dummy, who sees declarer
     for who, cards in ((other, at["shown"]), (at["position"], at["own"])):

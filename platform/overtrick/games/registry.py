@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Batch, Game, Mixed, Refused, nearest
+from overtrick.core import BehaviouralPolicy, Game, Trajectories, UserError, nearest
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
 from overtrick.games.bridge.cardplay.rule_defenders import ByRules
@@ -59,35 +59,35 @@ def make(name: str, /, **options: Any) -> Any:
 
     openspiel/NAME is any game of OpenSpiel, its parameters in the name as OpenSpiel writes them:
     a core.Unfolded; games of `names` are core.Game, and Enumerable if they are small; those of
-    `judged` are neither. Raises Refused with the nearest name if there is none such, or if an
+    `judged` are neither. Raises UserError with the nearest name if there is none such, or if an
     option is unknown.
     """
     door, slash, theirs = name.partition("/")
     if slash and door == "openspiel":
         if options:
-            raise Refused(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
+            raise UserError(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
         return OpenSpiel(theirs)
     known = _GAMES | _JUDGED
     if name not in known:
         near = nearest(name, known)
-        raise Refused(
+        raise UserError(
             f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
         )
     takes = _options_of(known[name]) if options else []
     for option in options:
         if option not in takes:
             near = f": did you mean '{nearest(option, takes)}'?" if takes else ": it takes none"
-            raise Refused(f"game '{name}' has no option '{option}'{near}")
+            raise UserError(f"game '{name}' has no option '{option}'{near}")
     try:
         return known[name](**options)
     except TypeError as error:
-        raise Refused(f"game '{name}' does not take these options: {error}") from None
+        raise UserError(f"game '{name}' does not take these options: {error}") from None
 
 
 def check_played(game: Any) -> None:
-    """Raise Refused for a game that can be solved, but not played."""
+    """Raise UserError for a game that can be solved, but not played."""
     if not isinstance(game, Game):
-        raise Refused(f"{game.name} can be solved, but not played")
+        raise UserError(f"{game.name} can be solved, but not played")
 
 
 def _options_of(maker: Callable[..., Any]) -> list[str]:
@@ -101,7 +101,7 @@ def _options_of(maker: Callable[..., Any]) -> list[str]:
 
 
 def settled(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that make the same game from any folder and later on. Raises Refused."""
+    """The options that make the same game from any folder and later on. Raises UserError."""
     game = make(name, **options)
     return game.settled() if hasattr(game, "settled") else dict(options)
 
@@ -137,19 +137,19 @@ def for_match(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_zero_sum(game: Any) -> None:
-    """Raise Refused unless what one seat wins always comes from the others."""
+    """Raise UserError unless what one seat wins always comes from the others."""
     if not getattr(game, "zero_sum", True):
-        raise Refused(f"in {game.name} only results cancel: set its reward to result")
+        raise UserError(f"in {game.name} only results cancel: set its reward to result")
 
 
 def check_film(game: Any) -> None:
-    """Raise Refused for a game that cannot be seen."""
+    """Raise UserError for a game that cannot be seen."""
     if game.name != "sumo":
-        raise Refused(f"{game.name} cannot be filmed: only sumo can")
+        raise UserError(f"{game.name} cannot be filmed: only sumo can")
 
 
-def film_of(game: Any, path: Path) -> Callable[[Batch], None]:
-    """What writes the first game of a batch as a film. Raises Refused for a game that cannot be
+def film_of(game: Any, path: Path) -> Callable[[Trajectories], None]:
+    """What writes the first game of a batch as a film. Raises UserError for a game that cannot be
     seen, or a file that cannot be written, Failed on a machine that cannot draw."""
     check_film(game)
     from overtrick.games.sumo import video
@@ -158,7 +158,7 @@ def film_of(game: Any, path: Path) -> Callable[[Batch], None]:
     return partial(video.film, path=path, renderer=video.renderer())
 
 
-def simplest_players(game: Any) -> list[Mixed]:
+def simplest_players(game: Any) -> list[BehaviouralPolicy]:
     """Players of a game who need no thought: how a local best response imagines to go on."""
     return (
         [poker_players.Caller(game), poker_players.Folder(game)] if isinstance(game, Poker) else []

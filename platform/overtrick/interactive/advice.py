@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, Mixed, Policy, Refused, Turn
-from overtrick.distributed.workers import Part, generator
+from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, UserError
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import game_cache, reference_opponents
 from overtrick.evaluation.bidders import Side, side_of
 from overtrick.games import presentation as told
@@ -60,7 +60,7 @@ class Table:
     players: Callable[[int], Sequence[Policy]]  # by seat, if the person takes this one
     sees: Callable[[Array, Sequence[Move]], str]  # by a row of facts (K,)
     shows: Callable[[Array, Sequence[Move]], str]  # once a game is over, of its deal (C,)
-    thoughts: Callable[[Turn], list[Thought]]  # of a turn of one row
+    thoughts: Callable[[Observations], list[Thought]]  # of a turn of one row
     basis: str  # what the worth of a thought rests on
     exact: tuple[Exact, ...] | None = None  # by seat
     systems: tuple[str, ...] = ()  # of an auction: the person's side's, the other side's
@@ -88,20 +88,24 @@ class Table:
         """A word that people use for an action, as the game has it."""
         return told.meant(self.game, word)
 
-    def given_up(self, turn: Turn, action: int) -> float | None:
+    def given_up(self, observations: Observations, action: int) -> float | None:
         """Points that an action at a turn of one row brings less than the best; None if nobody can
         tell."""
-        if self.exact is None or turn.infoset is None:
+        if self.exact is None or observations.infoset is None:
             return None
-        infoset, exact = int(turn.infoset[0]), self.exact[int(turn.seat[0])]
-        assert turn.legal is not None
+        infoset, exact = int(observations.infoset[0]), self.exact[int(observations.seat[0])]
+        assert observations.legal is not None
         worth = exact.worth[infoset]
-        return float(worth[turn.legal[0]].max() - worth[action]) if exact.comes[infoset] else 0.0
+        return (
+            float(worth[observations.legal[0]].max() - worth[action])
+            if exact.comes[infoset]
+            else 0.0
+        )
 
 
 def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: bool) -> Table:
     """A table of any game of single actions; against: a stranger, a run or a model. Raises
-    Refused."""
+    UserError."""
     if name not in registry.names():
         registry.check_played(registry.make(name))
     if against is None:
@@ -111,13 +115,15 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     choice = match.choice_of(against, against, name, options)
     game, tree = game_cache.played(choice)
     if game.actions is None:
-        raise Refused(f"{name} moves by real vectors, which nobody can type: match it with --video")
+        raise UserError(
+            f"{name} moves by real vectors, which nobody can type: match it with --video"
+        )
     policy = match.player_of(against, choice)
     exact = None if tree is None else tuple(_exact(tree, policy))
     thoughts, basis = partial(_thoughts, policy, exact, None), ""
     if exact is not None:
         basis = "the exact mean of this action, then best replies to the opponent"
-    elif hasattr(game, "resume") and isinstance(policy, Mixed):
+    elif hasattr(game, "resume") and isinstance(policy, BehaviouralPolicy):
         search = Sampling(game, policy, Uniform(), WORLDS)
         thoughts, basis = partial(_thoughts, policy, None, search), (
             f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
@@ -130,7 +136,7 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     )  # fmt: skip
 
 
-def _exact(tree: Tree, policy: Mixed) -> list[Exact]:
+def _exact(tree: Tree, policy: BehaviouralPolicy) -> list[Exact]:
     """By seat, against a policy in all others."""
     sigma = best_response.sigma_of(tree, [policy] * tree.seats)
     own = best_response.expected(tree, sigma)
@@ -142,34 +148,37 @@ def _exact(tree: Tree, policy: Mixed) -> list[Exact]:
 
 
 def _thoughts(
-    policy: Policy, exact: tuple[Exact, ...] | None, search: Sampling | None, turn: Turn
+    policy: Policy,
+    exact: tuple[Exact, ...] | None,
+    search: Sampling | None,
+    observations: Observations,
 ) -> list[Thought]:
     """Of each action: how likely the opponent would take it in this seat, and what it brings."""
-    assert turn.legal is not None
-    likely = policy.probs(turn)[0] if isinstance(policy, Mixed) else None
+    assert observations.legal is not None
+    likely = policy.probs(observations)[0] if isinstance(policy, BehaviouralPolicy) else None
     worth = None
-    if exact is not None and turn.infoset is not None:
-        here, infoset = exact[int(turn.seat[0])], int(turn.infoset[0])
+    if exact is not None and observations.infoset is not None:
+        here, infoset = exact[int(observations.seat[0])], int(observations.infoset[0])
         worth = here.worth[infoset] if here.comes[infoset] else None
     elif search is not None:
-        worth = search.hopes(turn, generator(0, Part.JUDGE))[0]
+        worth = search.hopes(observations, generator(0, RngStream.JUDGE))[0]
     return [
         Thought(
             int(action),
             None if likely is None else float(likely[action]),
             None if worth is None else float(worth[action]),
         )
-        for action in np.flatnonzero(turn.legal[0])
+        for action in np.flatnonzero(observations.legal[0])
     ]
 
 
 def auction_table(system: str, against: str, options: Mapping[str, Any], signs: bool) -> Table:
     """The auction with a partner who bids as you are to do, against another side; each a system, a
-    run or the folder of a model. Raises Refused."""
+    run or the folder of a model. Raises UserError."""
     mine, theirs = (side_of(str(match.bidder(each) or each)) for each in (system, against))
     game = registry.make(Auction.name, **options)
     if game.seats != 4:
-        raise Refused("a person calls for one hand: leave out seats")
+        raise UserError("a person calls for one hand: leave out seats")
 
     def players(seat: int) -> list[Policy]:
         ns, ew = _pairs(mine, theirs, seat)
@@ -196,20 +205,25 @@ def _pairs(mine: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
     return (mine, theirs) if seat % 2 == 0 else (theirs, mine)
 
 
-def _calls(mine: Side, theirs: Side, turn: Turn) -> list[Thought]:
+def _calls(mine: Side, theirs: Side, observations: Observations) -> list[Thought]:
     """Of each call that the partner might make in this seat, or that shows something in its
     system: the likeliest, or what is expected to bring most, first."""
-    assert turn.legal is not None
-    seen = turn.seen[0]
+    assert observations.legal is not None
+    seen = observations.observation[0]
     ns, ew = _pairs(mine, theirs, int(seen[0]))
     policy: Any = mine.policy(ns.system, ew.system)
     if mine.calls is None:
-        chosen = policy.probs(turn)[0]
+        chosen = policy.probs(observations)[0]
         ranked = {int(call): (float(chosen[call]), None) for call in np.flatnonzero(chosen)}
     else:
-        ranked = {each.call: (each.probability, each.imps) for each in policy.candidates(turn)[0]}
+        ranked = {
+            each.call: (each.probability, each.imps) for each in policy.candidates(observations)[0]
+        }
     found, before = [], observation.told(seen)
-    for call in [*ranked, *(int(c) for c in np.flatnonzero(turn.legal[0]) if c not in ranked)]:
+    for call in [
+        *ranked,
+        *(int(c) for c in np.flatnonzero(observations.legal[0]) if c not in ranked),
+    ]:
         meaning = auction_simulation.meanings(
             [*before, call], int(seen[1]), int(seen[2]), ns.system, ew.system
         )[-1]

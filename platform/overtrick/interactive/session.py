@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Choice, Policy, Turn
-from overtrick.distributed.workers import Part, generator
+from overtrick.core import Actions, Array, Observations, Policy
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.interactive.advice import Table
 from overtrick.policies.rollout import play
 from overtrick.storage.game_records import Games, Move, Recorder
@@ -28,7 +28,7 @@ class Left(Exception):
     """The person gets up."""
 
 
-Ask = Callable[[Turn, Sequence[Move]], int]
+Ask = Callable[[Observations, Sequence[Move]], int]
 """Asks a person for an action at a turn of one row, after some moves. Raises TakenBack where there
 is a choice to take back, or Left."""
 
@@ -37,18 +37,18 @@ is a choice to take back, or Left."""
 class Person:
     """A policy, and its player, that asks; but first makes some choices again."""
 
-    ask: Callable[[Turn], int]
-    choices: list[tuple[Turn, int]]
+    ask: Callable[[Observations], int]
+    choices: list[tuple[Observations, int]]
     done: int = 0
 
-    def sit(self, games: int, rng: Generator) -> Person:
+    def start(self, games: int, rng: Generator) -> Person:
         return self
 
-    def act(self, turn: Turn) -> Choice:
+    def act(self, observations: Observations) -> Actions:
         if self.done == len(self.choices):
-            self.choices.append((turn, self.ask(turn)))
+            self.choices.append((observations, self.ask(observations)))
         self.done += 1
-        return Choice(np.array([self.choices[self.done - 1][1]]), np.zeros(1))
+        return Actions(np.array([self.choices[self.done - 1][1]]), np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,23 @@ class Finished:
 
 def game(table: Table, seat: int, seed: int, number: int, ask: Ask) -> Finished:
     """Game `number` of a seed. Raises Left."""
-    choices: list[tuple[Turn, int]] = []
+    choices: list[tuple[Observations, int]] = []
     while True:
         recorder = Recorder(table.game)
 
-        def asked(turn: Turn, recorder: Recorder = recorder) -> int:
-            return ask(turn, recorder.moves[0])
+        def asked(observations: Observations, recorder: Recorder = recorder) -> int:
+            return ask(observations, recorder.moves[0])
 
         seated: list[Policy] = [
             Person(asked, choices) if who == seat else table.players(seat)[who]
             for who in range(table.game.seats)
         ]
         try:
-            played = play(recorder, seated, 1, generator(seed, Part.JUDGE, number), watch=())
+            played = play(recorder, seated, 1, generator(seed, RngStream.JUDGE, number), watch=())
         except TakenBack:
             choices.pop()
             continue
-        given_up = [table.given_up(turn, action) for turn, action in choices]
+        given_up = [table.given_up(observations, action) for observations, action in choices]
         known = [points for points in given_up if points is not None]
         total = sum(known) if table.exact else None
         return Finished(seat, recorder.deals[0], recorder.moves[0], played.payoff[0], total)

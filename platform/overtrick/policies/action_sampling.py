@@ -6,31 +6,33 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import (
+    Actions,
     Array,
-    Choice,
-    Failed,
+    RunError,
 )
 
 WILD = 20.0  # a log_std that nobody means
 
 
-def draw(probs: Array, rng: Generator) -> Choice:
+def draw(probs: Array, rng: Generator) -> Actions:
     """One action a row from (R, A) probabilities. Never one whose probability is 0."""
     cumulative = probs.cumsum(axis=1)
     if not (cumulative[:, -1] > 0).all():
-        raise Failed(
+        raise RunError(
             "a policy has diverged: its probabilities are no numbers; try smaller gradient steps"
         )
     # the last column is the sum: with it as scale, rounding can never push past the last action
     mark = rng.random(len(probs)) * cumulative[:, -1]
     action = (mark[:, None] >= cumulative).sum(axis=1)
-    return Choice(action, np.log(probs[np.arange(len(probs)), action]))
+    return Actions(action, np.log(probs[np.arange(len(probs)), action]))
 
 
-def draw_moves(mean: Array, log_std: Array, rng: Generator) -> Choice:
+def draw_moves(mean: Array, log_std: Array, rng: Generator) -> Actions:
     """One move a row from independent normal distributions, (R, A) each."""
     if not (np.isfinite(mean).all() and (log_std < WILD).all()):
-        raise Failed("a policy has diverged: its moves are no numbers; try smaller gradient steps")
+        raise RunError(
+            "a policy has diverged: its moves are no numbers; try smaller gradient steps"
+        )
     noise = rng.standard_normal(mean.shape)
     density = -(np.square(noise) / 2 + log_std + np.log(2 * np.pi) / 2)
-    return Choice(mean + np.exp(log_std) * noise, density.sum(axis=1))
+    return Actions(mean + np.exp(log_std) * noise, density.sum(axis=1))

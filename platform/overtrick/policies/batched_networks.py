@@ -8,10 +8,10 @@ import torch
 from numpy.random import Generator
 
 from overtrick.core import (
+    Actions,
     Array,
-    Choice,
-    Player,
-    Turn,
+    Observations,
+    PolicySession,
 )
 from overtrick.policies.action_sampling import draw, draw_moves
 from overtrick.policies.forward_pass import (
@@ -32,11 +32,11 @@ class Crowd:
     multiple of M. One call of the network serves all members.
     """
 
-    def __init__(self, features: Callable[[Turn], Array], weights: Weights) -> None:
+    def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
         self.features = features
         self.weights = weights
 
-    def sit(self, games: int, rng: Generator) -> Player:
+    def start(self, games: int, rng: Generator) -> PolicySession:
         members = len(self.weights["w0"])
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")
@@ -51,13 +51,13 @@ class _SeatedCrowd:
         self.games_each = games_each
         self.rng = rng
 
-    def act(self, turn: Turn) -> Choice:
-        member = turn.game // self.games_each
+    def act(self, observations: Observations) -> Actions:
+        member = observations.game // self.games_each
         slot = pad_slots(member, self.members)
-        features = pad(self.crowd.features(turn), member, slot, self.members)
+        features = pad(self.crowd.features(observations), member, slot, self.members)
         with torch.inference_mode():
             out = forward(self.weights, torch.from_numpy(features))[member, slot]
-            if turn.legal is None:
+            if observations.legal is None:
                 return draw_moves(out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng)
-            logp = masked_log_softmax(out, torch.from_numpy(turn.legal))
+            logp = masked_log_softmax(out, torch.from_numpy(observations.legal))
         return draw(logp.double().exp().numpy(), self.rng)

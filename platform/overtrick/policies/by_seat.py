@@ -8,9 +8,9 @@ import numpy as np
 
 from overtrick.core import (
     Array,
-    Mixed,
-    Turn,
-    take_turn,
+    BehaviouralPolicy,
+    Observations,
+    select_observations,
 )
 from overtrick.policies.memoryless import Memoryless
 
@@ -18,13 +18,13 @@ from overtrick.policies.memoryless import Memoryless
 class BySeat(Memoryless):
     """In each seat the policy that is meant for it."""
 
-    def __init__(self, policies: Sequence[Mixed]) -> None:
+    def __init__(self, policies: Sequence[BehaviouralPolicy]) -> None:
         self.policies = policies
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
-        out = np.zeros(turn.legal.shape)
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
+        out = np.zeros(observations.legal.shape)
         for seat, policy in enumerate(self.policies):
-            rows = turn.seat == seat
-            out[rows] = policy.probs(take_turn(turn, rows))
+            rows = observations.seat == seat
+            out[rows] = policy.probs(select_observations(observations, rows))
         return out

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from numpy.random import Generator
 
 from overtrick.core import (
+    Actions,
     Array,
-    Choice,
-    Mixed,
-    Player,
-    Turn,
+    BehaviouralPolicy,
+    Observations,
+    PolicySession,
 )
 from overtrick.policies.action_sampling import draw
 
@@ -20,19 +20,19 @@ class Memoryless(ABC):
     """A policy known by its probabilities; subclasses give `probs`."""
 
     @abstractmethod
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         """(R, A) float64, 0 where illegal, each row summing to 1."""
 
-    def sit(self, games: int, rng: Generator) -> Player:
+    def start(self, games: int, rng: Generator) -> PolicySession:
         return Sampler(self, rng)
 
 
 class Sampler:
     """Draws from a policy's probabilities."""
 
-    def __init__(self, policy: Mixed, rng: Generator) -> None:
+    def __init__(self, policy: BehaviouralPolicy, rng: Generator) -> None:
         self.policy = policy
         self.rng = rng
 
-    def act(self, turn: Turn) -> Choice:
-        return draw(self.policy.probs(turn), self.rng)
+    def act(self, observations: Observations) -> Actions:
+        return draw(self.policy.probs(observations), self.rng)

@@ -9,7 +9,7 @@ import torch
 
 from overtrick.core import (
     Array,
-    Turn,
+    Observations,
 )
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, tensors
@@ -19,17 +19,22 @@ from overtrick.policies.memoryless import Memoryless
 class Network(Memoryless):
     """A multilayer perceptron over a game's features (R, F)."""
 
-    def __init__(self, features: Callable[[Turn], Array], weights: Weights) -> None:
+    def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
         self.features = features
         self.weights = weights
 
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         with torch.inference_mode():
-            logits = forward(tensors(self.weights), torch.from_numpy(self.features(turn)))
-            return masked_log_softmax(logits, torch.from_numpy(turn.legal)).double().exp().numpy()
+            logits = forward(tensors(self.weights), torch.from_numpy(self.features(observations)))
+            return (
+                masked_log_softmax(logits, torch.from_numpy(observations.legal))
+                .double()
+                .exp()
+                .numpy()
+            )
 
 
-def of_network(features: Callable[[Turn], Array], weights: Weights) -> Any:
+def of_network(features: Callable[[Observations], Array], weights: Weights) -> Any:
     """The policy of one network: Mixed, unless it moves by real vectors."""
     if LOG_STD in weights:
         return Crowd(features, {name: value[None] for name, value in weights.items()})

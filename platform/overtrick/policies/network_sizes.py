@@ -9,8 +9,8 @@ import numpy as np
 from overtrick.core import (
     Deals,
     Game,
-    Refused,
-    Turn,
+    Observations,
+    UserError,
 )
 
 
@@ -25,14 +25,14 @@ def outputs(game: Game) -> int:
 
 
 def hindsight_inputs(game: Any) -> int:
-    """F: how many numbers a critic sees who judges finished games. Raises Refused for none."""
+    """F: how many numbers a critic sees who judges finished games. Raises UserError for none."""
     if not hasattr(game, "hindsight"):
-        raise Refused(f"{game.name} tells nothing in hindsight: set credit to critic")
+        raise UserError(f"{game.name} tells nothing in hindsight: set credit to critic")
     return int(game.hindsight(*_opening(game)).shape[1])
 
 
-def _opening(game: Game) -> tuple[Turn, Deals]:
+def _opening(game: Game) -> tuple[Observations, Deals]:
     """The first turn of some game, and its deal."""
     deals = game.deal(1, np.random.default_rng(0))
-    turn = game.turn(game.start(deals))
-    return turn, deals[turn.game]
+    observations = game.observe(game.start(deals))
+    return observations, deals[observations.game]

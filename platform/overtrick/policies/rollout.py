@@ -8,7 +8,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Batch, Deals, Game, Played, Policy, Turn, ray_metrics, take_turn
+from overtrick.core import (
+    Array,
+    Deals,
+    Game,
+    Observations,
+    Policy,
+    Rollout,
+    Trajectories,
+    ray_metrics,
+    select_observations,
+)
 
 HINDSIGHT = "hindsight"
 """Batch.note: (D, F) what is known of each decision once all cards are on the table."""
@@ -22,7 +32,7 @@ def play(
     seating: Array | None = None,
     watch: Sequence[int] | None = None,
     hindsight: bool = False,
-) -> Played:
+) -> Rollout:
     """Play whole games and keep the decisions of some of the policies.
 
     games: how many to deal, or the deals (G, C) themselves. seating (G, S): which policy sits
@@ -37,35 +47,37 @@ def play(
     deal_rng, *their_rngs = rng.spawn(1 + len(policies))
     deals = game.deal(games, deal_rng) if isinstance(games, int) else games
     state = game.start(deals)
-    players = [p.sit(len(deals), r) for p, r in zip(policies, their_rngs, strict=True)]
+    players = [p.start(len(deals), r) for p, r in zip(policies, their_rngs, strict=True)]
     if seating is None:
         seating = np.broadcast_to(np.arange(game.seats), (len(deals), game.seats))
     watched = np.isin(np.arange(len(policies)), range(len(policies)) if watch is None else watch)
     payoff = np.zeros((len(deals), game.seats))
     kept: list[_Moment] = []
-    while len(turn := game.turn(state)):
-        who = seating[turn.game, turn.seat]
+    while len(observations := game.observe(state)):
+        who = seating[observations.game, observations.seat]
         action = None
         for index, player in enumerate(players):
             rows = np.flatnonzero(who == index)
             if not len(rows):
                 continue
-            part = take_turn(turn, rows)
+            part = select_observations(observations, rows)
             choice = player.act(part)
             if action is None:
-                action = np.empty((len(turn), *choice.action.shape[1:]), choice.action.dtype)
+                action = np.empty(
+                    (len(observations), *choice.action.shape[1:]), choice.action.dtype
+                )
             action[rows] = choice.action
             if watched[index]:
                 before = payoff[part.game, part.seat]
                 kept.append((part, choice.action, choice.logp, choice.note, before))
         assert action is not None
-        payoff += game.step(state, turn, action)
+        payoff += game.step(state, observations, action)
     ray_metrics.played(len(deals))
-    batch = _batch(game, kept, payoff, turn)
+    batch = _batch(game, kept, payoff, observations)
     if hindsight:
-        told = game.hindsight(batch.turn(), deals[batch.game])  # type: ignore[attr-defined]
+        told = game.hindsight(batch.observations(), deals[batch.game])  # type: ignore[attr-defined]
         batch = replace(batch, note={**batch.note, HINDSIGHT: told})
-    return Played(batch, payoff, int(np.sum(getattr(state, "astray", 0))))
+    return Rollout(batch, payoff, int(np.sum(getattr(state, "astray", 0))))
 
 
 def duplicate(
@@ -92,17 +104,17 @@ def random_seating(games: int, rng: Generator) -> Array:
     return np.stack([first, 1 - first], axis=1)
 
 
-def decisions_of(batch: Batch, seating: Array, policy: int) -> Batch:
+def decisions_of(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
     """What one policy decided, of a batch in which several were watched; seating as in `play`."""
     rows = np.flatnonzero(seating[batch.game, batch.seat] == policy)
-    turn = take_turn(batch.turn(), rows)
-    return Batch(
+    observations = select_observations(batch.observations(), rows)
+    return Trajectories(
         games=batch.games,
-        game=turn.game,
-        seat=turn.seat,
-        seen=turn.seen,
-        legal=turn.legal,
-        infoset=turn.infoset,
+        game=observations.game,
+        seat=observations.seat,
+        observation=observations.observation,
+        legal=observations.legal,
+        infoset=observations.infoset,
         action=batch.action[rows],
         logp=batch.logp[rows],
         reward=batch.reward[rows],
@@ -111,19 +123,19 @@ def decisions_of(batch: Batch, seating: Array, policy: int) -> Batch:
     )
 
 
-_Moment = tuple[Turn, Array, Array, dict[str, Array], Array]
+_Moment = tuple[Observations, Array, Array, dict[str, Array], Array]
 """Rows of one turn: the rows, action, logp, note, and the points that each seat had before."""
 
 
-def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Turn) -> Batch:
+def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Observations) -> Trajectories:
     """Decisions in the order (game, seat, time), each with what it led to.
 
     like: a turn whose arrays have the right types, also where nothing was kept.
     """
     made = np.zeros(payoff.size, np.int64)  # decisions so far, by owner (game, seat)
     places = []
-    for turn, *_ in kept:  # an owner has at most one row in a turn
-        owner = turn.game * game.seats + turn.seat
+    for observations, *_ in kept:  # an owner has at most one row in a turn
+        owner = observations.game * game.seats + observations.seat
         places.append((owner, made[owner]))
         made[owner] += 1
     start = np.cumsum(made) - made
@@ -146,11 +158,11 @@ def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Turn) -> Batch:
     notes = [m[3] for m in kept]
     if any(note.keys() != notes[0].keys() for note in notes):
         raise ValueError("watched policies note different things: watch them one at a time")
-    return Batch(
+    return Trajectories(
         games=len(payoff),
         game=owner // game.seats,
         seat=owner % game.seats,
-        seen=join([m[0].seen for m in kept], like.seen),
+        observation=join([m[0].observation for m in kept], like.observation),
         legal=None if like.legal is None else join([m[0].legal for m in kept], like.legal),
         infoset=None if like.infoset is None else join([m[0].infoset for m in kept], like.infoset),
         action=join([m[1] for m in kept], kept[0][1] if kept else owner),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from overtrick.core import (
     Array,
-    Refused,
-    Turn,
+    Observations,
+    UserError,
 )
 from overtrick.policies.memoryless import Memoryless
 
@@ -13,19 +13,19 @@ from overtrick.policies.memoryless import Memoryless
 class Tabular(Memoryless):
     """Probabilities by information set: sigma (N, A), 0 where illegal.
 
-    `probs` raises Refused for a turn of a game with other actions or more information sets.
+    `probs` raises UserError for a turn of a game with other actions or more information sets.
     """
 
     def __init__(self, sigma: Array) -> None:
         self.sigma = sigma
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
-        assert turn.infoset is not None
-        sets, actions = 1 + int(turn.infoset.max(initial=-1)), turn.legal.shape[1]
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
+        assert observations.infoset is not None
+        sets, actions = 1 + int(observations.infoset.max(initial=-1)), observations.legal.shape[1]
         if sets > len(self.sigma) or actions != self.sigma.shape[1]:
-            raise Refused(
+            raise UserError(
                 f"a strategy for another game: it is {self.sigma.shape}, this game has {actions} "
                 f"actions and {sets} or more information sets"
             )
-        return self.sigma[turn.infoset]
+        return self.sigma[observations.infoset]

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import (
+    Actions,
     Array,
-    Choice,
-    Player,
-    Turn,
+    Observations,
+    PolicySession,
 )
 from overtrick.policies.memoryless import Memoryless
 
@@ -17,9 +17,9 @@ from overtrick.policies.memoryless import Memoryless
 class Uniform(Memoryless):
     """Every legal action with equal probability."""
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
-        return turn.legal / turn.legal.sum(axis=1, keepdims=True)
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
+        return observations.legal / observations.legal.sum(axis=1, keepdims=True)
 
 
 class UniformMoves:
@@ -28,7 +28,7 @@ class UniformMoves:
     def __init__(self, width: int) -> None:
         self.width = width
 
-    def sit(self, games: int, rng: Generator) -> Player:
+    def start(self, games: int, rng: Generator) -> PolicySession:
         return _SeatedMoves(self.width, rng)
 
 
@@ -37,6 +37,6 @@ class _SeatedMoves:
         self.width = width
         self.rng = rng
 
-    def act(self, turn: Turn) -> Choice:
-        move = self.rng.uniform(-1, 1, (len(turn), self.width))
-        return Choice(move, np.full(len(turn), -self.width * np.log(2)))
+    def act(self, observations: Observations) -> Actions:
+        move = self.rng.uniform(-1, 1, (len(observations), self.width))
+        return Actions(move, np.full(len(observations), -self.width * np.log(2)))

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 
 SURE = 20.0
 """Beyond this an output changes no strategy (a sigmoid of 2e-9), but products of such
@@ -20,7 +20,7 @@ class Genome(Protocol):
     genes: int  # P
 
     def strategies(self, genomes: Array) -> Array:
-        """(M, N, A) probabilities, 0 where illegal. Raises Refused for another number of genes."""
+        """(M, N, A) probabilities, 0 where illegal. Raises UserError for a wrong genome length."""
 
     def start(self, rng: Generator) -> Array:
         """(P,) where a search may begin."""
@@ -89,6 +89,6 @@ def normalised(weights: Array, legal: Array) -> Array:
 
 
 def checked(genomes: Array, genes: int) -> None:
-    """Raise Refused unless genomes are (M, genes)."""
+    """Raise UserError unless genomes are (M, genes)."""
     if genomes.ndim != 2 or genomes.shape[1] != genes:
-        raise Refused(f"a genome of {genes} numbers is needed, not one of {genomes.shape[-1]}")
+        raise UserError(f"a genome of {genes} numbers is needed, not one of {genomes.shape[-1]}")

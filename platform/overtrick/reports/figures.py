@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from overtrick.core import CHANCE, END, Array, Nodes
+from overtrick.core import CHANCE, END, Array, TreeNodes
 
 mpl.use("Agg")
 
@@ -19,8 +19,8 @@ from overtrick.reports.metric_names import (
     EVALUATIONS,
     ITERATIONS,
     gap_name,
-    label,
     last_steps,
+    opponent_label,
     payoff_name,
 )
 
@@ -97,7 +97,7 @@ def strategy(sigma: Array, situations: Sequence[str], actions: Sequence[str]) ->
     return figure
 
 
-def game_tree(nodes: Nodes, probability: Array, actions: Sequence[str]) -> Figure:
+def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> Figure:
     """The first nodes of a tree down to an end, with what a strategy does at each (Fig. 3).
 
     probability: (V,) of the edge into each node. Chance is grey, a seat has its colour, and an
@@ -184,7 +184,7 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
             axis.axhline(row["best_response"], color="black", ls="--", lw=1, label="best response")
             axis.legend(fontsize=7)
         axis.axhline(0, color="black", lw=0.5)
-        axis.set(title=label(row["stranger"]), xlabel="steps", xticks=steps)
+        axis.set(title=opponent_label(row["stranger"]), xlabel="steps", xticks=steps)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure
 
@@ -200,7 +200,9 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
         ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
         axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
         axis.set_xscale("symlog", linthresh=0.01)  # from 0 on
-        axis.set(title=label(row["stranger"]), xlabel=f"exploitability, {unit}", xlim=(0, None))
+        axis.set(
+            title=opponent_label(row["stranger"]), xlabel=f"exploitability, {unit}", xlim=(0, None)
+        )
         axis.legend(fontsize=7)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure

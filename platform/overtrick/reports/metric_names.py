@@ -28,7 +28,7 @@ def gap_name(plan: str, unit: str) -> str:
     return f"exploitability_{unit.replace(' ', '_')}/{plan.replace('+', '_plus')}"
 
 
-def label(stranger: str) -> str:
+def opponent_label(stranger: str) -> str:
     """What a stranger is called for people and in metrics; a model goes by the name of its run."""
     path = Path(stranger)
     if "/" not in stranger:

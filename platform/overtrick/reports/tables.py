@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from overtrick.reports.metric_names import label
+from overtrick.reports.metric_names import opponent_label
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -56,7 +56,7 @@ def _adaptation(rows: Rows, unit: str) -> Table:
         ]
         share = "" if row["share"] is None else f"{row['share']:.0%}"
         best = "-" if row["best_response"] is None else f"{row['best_response']:.3f}"
-        table.add_row(label(row["stranger"]), *payoffs, best, share)
+        table.add_row(opponent_label(row["stranger"]), *payoffs, best, share)
     return table
 
 
@@ -67,7 +67,7 @@ def safety(rows: Rows, unit: str) -> Table:
     for row in rows:
         for place, point in enumerate(row["adapted"]):
             table.add_row(
-                "" if place else label(row["stranger"]),
+                "" if place else opponent_label(row["stranger"]),
                 "free" if point["bound"] is None else f"{point['bound']:g}",
                 f"{point['payoff']:.3f} ± {point['standard_error']:.3f}",
                 f"{point['exploitability']:.4f}",

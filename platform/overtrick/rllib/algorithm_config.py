@@ -37,7 +37,7 @@ FAR = 1e6  # points: RLlib cuts errors of the value there, which is nowhere
 
 
 @dataclass(frozen=True)
-class Plan:
+class MultiAgentSetup:
     """Who learns what, how, and against whom."""
 
     algorithm: str  # of CONFIGS
@@ -85,7 +85,7 @@ def past_of(guest: str, learner: str) -> str:
     return f"{guest}_{learner}"
 
 
-def config_of(plan: Plan) -> AlgorithmConfig:
+def config_of(plan: MultiAgentSetup) -> AlgorithmConfig:
     """A plan in RLlib's words."""
     about = {
         "game": plan.game,
@@ -133,7 +133,7 @@ def config_of(plan: Plan) -> AlgorithmConfig:
     )
 
 
-def _sampling(plan: Plan) -> dict[str, Any]:
+def _sampling(plan: MultiAgentSetup) -> dict[str, Any]:
     """How games are played: as SAMPLING has it, but by PPO at so few tables at once that each plays
     two games an iteration, for what a seat did last is lost where its game is cut."""
     how = SAMPLING[plan.algorithm]
@@ -145,7 +145,7 @@ def _sampling(plan: Plan) -> dict[str, Any]:
 
 
 def _ppo(
-    plan: Plan, rows: int, epochs: int, gae: float, critic: float, **own: Any
+    plan: MultiAgentSetup, rows: int, epochs: int, gae: float, critic: float, **own: Any
 ) -> dict[str, Any]:
     return {
         "train_batch_size_per_learner": plan.turns,
@@ -160,7 +160,7 @@ def _ppo(
 
 
 def _appo(
-    plan: Plan, rows: int, epochs: int, gae: float, critic: float, **own: Any
+    plan: MultiAgentSetup, rows: int, epochs: int, gae: float, critic: float, **own: Any
 ) -> dict[str, Any]:
     return {  # nothing reads gae: V-trace has no lambda here
         "train_batch_size_per_learner": rows,
@@ -170,12 +170,17 @@ def _appo(
     }
 
 
-def _gradients(plan: Plan, clip: float, entropy: float) -> dict[str, Any]:
+def _gradients(plan: MultiAgentSetup, clip: float, entropy: float) -> dict[str, Any]:
     return {"lr": plan.rate, "clip_param": clip, "entropy_coeff": entropy}
 
 
 def _dqn(
-    plan: Plan, refresh: int, double: bool, epsilon: float, epsilon_end: float, **own: Any
+    plan: MultiAgentSetup,
+    refresh: int,
+    double: bool,
+    epsilon: float,
+    epsilon_end: float,
+    **own: Any,
 ) -> dict[str, Any]:
     return {
         "lr": plan.rate,
@@ -187,13 +192,13 @@ def _dqn(
     }
 
 
-def _sac(plan: Plan, tau: float, temperature: float, **own: Any) -> dict[str, Any]:
+def _sac(plan: MultiAgentSetup, tau: float, temperature: float, **own: Any) -> dict[str, Any]:
     rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), plan.rate)
     own_words = {"tau": tau, "initial_alpha": temperature, "twin_q": True}
     return {**rates, "lr": None, **own_words, **_replay(plan, **own)}
 
 
-def _replay(plan: Plan, steps: int, rows: int, room: int, first: int) -> dict[str, Any]:
+def _replay(plan: MultiAgentSetup, steps: int, rows: int, room: int, first: int) -> dict[str, Any]:
     # RLlib learns after each round of sampling, and takes it that one brings a turn of each game,
     # and that this process plays beside its workers; where games are whole it brings a game
     how = SAMPLING[plan.algorithm]

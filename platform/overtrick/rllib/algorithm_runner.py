@@ -16,7 +16,7 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from overtrick.core import Array
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.forward_pass import Weights
-from overtrick.rllib.algorithm_config import PAST, STRANGER, Plan, config_of, past_of
+from overtrick.rllib.algorithm_config import PAST, STRANGER, MultiAgentSetup, config_of, past_of
 from overtrick.rllib.replay_buffer import Memory
 from overtrick.rllib.rl_modules import PLAYERS, MaskedDqn, Seated, weights_of
 
@@ -41,7 +41,7 @@ def networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
 class Running:
     """An algorithm between its first iteration and its last."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MultiAgentSetup) -> None:
         self.plan = plan
         _seed_all([plan.seed])  # of the first weights
         self.algorithm = config_of(plan).build_algo()

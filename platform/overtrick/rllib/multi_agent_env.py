@@ -32,7 +32,7 @@ def seen_of(game: Game, facts: bool) -> Dict:
     if game.actions is not None:
         spaces[LEGAL] = Box(0, 1, (game.actions,), np.float32)
     if facts:
-        wide = (len(game.facts),)
+        wide = (len(game.observation_fields),)
         whole = game.actions is not None
         spaces[FACTS] = (
             Box(-(2**62), 2**62, wide, np.int64)
@@ -67,7 +67,7 @@ class Seats(MultiAgentEnv):
         self.game: Any = registry.make(config["game"], **config["options"])
         self.guests: tuple[str, ...] = tuple(config.get("guests", ()))
         self.share: float = config.get("share", 0.0)
-        self.facts: bool = config.get("facts", False)
+        self.observation_fields: bool = config.get("facts", False)
         self.renamed: bool = config.get("renamed", False)
         self.possible_agents = [
             called(seat, guest) for seat in range(self.game.seats) for guest in ("", *self.guests)
@@ -110,7 +110,7 @@ class Seats(MultiAgentEnv):
         return seen, gained, {"__all__": over}, {"__all__": False}, {}
 
     def _look(self) -> Told:
-        self._turn = self.game.turn(self._state)
+        self._turn = self.game.observe(self._state)
         if not len(self._turn):
             return {}
         shown = self._turn
@@ -125,12 +125,12 @@ class Seats(MultiAgentEnv):
             told[agent] = {name: column[row] for name, column in columns.items()}
             if self._factual(agent):
                 place = np.array([self._table, self._match])
-                told[agent] |= {FACTS: self._turn.seen[row], MATCH: place}
+                told[agent] |= {FACTS: self._turn.observation[row], MATCH: place}
         return told
 
     def _factual(self, agent: str) -> bool:
         """Does this agent observe facts?"""
-        return self.facts and (bool(guest_of(agent)) or not self.guests)
+        return self.observation_fields and (bool(guest_of(agent)) or not self.guests)
 
 
 def called(seat: int, guest: str) -> str:

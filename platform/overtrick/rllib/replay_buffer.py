@@ -11,9 +11,9 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 
-from overtrick.core import Array, Failed
+from overtrick.core import Array, RunError
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.rllib.algorithm_config import Plan
+from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.multi_agent_env import called
 
 SHOWN = "shown"
@@ -27,7 +27,7 @@ class Memory(MultiAgentEpisodeReplayBuffer):
     action and what was gained until the seat's next one, and D + E observations their columns.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MultiAgentSetup) -> None:
         super().__init__(capacity=plan.own["room"])
         self._plan = plan
 
@@ -38,7 +38,7 @@ class Memory(MultiAgentEpisodeReplayBuffer):
     def sample(self, *args: Any, **told: Any) -> Any:
         learn = [name for name in self._plan.learners() if self._module_to_indices.get(name)]
         if not learn:
-            raise Failed("nobody who learns has decided anything yet: set first to more turns")
+            raise RunError("nobody who learns has decided anything yet: set first to more turns")
         return super().sample(*args, **told, modules_to_sample=learn)
 
     def state(self) -> dict[str, Array]:

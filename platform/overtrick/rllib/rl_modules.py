@@ -29,7 +29,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from overtrick.core import Array, Player, Turn, take_turn
+from overtrick.core import Array, Observations, PolicySession, select_observations
 from overtrick.games import observation_checks, registry
 from overtrick.learners.initialisation import MOVE_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
@@ -175,7 +175,9 @@ class Seated(RLModule):
     def setup(self) -> None:
         self._game = registry.make(self.model_config["game"], **self.model_config["options"])
         self._policy = self.model_config["make"]()
-        self._matches: dict[int, tuple[int, Player]] = {}  # by table, the game that is under way
+        self._matches: dict[
+            int, tuple[int, PolicySession]
+        ] = {}  # by table, the game that is under way
         self.reseed(self.model_config["seed"])
 
     def reseed(self, seed: Any) -> None:
@@ -185,25 +187,27 @@ class Seated(RLModule):
     def _forward(self, batch: Told, **rest: Any) -> Told:
         seen = np.asarray(batch[Columns.OBS][FACTS])
         whole = self._game.actions is not None
-        turn = observation_checks.asked(self._game, seen.astype(np.int64) if whole else seen)
+        observations = observation_checks.asked(
+            self._game, seen.astype(np.int64) if whole else seen
+        )
         if getattr(self._policy, "remembers", False):
             places = np.asarray(batch[Columns.OBS][MATCH]).astype(np.int64)
-            action = self._recalled(turn, places)
+            action = self._recalled(observations, places)
         else:
-            action = self._policy.sit(len(turn), self._rng).act(turn).action
+            action = self._policy.start(len(observations), self._rng).act(observations).action
         if self.model_config.get("renamed", False):
-            action = (self._game.renamed(turn)[1] == action[:, None]).argmax(axis=1)
+            action = (self._game.renamed(observations)[1] == action[:, None]).argmax(axis=1)
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
-    def _recalled(self, turn: Turn, places: Array) -> Array:
+    def _recalled(self, observations: Observations, places: Array) -> Array:
         """(R, A) what is done by one who remembers the match; places (R, 2): table, which match."""
-        action = np.empty((len(turn), len(self._game.action_names)))
+        action = np.empty((len(observations), len(self._game.action_names)))
         for table in np.unique(places[:, 0]):
             rows = np.flatnonzero(places[:, 0] == table)
             match = int(places[rows[0], 1])
             if self._matches.get(table, (None,))[0] != match:
-                self._matches[table] = match, self._policy.sit(1, self._rng)
-            part = take_turn(turn, rows)
+                self._matches[table] = match, self._policy.start(1, self._rng)
+            part = select_observations(observations, rows)
             alone = replace(part, game=np.zeros_like(part.game))
             action[rows] = self._matches[table][1].act(alone).action
         return action

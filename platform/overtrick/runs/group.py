@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from overtrick.config.job_file import Job, Work
-from overtrick.core import Failed
+from overtrick.core import RunError
 from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial, videos
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.storage import locate
@@ -17,7 +17,7 @@ from overtrick.tracking import mlflow_tracker
 
 
 @dataclass(frozen=True)
-class Part:
+class ChildRun:
     """One of the runs."""
 
     number: int
@@ -26,23 +26,23 @@ class Part:
     tracker: mlflow_tracker.Tracker  # its record in MLflow
 
 
-class Whole:
+class RunGroup:
     """A run and its parts, while they are worked on."""
 
     def __init__(self, folder: Path, work: Work, jobs: Sequence[Job]) -> None:
         self.folder = folder
         self.tracker = lifecycle.tracker_of(work, folder)
         self.parts = [self._open(number, job) for number, job in enumerate(jobs)]
-        self.ended: list[Failed | None] = [None] * len(jobs)
+        self.ended: list[RunError | None] = [None] * len(jobs)
         self.stopped_early: Mapping[int, int] = {}  # by part: the iteration that it was stopped at
         self.undelivered = 0  # events that wait for MLflow in the folders
 
-    def _open(self, number: int, job: Job) -> Part:
+    def _open(self, number: int, job: Job) -> ChildRun:
         place = place_of(self.folder, number)
         if not (place / "job.json").exists():
             place.mkdir(exist_ok=True)
             lifecycle.write_job(job, place)
-        return Part(number, job, place, lifecycle.tracker_of(job, place, parent=self.folder))
+        return ChildRun(number, job, place, lifecycle.tracker_of(job, place, parent=self.folder))
 
     @property
     def done(self) -> int:
@@ -58,7 +58,7 @@ class Whole:
         self,
         jobs: Sequence[Job],
         progress: Callable[[int], None],
-        keep: Callable[[Part], None],
+        keep: Callable[[ChildRun], None],
         early_stopping: EarlyStopping | None = None,
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
@@ -71,7 +71,7 @@ class Whole:
         """
         told = self.done
 
-        def listener(job: Job, part: Part) -> tune_trial.Listener:
+        def listener(job: Job, part: ChildRun) -> tune_trial.Listener:
             tell = videos.listener(job, self.folder, part.number, part.tracker)
 
             def listen(iteration: int, metrics: dict[str, float]) -> None:
@@ -105,7 +105,7 @@ class Whole:
                 rest.callback(self._close, part, status)
             self.undelivered = self.tracker.close(status)
 
-    def _close(self, part: Part, status: str) -> None:
+    def _close(self, part: ChildRun, status: str) -> None:
         """Tell MLflow how a part ended; one that has its table has come to its end."""
         end = ""
         if failed := self.ended[part.number]:
@@ -123,10 +123,10 @@ class Whole:
 
 
 @contextmanager
-def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[Whole]:
+def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[RunGroup]:
     """A run and its parts, one for each job. Raises Refused if another process is at it."""
     with lifecycle.locked(folder):
-        whole = Whole(folder, work, jobs)
+        whole = RunGroup(folder, work, jobs)
         with html_page.ending(folder, whole.tracker, whole.close):
             yield whole
         whole.close("FINISHED")

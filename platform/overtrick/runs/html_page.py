@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.core.files import write_text
 from overtrick.datasets import board_files
 from overtrick.games import registry
@@ -34,30 +34,30 @@ TABLE = mlflow_note.TABLE
 
 
 def check(out: Path) -> None:
-    """Raise Refused for a page that cannot be written."""
+    """Raise UserError for a page that cannot be written."""
     if out.suffix not in (".html", ".htm") or not out.absolute().parent.is_dir():
-        raise Refused(f"cannot write {out}: name an .html file in a folder that exists")
+        raise UserError(f"cannot write {out}: name an .html file in a folder that exists")
 
 
 def of_file(path: Path, first: int, system: str | None = None) -> str:
     """The page of kept games, of the first boards of a file, or of a film; system: by which calls
-    are read where a board does not say. Raises Refused."""
+    are read where a board does not say. Raises UserError."""
     if system is not None:
         load(system)  # refuses one that nobody knows
     if path.suffix == FILM:
         return elements.page(path.name, "", [Section("Film", [elements.picture(path, path.stem)])])
     try:
         kept = game_records.load(path)
-    except Refused as wrong:
+    except UserError as wrong:
         if path.suffix.lower() not in board_files.ENDINGS:
             raise
         try:
             return _boards(path, first, system)
-        except Refused as other:
+        except UserError as other:
             both = f"{wrong}; nor are they boards: {other}"
-            raise Refused(both if path.suffix == ".parquet" else str(other)) from None
+            raise UserError(both if path.suffix == ".parquet" else str(other)) from None
     if system is not None:
-        raise Refused(f"--system is of boards, and {path} holds games of {kept.game}")
+        raise UserError(f"--system is of boards, and {path} holds games of {kept.game}")
     some = len(kept.moves)
     lead = f"{some} games of {kept.game}: {', '.join(kept.players)}"
     return elements.page(path.name, lead, [_games(kept, first)])
@@ -121,7 +121,7 @@ def tell(folder: Path, tracker: mlflow_tracker.Tracker, end: str = "") -> None:
     """MLflow's own page of the run says what there is to say of it; end: see `note.of`."""
     try:
         tracker.note(mlflow_note.of(folder, end))
-    except (Refused, OSError, ValueError) as error:  # nor for want of a note
+    except (UserError, OSError, ValueError) as error:  # nor for want of a note
         log.warning("no note of the run: %s", error)
 
 
@@ -147,7 +147,7 @@ def keep(folder: Path, tracker: mlflow_tracker.Tracker) -> None:
     """The page of a run beside its table, and in MLflow."""
     try:
         write_text(folder / PAGE, of_run(folder))
-    except (Refused, OSError, ValueError) as error:  # a run does not end for want of a page
+    except (UserError, OSError, ValueError) as error:  # a run does not end for want of a page
         log.warning("no page of the run: %s", error)
         return
     tracker.artifact(folder / PAGE)

@@ -14,9 +14,16 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job, Work
-from overtrick.core import Array, Refused, Trainer, nearest
+from overtrick.core import Array, Trainer, UserError, nearest
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import Crew, LocalCrew, Part, generator, hire, start_ray
+from overtrick.distributed.workers import (
+    LocalPool,
+    RngStream,
+    WorkerPool,
+    generator,
+    start_pool,
+    start_ray,
+)
 from overtrick.games import registry
 from overtrick.reports import figures
 from overtrick.runs import html_page, provenance, tune_trial, videos
@@ -53,21 +60,21 @@ def new_folder(name: str) -> Path:
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-    raise Refused(f"{locate.home()} already holds 100 runs named {name}-{stamp}")
+    raise UserError(f"{locate.home()} already holds 100 runs named {name}-{stamp}")
 
 
 def find(run: str) -> Path:
-    """The folder of a run by its name or path. Raises Refused with the nearest name."""
+    """The folder of a run by its name or path. Raises UserError with the nearest name."""
     folder = locate.run_of(run)
     if folder is None:
         known = locate.runs()
         hint = f": did you mean '{nearest(run, known)}'?" if known else ""
-        raise Refused(f"no run '{run}' in {locate.home()}{hint}")
+        raise UserError(f"no run '{run}' in {locate.home()}{hint}")
     return folder
 
 
 def check(job: Job) -> None:
-    """Raise Refused now for what would only fail later."""
+    """Raise UserError now for what would only fail later."""
     TRAINERS[job.trainer].check(job)
     videos.check(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
@@ -84,11 +91,11 @@ def kind_of(folder: Path) -> tuple[str, Path]:
 
 
 def check_kind(folder: Path, kind: str) -> None:
-    """Raise Refused, and name the command that goes on with it, if a folder holds another kind."""
+    """Raise UserError, naming the command to continue it, if a folder holds another kind."""
     found, whole = kind_of(folder)
     if found != kind or whole != folder:
         how = f"`overtrick {GOES_ON[found]} --resume {whole.name}`"
-        raise Refused(f"{whole.name} is a {found}: {how}")
+        raise UserError(f"{whole.name} is a {found}: {how}")
 
 
 def open_folder(job: Work, name: str, parts: bool = False) -> Path:
@@ -108,19 +115,19 @@ def write_job(job: Work, folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else works on this run meanwhile. Raises Refused if another process is at it."""
+    """Nobody else works on this run meanwhile. Raises UserError if another process is at it."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
         except OSError:
-            raise Refused(f"run {folder.name} is still going on in another process") from None
+            raise UserError(f"run {folder.name} is still going on in another process") from None
         yield
 
 
 def go(folder: Path, progress: Progress) -> Finished:
     """Train the job of a folder to its end, from wherever its checkpoints and record stand.
 
-    Raises Refused if another process is at it, or if it is a sweep, a table, or a part of one.
+    Raises UserError if another process is at it, or if it is a sweep, a table, or a part of one.
     """
     check_kind(folder, "run")
     job = read_job(folder)
@@ -163,7 +170,7 @@ def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> mlflow_tr
 
 
 def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
-    """The table of a stored model again, its game and the unit. Raises Refused."""
+    """The table of a stored model again, its game and the unit. Raises UserError."""
     folder = model_of(what)
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
@@ -171,20 +178,20 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     if model_files.plays(stored.weights):
         model_files.policy(folder, game)  # refuses weights of another shape
     with crew_of(workers) as crew:
-        rng = generator(job.seed, Part.JUDGE)
+        rng = generator(job.seed, RngStream.JUDGE)
         rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
     return rows, stored.game, registry.scored(game).unit
 
 
 def register(what: str, name: str, alias: str | None) -> int:
     """Let the model of a run stand in the registry of its MLflow under a name, and an alias if one
-    is given; its version. Raises Refused."""
+    is given; its version. Raises UserError."""
     model_versions.check_names(name, alias)
     folder = find(what)
     job, run_id = read_job(folder), mlflow_tracker.run_id(folder)
     server_address.check(job.track.uri, there=True)
     if run_id is None:
-        raise Refused(
+        raise UserError(
             f"MLflow at {job.track.uri} does not know {folder.name}: "
             f"`overtrick train --resume {folder.name}` tells it"
         )
@@ -193,19 +200,19 @@ def register(what: str, name: str, alias: str | None) -> int:
 
 
 def model_of(what: str) -> Path:
-    """The folder of a model, of the model of a run, or of a registered one. Raises Refused."""
-    folder = locate.located(what)
+    """The folder of a model, of the model of a run, or of a registered one. Raises UserError."""
+    folder = locate.locate(what)
     if not (folder / model_files.CARD).exists():
         find(what)  # a run would have been located: this names the nearest one
     return folder
 
 
 @contextmanager
-def crew_of(workers: int) -> Iterator[Crew]:
+def crew_of(workers: int) -> Iterator[WorkerPool]:
     """So many workers on Ray, or none in this process; they go when the work is done."""
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
-    crew = hire(workers)
+    crew = start_pool(workers)
     try:
         yield crew
     finally:
@@ -229,7 +236,7 @@ def keep_model(
 ) -> Trainer:
     """Write the model of a trainer's last state; the trainer."""
     here = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
-    trainer = TRAINERS[job.trainer].trainer(job.model_copy(update={"resources": here}), LocalCrew())
+    trainer = TRAINERS[job.trainer].trainer(job.model_copy(update={"resources": here}), LocalPool())
     trainer.load(state)
     place = folder / mlflow_tracker.MODEL
     model_files.save(
@@ -237,7 +244,7 @@ def keep_model(
     )
     try:
         tracker.model(place, predictor.told(place))
-    except Refused as error:  # no player by itself, or weights that are no numbers
+    except UserError as error:  # no player by itself, or weights that are no numbers
         logging.getLogger(__name__).info("MLflow gets %s as files: %s", place, error)
         tracker.artifact(place, mlflow_tracker.MODEL)
     if job.track.register is not None:
@@ -254,5 +261,5 @@ def keep_table(folder: Path, rows: Any, tracker: mlflow_tracker.Tracker) -> None
 
 
 def read_job(folder: Path) -> Job:
-    """The job of a run. Raises Refused if its file is damaged."""
+    """The job of a run. Raises UserError if its file is damaged."""
     return job_file.load(folder / "job.json", [], JOBS)

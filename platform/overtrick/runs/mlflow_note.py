@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 from overtrick.games import registry
 from overtrick.reports import tables
 
@@ -33,7 +33,7 @@ def of(folder: Path, end: str = "") -> str:
 
 def failed(error: BaseException) -> str:
     """How a run ended that an error stopped."""
-    ours = isinstance(error, (Failed, Refused))
+    ours = isinstance(error, (RunError, UserError))
     return f"It failed: {error if ours else f'{type(error).__name__}: {error}'}"
 
 

@@ -22,11 +22,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from overtrick.config.job_file import Job, parse
-from overtrick.core import Array, Failed, Refused, Trainer
+from overtrick.core import Array, RunError, Trainer, UserError
 from overtrick.core.files import write_weights
 from overtrick.distributed.data_parallel import Share, Spread
 from overtrick.distributed.placement import apart, learner, placed, together
-from overtrick.distributed.workers import hire, room_for, start_ray
+from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -69,11 +69,11 @@ class Trial(tune.Trainable):
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        """One iteration. What Failed would fail again, so it ends the trial, without a checkpoint;
-        Tune begins again after anything else."""
+        """One iteration. What RunError would fail again, so it ends the trial, without a
+        checkpoint; Tune begins again after anything else."""
         try:
             metrics = self.trainer.step()
-        except Failed as error:
+        except RunError as error:
             return {"iteration": 0, "last": 1, "metrics": {}, FAILED: str(error)}
         iteration = self.trainer.iteration
         last = iteration >= self.last
@@ -142,12 +142,12 @@ class _InTurn(FIFOScheduler):
 
 def train(
     plans: Sequence[Planned], folder: Path, early_stopping: EarlyStopping | None = None
-) -> list[Failed | None]:
+) -> list[RunError | None]:
     """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
 
     If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
     whole one. Early stopping may end some sooner. Return for each job None, or why it failed. All
-    jobs share the first job's numbers of retries and of checkpoints to keep. Raises Refused if a
+    jobs share the first job's numbers of retries and of checkpoints to keep. Raises UserError if a
     job can never fit on the cluster, or if early stopping cannot judge the trials;
     KeyboardInterrupt if training was interrupted.
     """
@@ -183,21 +183,21 @@ def train(
             ),
         ),
     )
-    ended: list[Failed | None] = [None] * len(plans)
+    ended: list[RunError | None] = [None] * len(plans)
     # Tune tells of a trial that it had to start again after all others
     try:
         results = {Path(result.path).name: result for result in tuner.fit()}
     except TuneError as error:  # in which Tune wraps what a listener raises, such as a full disk
         raise error.__context__ or error from None
     if early_stopping is not None and early_stopping.error():
-        raise Refused(early_stopping.error())
+        raise UserError(early_stopping.error())
     for number in waiting:
         result = results[_place(number)]
         if result.error is not None:
             said = f"{_last_line(result.error)}; its log is in {result.path}"
-            ended[number] = Failed(f"the trial failed: {said}")
+            ended[number] = RunError(f"the trial failed: {said}")
         elif FAILED in result.metrics:
-            ended[number] = Failed(result.metrics[FAILED])
+            ended[number] = RunError(result.metrics[FAILED])
         elif number not in out and reached(folder, number) < plans[number].last:
             raise KeyboardInterrupt
     return ended
@@ -251,7 +251,9 @@ def read_state(checkpoint: Path) -> dict[str, Array]:
 def _last_line(error: BaseException) -> str:
     """What went wrong, without the traceback that Ray carries along."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Refused|Failed)\b", line)]
+    named = [
+        line for line in lines if re.match(r"[\w.]*(Error|Exception|UserError|RunError)\b", line)
+    ]
     return named[-1] if named else lines[-1]
 
 
@@ -284,7 +286,9 @@ def _trainer(job: Job) -> Trainer | Spread:
     """Who takes the steps of a job: this process, or several learners that it speaks for."""
     learners = job.resources.learners
     if learners == 1:
-        return TRAINERS[job.trainer].trainer(job, hire(job.workers, job.resources.worker_cpus))
+        return TRAINERS[job.trainer].trainer(
+            job, start_pool(job.workers, job.resources.worker_cpus)
+        )
     make = partial(_learner, job.model_dump(mode="json"))
     return Spread(make, job.stop.iterations, learners, learner(job.resources.model_dump()))
 
@@ -292,4 +296,4 @@ def _trainer(job: Job) -> Trainer | Spread:
 def _learner(job: dict[str, Any], share: Share) -> Trainer:
     """One of several learners, in a process of its own."""
     parsed = parse(job, JOBS, "the trial's job")
-    return TRAINERS[parsed.trainer].trainer(parsed, hire(0), share)
+    return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

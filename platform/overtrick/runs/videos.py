@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from overtrick.config.job_file import Job
-from overtrick.core import Array, Failed, Refused
-from overtrick.distributed.workers import LocalCrew, Part, generator
+from overtrick.core import Array, RunError, UserError
+from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
@@ -26,18 +26,18 @@ FOLDER = "films"
 
 
 def check(job: Job) -> None:
-    """Raise Refused, or Failed without a renderer, if a job asks for films that cannot be made."""
+    """Raise UserError, or RunError without a renderer, for a job whose videos cannot be made."""
     if job.films.every is None:
         return
     made, tree = two_seats(job.game)
     try:
         registry.check_film(made)
         reference_opponents.check(job.films.against, made, tree)
-    except Refused as error:
-        raise Refused(f"films: {error}") from None
-    first = TRAINERS[job.trainer].trainer(job, LocalCrew()).model()
+    except UserError as error:
+        raise UserError(f"films: {error}") from None
+    first = TRAINERS[job.trainer].trainer(job, LocalPool()).model()
     if first and not model_files.plays(first):  # RLlib has none before it runs
-        raise Refused(f"films.every: {job.trainer} makes no model that plays: leave it out")
+        raise UserError(f"films.every: {job.trainer} makes no model that plays: leave it out")
     registry.film_of(made, Path("film.mp4"))  # is there something to draw with?
 
 
@@ -82,14 +82,16 @@ def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
         tracker.artifact(path, FOLDER)
         return
     path.parent.mkdir(exist_ok=True)
-    trainer = TRAINERS[job.trainer].trainer(job, LocalCrew())
+    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
     trainer.load(state)
     made, _ = two_seats(job.game)
     learner = of_network(made.features, unprefixed("policy", trainer.model()))
     both = (learner, opponent_of(job.game, job.films.against))
     try:
-        registry.film_of(made, path)(play(made, both, 1, generator(job.seed, Part.JUDGE)).batch)
-    except Failed as error:  # a run does not end for want of a picture
+        registry.film_of(made, path)(
+            play(made, both, 1, generator(job.seed, RngStream.JUDGE)).batch
+        )
+    except RunError as error:  # a run does not end for want of a picture
         log.warning("%s", error)
         return
     tracker.artifact(path, FOLDER)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Game, Refused, Turn, take_turn
+from overtrick.core import Array, Game, Observations, UserError, select_observations
 from overtrick.evaluation import bidders
 from overtrick.games import observation_checks, registry
 from overtrick.games.bridge.auction import network_bidder
@@ -25,12 +25,12 @@ PROBABILITIES, MOVES, IMPS = "probabilities", "moves", "imps"
 its standard deviation; the IMPs that are expected of each lawful call, NaN of the others."""
 
 AGAINST = "natural"  # the bidding system of whoever a bidder meets, as `overtrick suggest` has it
-Say = Callable[[Turn], Array]  # (R, answers) float64
+Say = Callable[[Observations], Array]  # (R, answers) float64
 
 
-class Answers:
-    """A model that answers by facts alone. Raises Refused for one that cannot: it has to search, or
-    to watch its opponent first, or its game has no facts.
+class Predictor:
+    """A model that answers by facts alone. Raises UserError for one that cannot: it has to search,
+    or to watch its opponent first, or its game has no facts.
 
     facts: names and order of the columns of a question, whole numbers unless moves are real
     vectors; said: those of an answer, of the kind that `kind` names.
@@ -41,29 +41,31 @@ class Answers:
         options = stored.job.get("game", {}).get("options", {})
         self.game: Any = registry.make(stored.game, **options)
         if not isinstance(self.game, Game):
-            raise Refused(f"the model in {folder} is of {stored.game}, whose players see no facts")
-        self.facts = self.game.facts
+            raise UserError(
+                f"the model in {folder} is of {stored.game}, whose players see no facts"
+            )
+        self.observation_fields = self.game.observation_fields
         self.kind, self.said, self._say = _speaker(stored, folder, self.game)
 
     def ask(self, seen: Array) -> Array:
-        """(R, answers) float64 for facts (R, K). Raises Refused for facts that nobody sees."""
+        """(R, answers) float64 for facts (R, K). Raises UserError for facts that nobody sees."""
         return self._say(observation_checks.asked(self.game, seen))
 
     def example(self) -> Array:
         """(R, K) facts of first turns."""
         deals = self.game.deal(2, np.random.default_rng(0))
-        seen: Array = self.game.turn(self.game.start(deals)).seen
+        seen: Array = self.game.observe(self.game.start(deals)).observation
         return seen
 
 
 def told(folder: Path) -> dict[str, Any]:
-    """What MLflow is to know of the model in a folder, as `track` takes it. Raises Refused."""
-    stored, asked = model_files.load(folder), Answers(folder)
+    """What MLflow is to know of the model in a folder, as `track` takes it. Raises UserError."""
+    stored, asked = model_files.load(folder), Predictor(folder)
     of_fact = "double" if asked.game.actions is None else "long"
     return {
-        "facts": dict.fromkeys(asked.facts, of_fact),
+        "facts": dict.fromkeys(asked.observation_fields, of_fact),
         "said": dict.fromkeys(asked.said, "double"),
-        "example": dict(zip(asked.facts, asked.example().T.tolist(), strict=True)),
+        "example": dict(zip(asked.observation_fields, asked.example().T.tolist(), strict=True)),
         "about": {
             "format": model_files.FORMAT,
             "version": version("overtrick"),
@@ -90,8 +92,10 @@ def _speaker(
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))
     layers = tensors(weights)
 
-    def moves(turn: Turn) -> Array:
-        mean = forward(layers, tensors({"seen": game.features(turn)})["seen"]).double().numpy()
+    def moves(observations: Observations) -> Array:
+        mean = (
+            forward(layers, tensors({"seen": game.features(observations)})["seen"]).double().numpy()
+        )
         return np.hstack([mean, np.broadcast_to(deviation, mean.shape)])
 
     return MOVES, (*names, *(f"{name}_std" for name in names)), moves
@@ -103,23 +107,23 @@ def _bidding(stored: model_files.Model, folder: Path) -> Say:
     ours, theirs = loader.load(bidders.told_of(stored, folder, "system")), loader.load(AGAINST)
     bidders.check_version(bidders.told_of(stored, folder, "rules"), ours, f"the model in {folder}")
 
-    def at(turn: Turn, pair: tuple[Any, Any]) -> Array:
-        assert turn.legal is not None
+    def at(observations: Observations, pair: tuple[Any, Any]) -> Array:
+        assert observations.legal is not None
         if calls is not None:
             bidder = network_bidder.Bidder(*pair, calls, imps)
-            return bidder.likely(turn) if imps is None else bidder.probs(turn)
+            return bidder.likely(observations) if imps is None else bidder.probs(observations)
         assert imps is not None
-        row, made = np.nonzero(turn.legal)
-        worth = np.full(turn.legal.shape, np.nan)
-        worth[row, made] = network_bidder.expected(imps, turn.seen, row, made, *pair)
+        row, made = np.nonzero(observations.legal)
+        worth = np.full(observations.legal.shape, np.nan)
+        worth[row, made] = network_bidder.expected(imps, observations.observation, row, made, *pair)
         return worth
 
-    def say(turn: Turn) -> Array:
-        found = np.empty((len(turn), len(CALLS)))
-        north = turn.seen[:, WHO] % 2 == 0
+    def say(observations: Observations) -> Array:
+        found = np.empty((len(observations), len(CALLS)))
+        north = observations.observation[:, WHO] % 2 == 0
         for rows, pair in ((north, (ours, theirs)), (~north, (theirs, ours))):
             if rows.any():
-                found[rows] = at(take_turn(turn, rows), pair)
+                found[rows] = at(select_observations(observations, rows), pair)
         return found
 
     return say

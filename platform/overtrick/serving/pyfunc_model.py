@@ -11,21 +11,21 @@ import mlflow
 import numpy as np
 import pandas as pd
 
-from overtrick.serving.predictor import Answers
+from overtrick.serving.predictor import Predictor
 
 
 class Served(mlflow.pyfunc.PythonModel):
     """A stored model as MLflow calls it."""
 
     def load_context(self, context: Any) -> None:
-        self.answers = Answers(Path(context.artifacts["model"]))
+        self.answers = Predictor(Path(context.artifacts["model"]))
 
     # MLflow reads this hint, so it must be there when the class is made
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: Any = None
     ) -> list[dict[str, Any]]:
         """A record of answers by name for each row of a data frame, None where there is none."""
-        said = self.answers.ask(model_input[list(self.answers.facts)].to_numpy())
+        said = self.answers.ask(model_input[list(self.answers.observation_fields)].to_numpy())
         return [
             {name: None if np.isnan(value) else value for name, value in each}
             for each in (zip(self.answers.said, row, strict=True) for row in said.tolist())

@@ -15,7 +15,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)
-class Plan:
+class CfrVariant:
     """One variant, as discounts (Brown and Sandholm 2019, "Discounted regret minimization").
 
     After iteration t, cumulative regrets above 0 are multiplied by t^a / (t^a + 1), a = positive,
@@ -29,28 +29,30 @@ class Plan:
     alternate: bool = True  # each seat sees what the seats before it have just learned
 
 
-CFR = Plan(inf, inf, 0)
+CFR = CfrVariant(inf, inf, 0)
 """Zinkevich et al. 2007, with alternating updates."""
 
-CFR_PLUS = Plan(inf, -inf, 1)
+CFR_PLUS = CfrVariant(inf, -inf, 1)
 """Tammelin 2014, "Solving large imperfect information games using CFR+"."""
 
-LINEAR = Plan(1, 1, 1)
+LINEAR = CfrVariant(1, 1, 1)
 """Linear CFR (Brown and Sandholm 2019)."""
 
-DISCOUNTED = Plan(1.5, 0, 2)
+DISCOUNTED = CfrVariant(1.5, 0, 2)
 """Discounted CFR with its authors' values."""
 
-PLANS = {
+VARIANTS = {
     "cfr": CFR,
     "cfr+": CFR_PLUS,
     "linear": LINEAR,
     "dcfr": DISCOUNTED,
 }
-PLANS |= {f"{name}-simultaneous": replace(each, alternate=False) for name, each in PLANS.items()}
+VARIANTS |= {
+    f"{name}-simultaneous": replace(each, alternate=False) for name, each in VARIANTS.items()
+}
 
 
-class Solver:
+class CfrSolver:
     """The memory of a run: `run` adds iterations, `average` is the strategy so far.
 
     Sums run in the order in which a depth-first walk would meet their terms, so that a run can
@@ -58,7 +60,7 @@ class Solver:
     iterations.
     """
 
-    def __init__(self, tree: Tree, plan: Plan = CFR_PLUS) -> None:
+    def __init__(self, tree: Tree, plan: CfrVariant = CFR_PLUS) -> None:
         self.tree = tree
         self.plan = plan
         self.iteration = 0
@@ -69,7 +71,7 @@ class Solver:
     def run(self, iterations: int) -> None:
         """Add iterations; each updates every seat once."""
         tree = self.tree
-        bounds = np.searchsorted(tree.turn.seat[tree.order], np.arange(tree.seats + 1))
+        bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(
             tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start, tree.past,
             self.regret, self.total, self.sigma, plan(tree, self.sigma),
@@ -96,9 +98,9 @@ class Solver:
         self.sigma, self.iteration = state["sigma"].copy(), int(state["iteration"])
 
 
-def solve(tree: Tree, iterations: int, plan: Plan = CFR_PLUS) -> Array:
+def solve(tree: Tree, iterations: int, plan: CfrVariant = CFR_PLUS) -> Array:
     """The average strategy (N, A) after some iterations."""
-    solver = Solver(tree, plan)
+    solver = CfrSolver(tree, plan)
     solver.run(iterations)
     return solver.average()
 

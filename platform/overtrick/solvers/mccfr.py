@@ -9,13 +9,13 @@ import numpy as np
 from numba import njit
 from numpy.random import PCG64, Generator
 
-from overtrick.core import CHANCE, Array, Refused
+from overtrick.core import CHANCE, Array, UserError
 from overtrick.solvers.cfr import normalised
 from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)
-class Plan:
+class MccfrVariant:
     """What a seat tries at its decisions when it learns; all other choices are drawn."""
 
     outcome: bool  # one action, drawn; else every action
@@ -23,14 +23,14 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not 0 < self.exploration <= 1:
-            raise Refused(f"exploration must be above 0 and at most 1, not {self.exploration}")
+            raise UserError(f"exploration must be above 0 and at most 1, not {self.exploration}")
 
 
-EXTERNAL = Plan(outcome=False)
+EXTERNAL = MccfrVariant(outcome=False)
 """External sampling. When a seat learns, the strategy of the seat after it is averaged wherever
 the walk comes, OpenSpiel's "simple" rule."""
 
-OUTCOME = Plan(outcome=True)
+OUTCOME = MccfrVariant(outcome=True)
 """Outcome sampling. The learning seat's strategy is averaged, weighted by its own reach over the
 walk's (stochastically weighted averaging, Lanctot 2013)."""
 
@@ -48,20 +48,20 @@ STEP = np.dtype(
 """What a walk reads at a node, side by side in memory."""
 
 
-class Solver:
+class MccfrSolver:
     """The memory of a run: `run` adds iterations, `average` is the strategy so far.
 
     Each draw is one `rng.random()` of the generator handed in, in an order of this module's own:
     a seed fixes the run, a loaded run goes on as if it had never stopped, and OpenSpiel's runs
     are like it only on average. Raises ValueError unless the generator is numpy's default, PCG64;
-    Refused for external sampling of a game of one seat, whose strategy no other's walk averages.
+    UserError for external sampling of a game of one seat, whose strategy no other's walk averages.
     """
 
-    def __init__(self, tree: Tree, plan: Plan, rng: Generator) -> None:
+    def __init__(self, tree: Tree, plan: MccfrVariant, rng: Generator) -> None:
         if not isinstance(rng.bit_generator, PCG64):
             raise ValueError("the generator must be a PCG64, as numpy.random.default_rng makes it")
         if tree.seats < 2 and not plan.outcome:
-            raise Refused("external sampling needs two seats: one learns, the next is averaged")
+            raise UserError("external sampling needs two seats: one learns, the next is averaged")
         self.tree = tree
         self.plan = plan
         self.rng = rng
@@ -98,9 +98,9 @@ class Solver:
         _reset(self.rng, state["generator"])
 
 
-def solve(tree: Tree, iterations: int, plan: Plan, rng: Generator) -> Array:
+def solve(tree: Tree, iterations: int, plan: MccfrVariant, rng: Generator) -> Array:
     """The average strategy (N, A) after some iterations."""
-    solver = Solver(tree, plan, rng)
+    solver = MccfrSolver(tree, plan, rng)
     solver.run(iterations)
     return solver.average()
 

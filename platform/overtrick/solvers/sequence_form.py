@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack
 
-from overtrick.core import Array, Failed, Refused
+from overtrick.core import Array, RunError, UserError
 from overtrick.solvers.cfr import normalised
 from overtrick.solvers.extensive.traversal import down
 from overtrick.solvers.extensive.tree import Tree
@@ -17,10 +17,10 @@ from overtrick.solvers.extensive.tree import Tree
 TOLERANCE = 1e-10  # of the linear program's constraints, the least that the solver takes
 
 
-class Solver:
+class SequenceFormSolver:
     """The linear program in the form of the iterative solvers: done after its first iteration.
 
-    Raises Refused unless the game has two seats and is zero-sum.
+    Raises UserError unless the game has two seats and is zero-sum.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -30,7 +30,7 @@ class Solver:
         self.sigma = tree.uniform()
 
     def run(self, iterations: int) -> None:
-        """Solve, if that has not been done. Raises Failed if the program cannot be solved."""
+        """Solve, if that has not been done. Raises RunError if the program cannot be solved."""
         if iterations and not self.iteration:
             self.sigma = equilibrium(self.tree)[1]
         self.iteration += iterations
@@ -49,8 +49,8 @@ class Solver:
 def equilibrium(tree: Tree) -> tuple[float, Array]:
     """The value to seat 0 in points, and sigma (N, A): a Nash equilibrium.
 
-    A normal-form game is the case of one information set a seat. Raises Refused unless the game
-    has two seats and is zero-sum, Failed if the program cannot be solved.
+    A normal-form game is the case of one information set a seat. Raises UserError unless the game
+    has two seats and is zero-sum, RunError if the program cannot be solved.
     """
     check(tree)
     found = [optimum(each, each.secured) for each in (program(tree, seat) for seat in range(2))]
@@ -58,11 +58,11 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
 
 
 def check(tree: Tree, what: str = "the linear program") -> None:
-    """Raise Refused, naming what needs it, unless the game has two seats and is zero-sum."""
+    """Raise UserError, naming what needs it, unless the game has two seats and is zero-sum."""
     if tree.seats != 2:
-        raise Refused(f"{what} needs 2 seats: this game has {tree.seats}")
+        raise UserError(f"{what} needs 2 seats: this game has {tree.seats}")
     if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
-        raise Refused(f"{what} needs a zero-sum game: here gains do not sum to 0")
+        raise UserError(f"{what} needs a zero-sum game: here gains do not sum to 0")
 
 
 class Program(NamedTuple):
@@ -92,7 +92,7 @@ class Program(NamedTuple):
 def program(tree: Tree, seat: int) -> Program:
     """What binds a seat's plan and what it secures."""
     places, sets = len(tree.owner), tree.infosets
-    mine = tree.turn.seat == seat
+    mine = tree.observations.seat == seat
     own, theirs = np.flatnonzero(mine), np.flatnonzero(~mine)
     points = _points(tree, seat)
     leaves = coo_array(
@@ -130,7 +130,7 @@ def program(tree: Tree, seat: int) -> Program:
 
 
 def optimum(bound: Program, goal: Array) -> Array:
-    """(U,) the unknowns with the most goal (U,). Raises Failed if there are none."""
+    """(U,) the unknowns with the most goal (U,). Raises RunError if there are none."""
     found = linprog(
         -goal,
         A_ub=bound.at_most,
@@ -145,14 +145,14 @@ def optimum(bound: Program, goal: Array) -> Array:
         },
     )
     if not found.success:
-        raise Failed(f"the linear program failed: {found.message}")
+        raise RunError(f"the linear program failed: {found.message}")
     return np.where(bound.least == 0, np.maximum(found.x, 0), found.x)
 
 
 def strategy(tree: Tree, found: Sequence[Array]) -> Array:
     """(N, A) what both seats do by unknowns (U,) of each; uniform where no own choice leads."""
     realised = [each[1 : len(tree.owner) + 1] for each in found]
-    return normalised(tree, np.where(tree.turn.seat[tree.owner] == 0, *realised))
+    return normalised(tree, np.where(tree.observations.seat[tree.owner] == 0, *realised))
 
 
 def _points(tree: Tree, seat: int) -> csr_array:

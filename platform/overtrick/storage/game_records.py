@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games import registry
 from overtrick.storage import parquet
 
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     """A move, and what the seat knew that made it."""
 
     move: Move
-    seen: Array  # (K,)
+    observation: Array  # (K,)
 
 
 class Recorder:
@@ -51,10 +51,10 @@ class Recorder:
         self.payoff = np.zeros((len(deals), self.game.seats))
         return self.game.start(deals)
 
-    def step(self, state: Any, turn: Turn, action: Array) -> Array:
-        gained: Array = self.game.step(state, turn, action)
+    def step(self, state: Any, observations: Observations, action: Array) -> Array:
+        gained: Array = self.game.step(state, observations, action)
         self.payoff += gained
-        for game, seat, made in zip(turn.game, turn.seat, action, strict=True):
+        for game, seat, made in zip(observations.game, observations.seat, action, strict=True):
             self.moves[game].append(Move(int(seat), int(made)))
         return gained
 
@@ -82,9 +82,11 @@ class Games:
 
 
 def check(path: Path) -> None:
-    """Raise Refused for a file that cannot be written."""
+    """Raise UserError for a file that cannot be written."""
     if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
-        raise Refused(f"cannot keep games in {path}: name a .parquet file of a folder that exists")
+        raise UserError(
+            f"cannot keep games in {path}: name a .parquet file of a folder that exists"
+        )
 
 
 def save(path: Path, games: Games) -> None:
@@ -104,7 +106,7 @@ def save(path: Path, games: Games) -> None:
 
 
 def load(path: Path) -> Games:
-    """The games of a file. Raises Refused."""
+    """The games of a file. Raises UserError."""
     stored = parquet.load(path, KIND)
     try:
         about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
@@ -115,23 +117,23 @@ def load(path: Path) -> Games:
         ]
         deals, who, payoff = (stored.columns[name] for name in ("deal", "who", "payoff"))
     except KeyError as error:
-        raise Refused(f"{path} lacks {error}: {KIND.remedy}") from None
+        raise UserError(f"{path} lacks {error}: {KIND.remedy}") from None
     return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff, tuple(about[3]))
 
 
 def steps(kept: Games, game: int) -> Iterator[Step]:
-    """One of the games gone through again. Raises Refused for moves that the rules forbid."""
+    """One of the games gone through again. Raises UserError for moves that the rules forbid."""
     rules = registry.make(kept.game, **kept.options)
     state = rules.start(kept.deals[[game]])
     left = list(kept.moves[game])
-    while len(turn := rules.turn(state)):
-        now, left = left[: len(turn)], left[len(turn) :]
+    while len(observations := rules.observe(state)):
+        now, left = left[: len(observations)], left[len(observations) :]
         seats, actions = zip(*now, strict=True) if now else ((), ())
-        if list(seats) != turn.seat.tolist():
-            raise Refused(f"game {game + 1} is not by the rules of {kept.game}: {KIND.remedy}")
-        for move, seen in zip(now, turn.seen, strict=True):
+        if list(seats) != observations.seat.tolist():
+            raise UserError(f"game {game + 1} is not by the rules of {kept.game}: {KIND.remedy}")
+        for move, seen in zip(now, observations.observation, strict=True):
             yield Step(move, seen)
         try:
-            rules.step(state, turn, np.array(actions))
+            rules.step(state, observations, np.array(actions))
         except ValueError as error:
-            raise Refused(f"game {game + 1}: {error}: {KIND.remedy}") from None
+            raise UserError(f"game {game + 1}: {error}: {KIND.remedy}") from None

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.core.files import cache_folder, write_text
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -57,10 +57,10 @@ def meant(name: str) -> str:
     return place_of(name) if place else name
 
 
-def located(place: str) -> Path:
+def locate(place: str) -> Path:
     """The folder of a model: by itself, by the folder or the name of its run, or by what it is
-    registered as; any other place as it is. Raises Refused for one that is registered nowhere, and
-    for a run that has no model."""
+    registered as; any other place as it is. Raises UserError for one that is registered nowhere,
+    and for a run that has no model."""
     if registered(place):
         return fetched(place, server_address.usual())
     run = run_of(place)
@@ -70,11 +70,11 @@ def located(place: str) -> Path:
     if run is None:
         return Path(place)
     if (run / TRIALS).exists():
-        raise Refused(f"{place} has parts: name one of its runs in {run / TRIALS}")
+        raise UserError(f"{place} has parts: name one of its runs in {run / TRIALS}")
     above = run.parent.parent
     whole = above if (above / TRIALS).exists() else run
     goes_on = whole.name if whole.parent == home() else whole
-    raise Refused(
+    raise UserError(
         f"{run.name} is not done and has no model yet: `overtrick resume {goes_on}` goes on"
     )
 
@@ -86,7 +86,7 @@ def registered(place: str) -> bool:
 
 def pinned(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The plain data of a job with the folder of each registered model in place of its name, from
-    the job's own MLflow: an alias may mean another model when the job goes on. Raises Refused."""
+    the job's own MLflow: an alias may mean another model when the job goes on. Raises UserError."""
     told = content.get("track")
     uri = told.get("uri") if isinstance(told, Mapping) else None
     where = (
@@ -104,15 +104,15 @@ def pinned(content: Mapping[str, Any], source: str) -> dict[str, Any]:
             return value
         try:
             return str(fetched(value, where))
-        except Refused as error:
-            raise Refused(f"'{key}' in {source}: {error}") from None
+        except UserError as error:
+            raise UserError(f"'{key}' in {source}: {error}") from None
 
     return {str(key): folders(value, str(key)) for key, value in content.items()}
 
 
 def fetched(words: str, uri: str) -> Path:
-    """The folder on this machine of a registered model, fetched unless it is there. Raises Refused
-    for one that there is not, is not ours, or is of another format."""
+    """The folder on this machine of a registered model, fetched unless it is there. Raises
+    UserError for one that there is not, is not ours, or is of another format."""
     asked = model_versions.read(words)
     server_address.check(uri, there=True)
     with mlflow_tracker.asking(uri) as client:
@@ -163,7 +163,7 @@ def _fetch(uri: str, where: str, words: str, beside: Path) -> None:
     """Fetch the data of a model into a folder beside others, and see that it is whole."""
     about = _about(uri, where, words, beside)
     if about.get("format") != FORMAT:
-        raise Refused(
+        raise UserError(
             f"{words} has format {about.get('format')}, of overtrick {about.get('version')}; "
             f"this version reads {FORMAT}"
         )
@@ -174,17 +174,17 @@ def _fetch(uri: str, where: str, words: str, beside: Path) -> None:
             mlflow_tracker.fetch(uri, f"{where}/{mlflow_tracker.STORED}/{name}", beside), new / name
         )
     if digests(new) != about.get("sha256"):
-        raise Refused(f"{words} is damaged where {uri} keeps it: train again, or restore {where}")
+        raise UserError(f"{words} is damaged where {uri} keeps it: train again, or restore {where}")
 
 
 def _about(uri: str, where: str, words: str, beside: Path) -> dict[str, Any]:
-    """What a model of ours says of itself in MLflow's file about it. Raises Refused."""
+    """What a model of ours says of itself in MLflow's file about it. Raises UserError."""
     try:
         content = yaml.safe_load(mlflow_tracker.fetch(uri, f"{where}/MLmodel", beside).read_text())
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Refused(f"{words} cannot be read: {' '.join(str(error).split())[:200]}") from None
+        raise UserError(f"{words} cannot be read: {' '.join(str(error).split())[:200]}") from None
     said = content.get("metadata") if isinstance(content, dict) else None
     about = said.get("overtrick") if isinstance(said, dict) else None
     if not isinstance(about, dict):
-        raise Refused(f"{words} is no model of overtrick: only those that it trains can play")
+        raise UserError(f"{words} is no model of overtrick: only those that it trains can play")
     return about

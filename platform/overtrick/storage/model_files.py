@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from overtrick.core import Array, Game, Mixed, Refused
+from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.core.files import write_text, write_weights
 from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.value_based.dqn import Greedy
@@ -44,17 +44,17 @@ class Model:
 
 
 def check_place(folder: Path) -> None:
-    """Raise Refused unless somebody's model can be written there; it may replace an earlier one,
+    """Raise UserError unless somebody's model can be written there; it may replace an earlier one,
     but not that of a run."""
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         if names != {WEIGHTS, CARD} or (folder.parent / "job.json").exists():
-            raise Refused(
+            raise UserError(
                 f"{folder} exists and is not a model alone: name another place, or remove it"
             )
     above = next(path for path in folder.absolute().parents if os.path.exists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise Refused(f"no model can be kept in {folder}: {above} cannot be written")
+        raise UserError(f"no model can be kept in {folder}: {above} cannot be written")
 
 
 def save(model: Model, folder: Path) -> None:
@@ -74,28 +74,28 @@ def save(model: Model, folder: Path) -> None:
 
 
 def load(folder: Path, game: str | None = None) -> Model:
-    """Read a model, for a certain game if one is named. Raises Refused with the remedy."""
+    """Read a model, for a certain game if one is named. Raises UserError with the remedy."""
     card_path, weights_path = folder / CARD, folder / WEIGHTS
     try:
         card = json.loads(card_path.read_text(encoding="utf-8"))
         weights = load_file(weights_path)
     except OSError as error:
         name = error.filename or folder
-        raise Refused(f"no model in {folder}: cannot read {name} ({error.strerror})") from None
+        raise UserError(f"no model in {folder}: cannot read {name} ({error.strerror})") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
-        raise Refused(f"{card_path} is damaged: it is not JSON; restore it") from None
+        raise UserError(f"{card_path} is damaged: it is not JSON; restore it") from None
     except SafetensorError as error:
-        raise Refused(
+        raise UserError(
             f"{weights_path} is truncated or damaged ({error}); train again or restore it"
         ) from None
     known = card if isinstance(card, dict) else {}
     if known.get("format") != FORMAT:
         found = known.get("format")
-        raise Refused(f"{card_path} has format {found}; this version reads {FORMAT}")
+        raise UserError(f"{card_path} has format {found}; this version reads {FORMAT}")
     if not isinstance(known.get("game"), str) or not isinstance(known.get("job"), dict):
-        raise Refused(f"{card_path} is damaged: it names no game or job; restore it")
+        raise UserError(f"{card_path} is damaged: it names no game or job; restore it")
     if game is not None and card["game"] != game:
-        raise Refused(f"the model in {folder} plays {card['game']}, not {game}")
+        raise UserError(f"the model in {folder} plays {card['game']}, not {game}")
     return Model(weights, card["game"], card["job"], card.get("result", {}))
 
 
@@ -109,11 +109,11 @@ def plays(weights: Mapping[str, Array]) -> bool:
 
 def policy(folder: Path, game: Any) -> Any:
     """The policy of a stored model, for a game that it fits: Mixed, unless moves are real vectors.
-    Raises Refused."""
+    Raises UserError."""
     stored = load(folder, game.name)
     weights = stored.weights
     if not plays(weights):
-        raise Refused(
+        raise UserError(
             f"the model in {folder} is no player by itself: it has to search, or to watch its "
             "opponent first"
         )
@@ -135,21 +135,21 @@ def _alone(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     return _network(unprefixed("policy", weights), folder, game)
 
 
-def best_of(weights: Weights, game: Game) -> Mixed:
+def best_of(weights: Weights, game: Game) -> BehaviouralPolicy:
     """Who takes the action of the highest value; networks of values see suits renamed, if a game
     has such."""
-    policy: Mixed = Greedy(game.features, weights)
+    policy: BehaviouralPolicy = Greedy(game.features, weights)
     return game.renaming(policy) if hasattr(game, "renaming") else policy
 
 
 def _tables(
     players: Mapping[str, Mapping[str, Array]], stored: Model, folder: Path, game: Any
-) -> Mixed:
+) -> BehaviouralPolicy:
     """Tables of values, each of which plays greedily for one of the players of a game."""
     try:
         states = game.states(stored.job["tabular"]["representation"])
     except (KeyError, TypeError, AttributeError):
-        raise Refused(f"{folder / CARD} is damaged: it names no representation") from None
+        raise UserError(f"{folder / CARD} is damaged: it names no representation") from None
     for who, columns in players.items():
         pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
         fits = all(
@@ -157,7 +157,7 @@ def _tables(
         )
         # a look-up ends at a free place, and goes round a power of two
         if not fits or any(not _has_room(columns[key]) for key in ("choice", "state")):
-            raise Refused(f"the table of {who} in {folder} is damaged: its columns do not fit")
+            raise UserError(f"the table of {who} in {folder} is damaged: its columns do not fit")
     greedy = {who: GreedyTable(states, columns) for who, columns in players.items()}
     return game.seated(greedy, Uniform())
 
@@ -169,14 +169,14 @@ def _has_room(keys: Array) -> bool:
 def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
     sets = getattr(game, "infosets", None)  # a game that lays out its own tree counts them there
     if sigma.ndim != 2 or sigma.shape != (sets or len(sigma), game.actions):
-        raise Refused(
+        raise UserError(
             f"the strategy in {folder} is {sigma.shape}, but {game.name} has {sets} information "
             f"sets and {game.actions} actions: was it solved with other options?"
         )
     sums = sigma.sum(axis=1)
     wrong = np.flatnonzero(~(np.abs(sums - 1) < 1e-6) | (sigma < 0).any(axis=1))
     if len(wrong):
-        raise Refused(
+        raise UserError(
             f"the strategy in {folder} is damaged: row {wrong[0]} must be probabilities with sum "
             f"1, but sums to {sums[wrong[0]]:.6g}; solve again or restore it"
         )
@@ -185,14 +185,14 @@ def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
 
 def _network(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     if not isinstance(game, Game):
-        raise Refused(f"the model in {folder} is a network, which cannot see {game.name}")
+        raise UserError(f"the model in {folder} is a network, which cannot see {game.name}")
     moves = {LOG_STD: weights[LOG_STD]} if LOG_STD in weights else {}
     if bool(moves) != (game.actions is None):
-        raise Refused(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
+        raise UserError(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
     rest = {name: value for name, value in weights.items() if name != LOG_STD}
     check_layers(rest, inputs(game), outputs(game), f"the model in {folder}", game.name, moves)
     if moves and weights[LOG_STD].shape != (outputs(game),):
-        raise Refused(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
+        raise UserError(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
     return of_network(game.features, weights)
 
 
@@ -200,20 +200,20 @@ def check_layers(
     weights: Mapping[str, Array], seen: int, said: int, what: str, of: str,
     more: Mapping[str, Array] | None = None,
 ) -> None:  # fmt: skip
-    """Raise Refused, saying what is wrong and of what it should be, unless weights are finite
+    """Raise UserError, saying what is wrong and of what it should be, unless weights are finite
     layers from so many inputs to so many answers; more: weights that are no layers."""
     layers = len(weights) // 2
     names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
     if not layers or weights.keys() != names or weights["w0"].ndim != 2:
-        raise Refused(f"{what} is damaged: it has other layers than w0, b0, ...")
+        raise UserError(f"{what} is damaged: it has other layers than w0, b0, ...")
     wide = [seen, *(len(weights[f"b{k}"]) for k in range(layers - 1)), said]
     for k in range(layers):
         shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
         if shapes != ((wide[k], wide[k + 1]), (wide[k + 1],)):
-            raise Refused(
+            raise UserError(
                 f"{what} has other inputs or actions than {of}, or layers that do not fit: w{k} "
                 f"and b{k} are {shapes[0]} and {shapes[1]}"
             )
     for value in (*weights.values(), *(more or {}).values()):
         if value.dtype != np.float32 or not np.isfinite(value).all():
-            raise Refused(f"{what} is damaged: its weights must be finite float32")
+            raise UserError(f"{what} is damaged: its weights must be finite float32")

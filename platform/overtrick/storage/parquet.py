@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.core.files import writing
 
 FORMAT = 1  # of the layout above
@@ -87,8 +87,8 @@ def save(
 def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Stored:
     """Read a file of some kind; with parameters, one that was made with just these.
 
-    Raises Refused, with the kind's remedy, for a file that is missing, damaged, of another kind or
-    version, or made with other parameters.
+    Raises UserError, with the kind's remedy, for a file that is missing, damaged, of another kind
+    or version, or made with other parameters.
     """
     file, about = _opened(path, kind)
     try:
@@ -106,7 +106,7 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     except (KeyError, TypeError, ValueError, AttributeError):  # the metadata lost its form
         whole = False
     if not whole:
-        raise Refused(f"{path} is damaged (its digest is another): {kind.remedy}")
+        raise UserError(f"{path} is damaged (its digest is another): {kind.remedy}")
     if parameters is not None:
         _same(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
     return Stored(about["parameters"], columns)
@@ -114,7 +114,7 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
 def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Head:
     """What a file of some kind says of itself, its rows unread and their digest unchecked. Raises
-    Refused as `load`."""
+    UserError as `load`."""
     file, about = _opened(path, kind)
     try:
         told = Head(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
@@ -128,63 +128,65 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 def _opened(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
     """A file and what it says of itself, if it is of a kind and version that we read."""
     if not path.is_file():
-        raise Refused(f"no {kind.name} at {path}: {kind.remedy}")
+        raise UserError(f"no {kind.name} at {path}: {kind.remedy}")
     try:
         file = parquet.ParquetFile(path)
         about = json.loads((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
     except PermissionError:
-        raise Refused(f"cannot read {path}: permission denied") from None
+        raise UserError(f"cannot read {path}: permission denied") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(path, kind, error) from None
     if not isinstance(about, dict) or about.get("kind") != kind.name:
         known = isinstance(about, dict) and "kind" in about
         held = f"'{about['kind']}'" if known else "something that is not ours"
-        raise Refused(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
+        raise UserError(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
     for name, ours in (("format", FORMAT), ("version", kind.version)):
         if about.get(name) != ours:
-            raise Refused(f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}")
+            raise UserError(
+                f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}"
+            )
     return file, about
 
 
-def _damaged(path: Path, kind: Kind, error: Exception) -> Refused:
+def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
     why = " ".join(str(error).split())[:100]
-    return Refused(f"{path} is damaged ({why}): {kind.remedy}")
+    return UserError(f"{path} is damaged ({why}): {kind.remedy}")
 
 
 def batches(
     path: Path, needed: Sequence[str], also: Sequence[str]
 ) -> Iterator[dict[str, list[Any]]]:
     """Columns of any Parquet file as lists, some rows at a time: those needed, and of the others
-    those that it has. Raises Refused for a file that cannot be read or lacks what is needed."""
+    those that it has. Raises UserError for a file that cannot be read or lacks what is needed."""
     try:
         with parquet.ParquetFile(path) as file:
             there = file.schema_arrow.names
             for name in needed:
                 if name not in there:
-                    raise Refused(f"{path} has no column '{name}', but {', '.join(there)}")
+                    raise UserError(f"{path} has no column '{name}', but {', '.join(there)}")
             names = [name for name in (*needed, *also) if name in there]
             for batch in file.iter_batches(ROWS, columns=names):
                 yield batch.to_pydict()
     except (pa.ArrowException, OSError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:100]
-        raise Refused(f"cannot read {path}: {why}") from None
+        raise UserError(f"cannot read {path}: {why}") from None
 
 
 def parts(path: Path) -> int:
-    """How many times `batches` yields. Raises Refused for a file that cannot be read."""
+    """How many times `batches` yields. Raises UserError for a file that cannot be read."""
     try:
         return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
     except (pa.ArrowException, OSError) as error:
-        raise Refused(f"cannot read {path}: {' '.join(str(error).split())[:100]}") from None
+        raise UserError(f"cannot read {path}: {' '.join(str(error).split())[:100]}") from None
 
 
 def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise Refused for the first parameter that differs."""
+    """Raise UserError for the first parameter that differs."""
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
             sides = (found, wanted)
             have, want = (f"{name} {s[name]}" if name in s else f"no {name}" for s in sides)
-            raise Refused(f"{path} was made with {have}, not with {want}: {kind.remedy}")
+            raise UserError(f"{path} was made with {have}, not with {want}: {kind.remedy}")
 
 
 def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Deals, Policy, take_turn
-from overtrick.distributed.workers import Part, generator
+from overtrick.core import Deals, Policy, select_observations
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.cardplay import by_tricks, card_game
 from overtrick.evaluation.game_cache import opponent_of
@@ -37,7 +37,7 @@ def shown(
         reference_opponents.check(name, game, None)
     guide, defence = opponent_of(choice, declarer), opponent_of(choice, against)
     player: Policy = Sampling(game, defence, guide, worlds) if worlds else guide
-    deal_rng, play_rng = generator(seed, Part.JUDGE).spawn(2)
+    deal_rng, play_rng = generator(seed, RngStream.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
     batch = play(game, (player, defence), dealt, play_rng).batch
     cards = game_arrays.cards_of(batch)
@@ -46,7 +46,7 @@ def shown(
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
     ]
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
-    asked = rule_defenders.style(take_turn(batch.turn(), own), batch.action[own])
+    asked = rule_defenders.style(select_observations(batch.observations(), own), batch.action[own])
     return Shown(
         hands,
         [

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.datasets.bridge_deals import dealt
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, auctions, side_of
 from overtrick.games.bridge import auction_rules, contract_results, diagram, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import Reached
@@ -75,10 +75,10 @@ def known(name: str) -> bool:
 
 
 def match(
-    a: str, b: str, boards: int, seed: int, crew: Crew, progress: Callable[[int], None]
+    a: str, b: str, boards: int, seed: int, crew: WorkerPool, progress: Callable[[int], None]
 ) -> Match:
     """So many boards between two sides, as `bidders.side_of` knows them; dealer and vulnerability
-    rotate. progress is told of the boards done. Raises Refused for a side that nobody knows."""
+    rotate. progress is told of the boards done. Raises UserError for a side that nobody knows."""
     sides = side_of(a), side_of(b)
     shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
     done = 0
@@ -89,7 +89,7 @@ def match(
         progress(done)
 
     progress(done)
-    parts = crew.map(_play, sides, shards, generator(seed, Part.JUDGE), tell)
+    parts = crew.map(_play, sides, shards, generator(seed, RngStream.JUDGE), tell)
     return Match(*sides, _joined(parts))
 
 
@@ -193,11 +193,11 @@ def _made(calls: Array) -> list[int]:
 
 
 def check_report(out: Path) -> None:
-    """Raise Refused for a report of another kind than those that can be written."""
+    """Raise UserError for a report of another kind than those that can be written."""
     if out.suffix not in REPORTS:
-        raise Refused(f"a report is a {' or '.join(REPORTS)} file, not '{out.name}'")
+        raise UserError(f"a report is a {' or '.join(REPORTS)} file, not '{out.name}'")
     if not out.parent.is_dir():
-        raise Refused(f"cannot write {out}: {out.parent} is no folder")
+        raise UserError(f"cannot write {out}: {out.parent} is no folder")
 
 
 def report(played: Match, out: Path, show: int = 0) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
-from overtrick.core import Array, Enumerable, Redealable, Refused, nearest
+from overtrick.core import Array, Enumerable, Redealable, UserError, nearest
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import located, stranger
 from overtrick.games import openspiel_tree, registry
@@ -16,7 +16,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.equilibrium.solve import PLANS, SolveJob, solver_of, tree_bytes
-from overtrick.training.equilibrium.strategy_evaluator import Arena, arena_of, closeness
+from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator, arena_of, closeness
 from overtrick.training.registry import JOBS
 
 LOOK_SECONDS = 0.5  # of iterations between two signs of progress
@@ -35,11 +35,11 @@ def solve_game(
 
     memory is what the tree may take in GiB; save, a folder for the strategy as a model; progress
     is told the iterations done, first 0, when the tree is built and the kernels are compiled.
-    seconds counts the iterations alone. Raises Refused for an unknown game or plan, a game that
+    seconds counts the iterations alone. Raises UserError for an unknown game or plan, a game that
     the plan cannot solve, a tree that does not fit, or a place that save may not take.
     """
     if plan not in PLANS:
-        raise Refused(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
+        raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
     if save is not None:
         model_files.check_place(save)
     arena = arena_of(job_file.GameChoice(name=name), tree_bytes(memory))
@@ -72,7 +72,7 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
     if isinstance(game, Redealable) and not isinstance(game, Enumerable):
         return lower_bound(game, against, asked)
     if asked:
-        raise Refused(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
+        raise UserError(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
     tree = build(game)
     opponent = stranger(located(against, game), game, tree)
     sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
@@ -92,7 +92,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
     folder: of a model of openspiel/NAME; or of a game of ours that OpenSpiel has as well, and
     twin its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
-    Refused for a model that cannot be read, a game of ours without twin, or a twin with another
+    UserError for a model that cannot be read, a game of ours without twin, or a twin with another
     tree; ValueError if two seats know the same string.
     """
     stored = model_files.load(folder)
@@ -103,14 +103,14 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     if isinstance(game, openspiel_tree.OpenSpiel):
         words = game.words
     elif twin is None:
-        raise Refused(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
+        raise UserError(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
     else:
         theirs = openspiel_tree.OpenSpiel(twin)
         nodes = build(theirs)
         try:
             words = openspiel_tree.twin_words(nodes, theirs.words, tree)
         except ValueError as error:
-            raise Refused(
+            raise UserError(
                 f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "
                 "needs suit_isomorphism=true"
             ) from None
@@ -118,7 +118,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
 
 def _iterate(
-    arena: Arena, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
+    arena: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
 ) -> tuple[Array, float]:
     """The average strategy, and the seconds that the iterations took."""
     solver = solver_of(plan, arena, seed)

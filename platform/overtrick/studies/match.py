@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Refused, nearest
-from overtrick.distributed.workers import Part, generator
+from overtrick.core import UserError, nearest
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.game_cache import opponent_of, played, two_seats
 from overtrick.evaluation.reference_opponents import located, names
 from overtrick.games import registry
@@ -43,17 +43,17 @@ def match(
 
     a and b: strangers by name, runs, or folders of models. game: by name; if it is not given, that
     of a model, or the only one that knows both strangers. video: a file for one more game, in
-    which a has seat 0. kept: write the games down. Raises Refused.
+    which a has seat 0. kept: write the games down. Raises UserError.
     """
     choice = choice_of(a, b, game, options)
     made, _ = two_seats(choice)
     registry.check_zero_sum(made)
     if kept and made.actions is None:
-        raise Refused(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
+        raise UserError(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
     recorder = Recorder(made) if kept else None
     film = None if video is None else registry.film_of(made, video)
     both = (player_of(a, choice), player_of(b, choice))
-    play_rng, film_rng = generator(seed, Part.JUDGE).spawn(2)
+    play_rng, film_rng = generator(seed, RngStream.JUDGE).spawn(2)
     if film is not None:
         film(play(made, both, 1, film_rng).batch)
     met = meet_twice(made if recorder is None else recorder, *both, boards, play_rng)
@@ -89,11 +89,11 @@ def record_of(played: duplicate_match.Match) -> Games:
 
 
 def bidder(what: str) -> Path | None:
-    """The folder of a model that bids, by itself or by its run; None if it is none. Raises Refused
-    for a damaged one."""
+    """The folder of a model that bids, by itself or by its run; None if it is none. Raises
+    UserError for a damaged one."""
     try:
         folder = lifecycle.model_of(what)
-    except Refused:  # there is no such run: it may be a system
+    except UserError:  # there is no such run: it may be a system
         return None
     stored = model_files.load(folder)
     bids = any(name.startswith("calls.") for name in stored.weights)
@@ -101,14 +101,14 @@ def bidder(what: str) -> Path | None:
 
 
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:
-    """Raise Refused for a player that is no stranger of any game, no run and no folder, and name
+    """Raise UserError for a player that is no stranger of any game, no run and no folder, and name
     the nearest of the players that there are and of others."""
     known = {*(each for strangers in _strangers().values() for each in strangers), *locate.runs()}
     for player in players:
         there = Path(player).exists() or locate.run_of(player) is not None
         if not (player in known or there or locate.registered(player)):
             near = nearest(player, sorted({*known, *others}))
-            raise Refused(f"unknown player '{player}': did you mean '{near}'?")
+            raise UserError(f"unknown player '{player}': did you mean '{near}'?")
 
 
 def _strangers() -> dict[str, list[str]]:
@@ -117,7 +117,7 @@ def _strangers() -> dict[str, list[str]]:
 
 
 def player_of(what: str, choice: GameChoice) -> Any:
-    """The policy of a stranger, a run or a model. Raises Refused."""
+    """The policy of a stranger, a run or a model. Raises UserError."""
     game, _ = played(choice)
     found = located(what, game)
     if found in names(game):
@@ -126,7 +126,7 @@ def player_of(what: str, choice: GameChoice) -> Any:
 
 
 def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
-    """The game with its options: those of a model, unless others are given. Raises Refused."""
+    """The game with its options: those of a model, unless others are given. Raises UserError."""
     strangers = _strangers()
     everyone = {each for known in strangers.values() for each in known}
     for what in (a, b):
@@ -142,9 +142,11 @@ def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> G
 
 
 def _only(a: str, b: str, common: Sequence[str]) -> str:
-    """The only game that knows two strangers. Raises Refused."""
+    """The only game that knows two strangers. Raises UserError."""
     if not common:
-        raise Refused(f"no game knows both {a} and {b}: name one with --game")
+        raise UserError(f"no game knows both {a} and {b}: name one with --game")
     if len(common) > 1:
-        raise Refused(f"{a} and {b} know several games: name one with --game, such as {common[0]}")
+        raise UserError(
+            f"{a} and {b} know several games: name one with --game, such as {common[0]}"
+        )
     return common[0]

@@ -10,9 +10,9 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import game_and_tree, opponent_of
 from overtrick.evaluation.reference_opponents import located
@@ -43,12 +43,12 @@ class Study:
         """From the job of a model; source is named in errors.
 
         against: strangers in place of the job's, unless empty; overrides: key=value, as for a job
-        file. Raises Refused for a job that judges no adaptation, or a game without a tree.
+        file. Raises UserError for a job that judges no adaptation, or a game without a tree.
         """
         plain = job_file.overridden(card, overrides)
         job = job_file.parse(plain, JOBS, source)
         if "evaluate" not in type(job).model_fields:
-            raise Refused(
+            raise UserError(
                 f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
             )
         game, tree = game_and_tree(job.game)
@@ -66,7 +66,7 @@ class Study:
         return cls(jobs, game, tree)
 
 
-def study(plan: Study, weights: Mapping[str, Array], crew: Crew) -> dict[str, Any]:
+def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[str, Any]:
     """The keys of `overtrick safety --json`: game, unit, and a row a stranger.
 
     A row has the frontier, a list of {trust, payoff, exploitability} of restricted Nash responses;
@@ -76,7 +76,7 @@ def study(plan: Study, weights: Mapping[str, Array], crew: Crew) -> dict[str, An
     """
     tables = {}
     for bound, job in plan.jobs.items():
-        rng = generator(job.seed, Part.JUDGE)
+        rng = generator(job.seed, RngStream.JUDGE)
         tables[bound] = TRAINERS[job.trainer].judge(job, weights, crew, rng)
     choice = plan.jobs[None].game
     rows = []
@@ -123,7 +123,7 @@ def judge_safety(
     """How much a stored model wins and how much it can lose, by the bound that it keeps.
 
     The answer of `study`, and the folder where it is kept as safety.json and safety.png:
-    out, else figures/ of the run; None for a model alone. Raises Refused.
+    out, else figures/ of the run; None for a model alone. Raises UserError.
     """
     folder = lifecycle.model_of(what)
     stored = model_files.load(folder)

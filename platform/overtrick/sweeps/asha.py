@@ -20,7 +20,7 @@ def sound(score: float) -> float:
     return score if math.isfinite(score) else -math.inf
 
 
-class Halving:
+class Asha:
     """At rungs of grace, grace * factor, grace * factor^2, ... iterations a trial goes on if its
     score is among the best 1 / factor of those that have come there before it; not if its score
     is no finite number, though it be the first.

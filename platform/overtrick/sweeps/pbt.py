@@ -15,12 +15,12 @@ from typing import Any
 
 from overtrick.config.job_file import Job
 from overtrick.config.search_space import Chosen
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import Part as Key
+from overtrick.distributed.workers import RngStream as Key
 from overtrick.distributed.workers import generator
 from overtrick.runs import tune_trial
-from overtrick.runs.group import Part, Whole
+from overtrick.runs.group import ChildRun, RunGroup
 from overtrick.sweeps.asha import Measure, sound
 
 SCHEDULE = "schedule.json"  # by round and trial: its values, and whom it was copied from
@@ -33,13 +33,13 @@ def train(
     job_of: Callable[[Chosen], Job],
     measure: Measure,
     every: int,
-    whole: Whole,
+    whole: RunGroup,
     progress: Callable[[int], None],
-    keep: Callable[[Part], None],
+    keep: Callable[[ChildRun], None],
 ) -> list[Round]:
     """Train the parts of a sweep from their first values on; every round, with what was tried.
 
-    keep is called for each part at the end, with the job by which it ended. Raises Refused if a
+    keep is called for each part at the end, with the job by which it ended. Raises UserError if a
     round ends in which nothing was measured.
     """
     file = whole.folder / SCHEDULE
@@ -58,7 +58,7 @@ def train(
         jobs = [job_of(each["values"]) for each in rounds[place]]
         donors = [each["copied"] for each in rounds[place]]
 
-        def keep_as(part: Part, jobs: Sequence[Job] = jobs) -> None:
+        def keep_as(part: ChildRun, jobs: Sequence[Job] = jobs) -> None:
             keep(replace(part, job=jobs[part.number]))
 
         starts = {
@@ -79,23 +79,23 @@ def of_trial(rounds: Sequence[Round], number: int, every: int) -> list[dict[str,
     ]
 
 
-def _scores(whole: Whole, measure: Measure, begin: int, end: int) -> list[float]:
+def _scores(whole: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
     """What each part did last in a round; -inf if it failed, or if that is no number.
 
-    Raises Refused if nothing was told.
+    Raises UserError if nothing was told.
     """
     scores = []
     for part, failed in zip(whole.parts, whole.ended, strict=True):
         told = [measure(metrics) for i, metrics in part.tracker.history() if begin < i <= end]
         found = [sound(score) for score in told if score is not None]
         if not found and not failed:
-            raise Refused(
+            raise UserError(
                 f"nothing was measured by iteration {end}: name another search.metric, or raise "
                 "search.every"
             )
         scores.append(found[-1] if found and not failed else -math.inf)
     if all(whole.ended):
-        raise Failed(f"every trial failed: {'; '.join(whole.failed)}")
+        raise RunError(f"every trial failed: {'; '.join(whole.failed)}")
     return scores
 
 

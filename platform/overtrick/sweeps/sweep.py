@@ -17,15 +17,15 @@ from matplotlib.figure import Figure
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.search_space import Chosen
-from overtrick.core import Refused
-from overtrick.distributed.workers import LocalCrew, generator
-from overtrick.distributed.workers import Part as Key
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool, generator
+from overtrick.distributed.workers import RngStream as Key
 from overtrick.games import registry
 from overtrick.reports import figures, learning_curves
-from overtrick.reports.metric_names import label as label_of
+from overtrick.reports.metric_names import opponent_label as label_of
 from overtrick.runs import group, lifecycle, tune_trial
 from overtrick.sweeps import pbt
-from overtrick.sweeps.asha import Halving, sound
+from overtrick.sweeps.asha import Asha, sound
 from overtrick.training import scores
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -52,11 +52,11 @@ class Swept:
 
 
 def check(job: Job, source: str) -> int:
-    """The iterations of all trials. Raises Refused for what would only fail later."""
+    """The iterations of all trials. Raises UserError for what would only fail later."""
     search = job.search
     for key in search.tries:
         if key.partition(".")[0] in SHARED:
-            raise Refused(f"search of '{key}' in {source}: all trials of a sweep share it")
+            raise UserError(f"search of '{key}' in {source}: all trials of a sweep share it")
     if search.method in ("asha", "pbt"):
         _check_decisions(job, source)
     made = trials_of(job, source)
@@ -68,32 +68,34 @@ def check(job: Job, source: str) -> int:
 
 
 def _check_decisions(job: Job, source: str) -> None:
-    """Raise Refused where trials that are compared before the end could not be."""
+    """Raise UserError where trials that are compared before the end could not be."""
     search = job.search
     said = f"search.method {search.method} in {source}"
     if "stop.iterations" in search.tries:
-        raise Refused(f"{said} compares trials at equal iterations: do not search stop.iterations")
+        raise UserError(
+            f"{said} compares trials at equal iterations: do not search stop.iterations"
+        )
     if search.metric is None and TRAINERS[job.trainer].standing is None:
-        raise Refused(f"{said}: {job.trainer} measures no score on its way: name a search.metric")
+        raise UserError(f"{said}: {job.trainer} measures no score on its way: name a search.metric")
     name, first = ("grace", _grace(job)) if search.method == "asha" else ("every", _every(job))
     least = 1 if search.metric else _measured_every(job)
     if not least <= first < job.stop.iterations:
-        raise Refused(
+        raise UserError(
             f"search.{name} {first} in {source} must be {least} (evaluate.every, or 1) to "
             f"{job.stop.iterations - 1} (below stop.iterations)"
         )
 
 
 def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
-    """Raise Refused if a trial could not go on from what another has learnt."""
+    """Raise UserError if a trial could not go on from what another has learnt."""
     first: dict[str, tuple[int, ...]] | None = None
     for each in jobs:
-        trainer = TRAINERS[each.trainer].trainer(each, LocalCrew())
+        trainer = TRAINERS[each.trainer].trainer(each, LocalPool())
         shapes = {name: array.shape for name, array in trainer.state().items()}
         trainer.close()
         first = first or shapes
         if shapes != first:
-            raise Refused(
+            raise UserError(
                 f"search.method pbt in {source}: {' and '.join(job.search.drawn)} make trainers of "
                 "different shapes, which cannot copy each other: use random or asha"
             )
@@ -102,16 +104,16 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
 def trials_of(job: Job, source: str) -> list[tuple[Chosen, Job]]:
     """What each trial of a sweep tries, and the job that it makes. Drawn from the job's seed.
 
-    source is named in errors. Raises Refused for an empty search, or values that make no job.
+    source is named in errors. Raises UserError for an empty search, or values that make no job.
     """
     if not job.search.tries:
-        raise Refused(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
+        raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
     tried = job.search.chosen(lambda k: generator(job.seed, Key.SEARCH, k))
     return [(chosen, _job_of(job, source, chosen)) for chosen in tried]
 
 
 def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
-    """The job with other values by dotted key. Raises Refused if that is none."""
+    """The job with other values by dotted key. Raises UserError if that is none."""
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
     for key, value in chosen.items():
@@ -122,7 +124,7 @@ def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
 def go(folder: Path, progress: Callable[[int], None]) -> Swept:
     """Train what is left to train of a sweep; each trial becomes a run of its own in `trials/`.
 
-    progress is told of the iterations done by all trials. Raises Refused if the folder holds no
+    progress is told of the iterations done by all trials. Raises UserError if the folder holds no
     sweep or another process is at it.
     """
     lifecycle.check_kind(folder, "sweep")
@@ -140,7 +142,7 @@ def _train(
     job: Job,
     source: str,
     tried: Sequence[Chosen],
-    whole: group.Whole,
+    whole: group.RunGroup,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """Train by the method of the search; a row a trial, the best first."""
@@ -157,7 +159,7 @@ def _train(
         tried = [each["values"] for each in history[-1]]
         more = [{"schedule": pbt.of_trial(history, n, every)} for n in range(len(tried))]
     elif search.method == "asha":
-        halving = Halving(whole.folder / DECISIONS, _grace(job), search.factor, measure)
+        halving = Asha(whole.folder / DECISIONS, _grace(job), search.factor, measure)
         whole.train(jobs, progress, keep, halving)
         more = [
             {"iterations": part.tracker.reported, "stopped": part.number in halving.stopped_at()}
@@ -187,7 +189,7 @@ def _every(job: Job) -> int:
     return job.search.every or max(_measured_every(job), job.stop.iterations // 10, 1)
 
 
-def _keep_trial(folder: Path, part: group.Part) -> None:
+def _keep_trial(folder: Path, part: group.ChildRun) -> None:
     """What a trial has to show."""
     if not (part.place / lifecycle.TABLE).exists():
         lifecycle.keep(
@@ -196,7 +198,7 @@ def _keep_trial(folder: Path, part: group.Part) -> None:
 
 
 def _rows(
-    trainer: str, tried: Sequence[Chosen], whole: group.Whole, more: Sequence[dict[str, Any]]
+    trainer: str, tried: Sequence[Chosen], whole: group.RunGroup, more: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row a trial, the best first; without a score if it failed, was stopped or diverged."""
     rows = []
@@ -212,7 +214,7 @@ def _rows(
     )
 
 
-def _keep(job: Job, rows: list[dict[str, Any]], whole: group.Whole) -> None:
+def _keep(job: Job, rows: list[dict[str, Any]], whole: group.RunGroup) -> None:
     folder, tracker = whole.folder, whole.tracker
     lifecycle.keep_table(folder, rows, tracker)
     if scored := [row for row in rows if row["score"] is not None]:
@@ -228,7 +230,7 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["score"] is not None or row.get("stopped")]
 
 
-def _bands(job: Job, scored: list[dict[str, Any]], whole: group.Whole) -> dict[str, Figure]:
+def _bands(job: Job, scored: list[dict[str, Any]], whole: group.RunGroup) -> dict[str, Figure]:
     """Learning curves, mean and band over seeds, for each combination of the other keys; with one
     other key that is a number, also what its value does in the end. Of card play the shares of
     contracts and of decisions recognised, for one seed too."""

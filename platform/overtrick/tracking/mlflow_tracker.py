@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Failed, Refused
+from overtrick.core import RunError, UserError
 from overtrick.core.files import add_line, whole_lines, write_text
 from overtrick.tracking import model_versions, server_address
 
@@ -219,24 +219,24 @@ def connect(uri: str) -> Any:
 
 @contextmanager
 def asking(uri: str) -> Iterator[Any]:
-    """A client for a command: what MLflow complains of is Failed, in one line."""
+    """A client for a command: what MLflow complains of is RunError, in one line."""
     from mlflow.exceptions import MlflowException
 
     try:
         yield connect(uri)
     except MlflowException as error:
-        raise Failed(f"MLflow at {uri} says: {error}") from None
+        raise RunError(f"MLflow at {uri} says: {error}") from None
 
 
 def fetch(uri: str, file: str, folder: Path) -> Path:
-    """A copy in a folder of a file that MLflow keeps, by its address. Raises Refused."""
+    """A copy in a folder of a file that MLflow keeps, by its address. Raises UserError."""
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
 
     try:
         return Path(artifacts.download_artifacts(file, dst_path=str(folder), tracking_uri=uri))
     except (MlflowException, OSError):
-        raise Refused(f"MLflow at {uri} cannot give {file}: restore it, or train again") from None
+        raise UserError(f"MLflow at {uri} cannot give {file}: restore it, or train again") from None
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 
 SCHEME = "models:/"
 NAME = r"\w[\w .-]*"  # of a model
@@ -16,7 +16,7 @@ _WORDS = re.compile(rf"{SCHEME}(?P<name>{NAME})(/(?P<version>[0-9]+)|@(?P<alias>
 MISSING, THERE = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow's codes
 
 
-class NoModel(Refused):
+class NoModel(UserError):
     """A run of which MLflow has no model."""
 
     error_code = "INVALID_PARAMETER_VALUE"  # as MLflow says that it will never take something
@@ -31,27 +31,27 @@ class Asked(NamedTuple):
 
 
 def read(words: str) -> Asked:
-    """What is meant by models:/NAME/VERSION or models:/NAME@ALIAS. Raises Refused."""
+    """What is meant by models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError."""
     found = _WORDS.fullmatch(words)
     if found is None:
-        raise Refused(
+        raise UserError(
             f"'{words}' names no registered model: write {SCHEME}NAME/VERSION or {SCHEME}NAME@ALIAS"
         )
     return Asked(**found.groupdict())
 
 
 def check_names(name: str, alias: str | None) -> None:
-    """Raise Refused for a name of a model, or an alias, that could not be asked for."""
+    """Raise UserError for a name of a model, or an alias, that could not be asked for."""
     if not re.fullmatch(NAME, name):
-        raise Refused(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
+        raise UserError(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
     if alias is not None and not re.fullmatch(ALIAS, alias):
-        raise Refused(f"an alias cannot be '{alias}': letters, digits, - and _ do")
+        raise UserError(f"an alias cannot be '{alias}': letters, digits, - and _ do")
     if alias is not None and re.fullmatch(RESERVED, alias):
-        raise Refused(f"an alias cannot be '{alias}': MLflow keeps latest, and v with a number")
+        raise UserError(f"an alias cannot be '{alias}': MLflow keeps latest, and v with a number")
 
 
 def find(client: Any, asked: Asked, uri: str) -> Any:
-    """MLflow's record of a version. Raises Refused, and says what there is instead."""
+    """MLflow's record of a version. Raises UserError, and says what there is instead."""
     name, version, alias = asked
     try:
         model = client.get_registered_model(name)
@@ -59,16 +59,16 @@ def find(client: Any, asked: Asked, uri: str) -> Any:
         _unless(error, MISSING)
         known = sorted(each.name for each in client.search_registered_models())
         hint = f"did you mean '{nearest(name, known)}'?" if known else "`overtrick register` does"
-        raise Refused(f"no model '{name}' is registered at {uri}: {hint}") from None
+        raise UserError(f"no model '{name}' is registered at {uri}: {hint}") from None
     if alias is not None:
         if alias not in model.aliases:
             others = ", ".join(sorted(model.aliases)) or "none"
-            raise Refused(f"model '{name}' at {uri} has no alias '{alias}', but {others}")
+            raise UserError(f"model '{name}' at {uri} has no alias '{alias}', but {others}")
         version = model.aliases[alias]
     there = {str(each.version): each for each in client.search_model_versions(f"name='{name}'")}
     if str(version) not in there:
         others = ", ".join(sorted(there, key=int)) or "none"
-        raise Refused(f"model '{name}' at {uri} has no version {version}, but {others}")
+        raise UserError(f"model '{name}' at {uri} has no version {version}, but {others}")
     return there[str(version)]
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 DEFAULT = "sqlite:///mlflow.db"
 API = "/api/2.0/mlflow"
@@ -57,16 +57,16 @@ def told(uri: str) -> str:
 
 def usual() -> str:
     """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does.
-    Raises Refused for one with a password in it."""
+    Raises UserError for one with a password in it."""
     return given(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
 
 
 def given(uri: str, where: str) -> str:
-    """As told; raises Refused, which names where the address was given."""
+    """As told; raises UserError, which names where the address was given."""
     try:
         return told(uri)
     except ValueError as error:
-        raise Refused(f"{where}: {error}") from None
+        raise UserError(f"{where}: {error}") from None
 
 
 def files(uri: str, experiment: str) -> str | None:
@@ -78,7 +78,7 @@ def files(uri: str, experiment: str) -> str | None:
 
 
 def check(uri: str, there: bool = False, experiment: str = "") -> None:
-    """Raise Refused if nothing can be tracked at this address, into this experiment, before any
+    """Raise UserError if nothing can be tracked at this address, into this experiment, before any
     training; or, where something is to be there already, if it is not.
 
     A server that is away only makes a run say so: what it has to tell waits on disk.
@@ -86,7 +86,9 @@ def check(uri: str, there: bool = False, experiment: str = "") -> None:
     if uri.startswith("sqlite:///"):
         file = Path(uri.removeprefix("sqlite:///")).absolute()
         if there and not file.exists():
-            raise Refused(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something")
+            raise UserError(
+                f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something"
+            )
         _check_sqlite(uri, file)
         return
     _check_server(uri, there, experiment)
@@ -104,7 +106,7 @@ def _check_server(uri: str, there: bool, experiment: str) -> None:
             logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
             return
         remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
-        raise Refused(f"{said}: start it, or set {remedy}") from None
+        raise UserError(f"{said}: start it, or set {remedy}") from None
     _check_rights(uri, experiment)
 
 
@@ -119,7 +121,7 @@ def _away(error: Exception, reason: object) -> bool:
 
 
 def _check_rights(uri: str, experiment: str) -> None:
-    """Raise Refused if a server that answers wants a name and a password, or others, or takes no
+    """Raise UserError if a server that answers wants a name and a password, or others, or takes no
     runs of this name into an experiment that it has."""
     if any(os.environ.get(name) for name in OTHERWISE):
         return  # MLflow says who one is in a way that is not known here
@@ -148,7 +150,7 @@ def _check_rights(uri: str, experiment: str) -> None:
         both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         if error.code == http.HTTPStatus.UNAUTHORIZED:
             said = "does not take the name and password in" if name else "wants a password: set"
-            raise Refused(f"MLflow at {uri} {said} {both}") from None
+            raise UserError(f"MLflow at {uri} {said} {both}") from None
         if error.code == http.HTTPStatus.FORBIDDEN:
             why = " ".join(error.read(200).decode(errors="replace").split())
             said = f"lets '{name}' see nothing ({why}): set {both}"
@@ -157,7 +159,7 @@ def _check_rights(uri: str, experiment: str) -> None:
                     f"takes no runs of '{name}' in the experiment '{experiment}' ({why}): ask for "
                 )
                 said += "EDIT on it, or set track.experiment to one of your own"
-            raise Refused(f"MLflow at {uri} {said}") from None
+            raise UserError(f"MLflow at {uri} {said}") from None
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
         return  # it answers to its health alone: what it is told waits until it listens
 
@@ -185,10 +187,10 @@ def alone(uri: str) -> Iterator[None]:
 def _check_sqlite(uri: str, file: Path) -> None:
     place = file if file.exists() else file.parent
     if not os.access(place, os.W_OK):
-        raise Refused(f"track.uri {uri}: {place} cannot be written")
+        raise UserError(f"track.uri {uri}: {place} cannot be written")
     if file.exists():
         try:
             with contextlib.closing(sqlite3.connect(file)) as database:
                 database.execute("SELECT name FROM sqlite_master").fetchone()
         except sqlite3.DatabaseError as error:
-            raise Refused(f"track.uri {uri}: {file} is no SQLite database ({error})") from None
+            raise UserError(f"track.uri {uri}: {file} is no SQLite database ({error})") from None

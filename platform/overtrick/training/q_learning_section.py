@@ -34,9 +34,9 @@ class Values(Section):
     epsilon: Share = Field(default=0.1, description="share of random actions at first")
     epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")
 
-    def plan(self) -> dqn.Plan:
+    def plan(self) -> dqn.DqnConfig:
         """The same for the learner."""
-        return dqn.Plan(
+        return dqn.DqnConfig(
             self.rate, self.steps, self.rows, self.room, self.refresh, self.discount, self.loss,
             self.double, self.whole,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from overtrick.training.scores import Standing
 
 
 @dataclass(frozen=True)
-class Page:
+class TrainerSpec:
     """A trainer as the rest of the house sees it."""
 
     job: type[Job]
@@ -41,7 +41,7 @@ def payoff(rows: list[Row]) -> float:
 
 
 TRAINERS = {
-    "bidder": Page(
+    "bidder": TrainerSpec(
         value_rl.BidderJob,
         value_rl.BidderTrainer,
         value_rl.check,
@@ -49,7 +49,7 @@ TRAINERS = {
         value_rl.score,
         scores.board_imps,
     ),
-    "bidding": Page(
+    "bidding": TrainerSpec(
         supervised.BiddingJob,
         supervised.BiddingTrainer,
         supervised.check,
@@ -57,7 +57,7 @@ TRAINERS = {
         supervised.score,
         scores.foretold,
     ),
-    "coevolve": Page(
+    "coevolve": TrainerSpec(
         coevolve.CoevolveJob,
         coevolve.CoevolveTrainer,
         coevolve.check,
@@ -65,13 +65,17 @@ TRAINERS = {
         closeness,
         scores.closeness,
     ),
-    "dqn": Page(dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made, scores.made),
-    "dron": Page(dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff, scores.payoff),
-    "eom": Page(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff, scores.payoff),
-    "evolve": Page(
+    "dqn": TrainerSpec(
+        dqn.DqnJob, dqn.DqnTrainer, dqn.check, dqn.judge, cardplay.share_made, scores.made
+    ),
+    "dron": TrainerSpec(
+        dron.DronJob, dron.DronTrainer, dron.check, dron.judge, payoff, scores.payoff
+    ),
+    "eom": TrainerSpec(eom.EomJob, eom.EomTrainer, eom.check, eom.judge, payoff, scores.payoff),
+    "evolve": TrainerSpec(
         evolve.EvolveJob, evolve.EvolveTrainer, evolve.check, evolve.judge, payoff, scores.payoff
     ),
-    "exploit": Page(
+    "exploit": TrainerSpec(
         exploit.ExploitJob,
         exploit.ExploitTrainer,
         exploit.check,
@@ -79,11 +83,13 @@ TRAINERS = {
         payoff,
         scores.payoff,
     ),
-    "meta": Page(
+    "meta": TrainerSpec(
         meta_job.MetaJob, meta.MetaTrainer, meta_job.check, meta.judge, payoff, scores.payoff
     ),
-    "nfsp": Page(nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff, scores.payoff),
-    "rllib": Page(
+    "nfsp": TrainerSpec(
+        nfsp.NfspJob, nfsp.NfspTrainer, nfsp.check, nfsp.judge, payoff, scores.payoff
+    ),
+    "rllib": TrainerSpec(
         rllib_job.RllibJob,
         rllib_trainer.RllibTrainer,
         rllib_job.check,
@@ -91,14 +97,14 @@ TRAINERS = {
         payoff,
         scores.payoff,
     ),
-    "sampling": Page(
+    "sampling": TrainerSpec(
         pimc.SamplingJob,
         pimc.SamplingTrainer,
         pimc.check,
         pimc.judge,
         cardplay.share_made,
     ),
-    "selfplay_bidding": Page(
+    "selfplay_bidding": TrainerSpec(
         self_play.SelfplayJob,
         self_play.SelfplayTrainer,
         self_play.check,
@@ -106,10 +112,10 @@ TRAINERS = {
         self_play.score,
         scores.board_imps,
     ),
-    "solve": Page(
+    "solve": TrainerSpec(
         solve.SolveJob, solve.SolveTrainer, solve.check, solve.judge, closeness, scores.closeness
     ),
-    "tabular": Page(
+    "tabular": TrainerSpec(
         tabular.TabularJob,
         tabular.TabularTrainer,
         tabular.check,
@@ -117,7 +123,7 @@ TRAINERS = {
         cardplay.share_made,
         scores.made,
     ),
-    "tournament": Page(
+    "tournament": TrainerSpec(
         tournament.TournamentJob,
         tournament.TournamentTrainer,
         tournament.check,

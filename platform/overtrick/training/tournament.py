@@ -12,12 +12,12 @@ from pydantic import Field, field_validator
 
 from overtrick.config.job_file import Count, Job, Opponent, Section
 from overtrick.core import Array, Game, Policy
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
-from overtrick.reports.metric_names import label
+from overtrick.reports.metric_names import opponent_label
 from overtrick.training.trainer import History, Report
 
 
@@ -55,7 +55,7 @@ class Tournament(Section):
     @field_validator("players")
     @classmethod
     def _several_of_different_names(cls, players: tuple[str, ...]) -> tuple[str, ...]:
-        called = [label(name) for name in players]
+        called = [opponent_label(name) for name in players]
         if len(called) < 2 or len(set(called)) < len(called):
             raise ValueError("two or more players with different names are needed")
         return players
@@ -71,7 +71,7 @@ class TournamentJob(Job):
 class TournamentTrainer:
     """Nobody learns: each iteration is a round in which every pair plays some boards."""
 
-    def __init__(self, job: TournamentJob, crew: Crew) -> None:
+    def __init__(self, job: TournamentJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -84,15 +84,15 @@ class TournamentTrainer:
         """One round."""
         self.iteration += 1
         plan = self.job.tournament
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         shards = [(plan.players[a], plan.players[b]) for a, b in self.pairs]
         met = self.crew.map(_pair, (self.job.game, plan.boards), shards, rng)
         self.results = self.results + np.array(met)  # states that were given away stay as they are
         unit = self.game.unit.replace(" ", "_")
-        return {f"{label(r['player'])}/mean_{unit}": r["mean"] for r in self._rows()}
+        return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self._rows()}
 
     def _rows(self) -> list[dict[str, Any]]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
 
     def report(self, history: History) -> Report:
         return Report(self._rows(), {})
@@ -128,11 +128,11 @@ def check(job: TournamentJob) -> None:
 
 
 def judge(
-    job: TournamentJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: TournamentJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """A row for each player, the best first: its mean points, the share of its games that it won,
     and the shares that it won from each player, in the order of the rows (None from itself)."""
-    called = [label(name) for name in job.tournament.players]
+    called = [opponent_label(name) for name in job.tournament.players]
     one, other = np.array(list(combinations(range(len(called)), 2))).T
     boards, points, won = np.zeros((3, len(called), len(called)))
     for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge.cards import SEATS
 
 STRAIN = "CDHSN"
@@ -172,7 +172,7 @@ def _situations(calls, found):  # type: ignore[no-untyped-def]
 
 def read(text: str) -> list[int]:
     """The calls of an auction in words: "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
-    Raises Refused."""
+    Raises UserError."""
     return [_read(word) for word in text.split()]
 
 
@@ -187,22 +187,22 @@ def _read(word: str) -> int:
         return OTHER_WORDS[said]
     said = said[:-1] if said.endswith("NT") else said
     if said not in CALLS:
-        raise Refused(f"'{word}' is no call: write P, X, XX or a bid such as 1C or 3N")
+        raise UserError(f"'{word}' is no call: write P, X, XX or a bid such as 1C or 3N")
     return CALLS.index(said)
 
 
 def check(calls: Sequence[int], done: bool = True) -> None:
-    """Raise Refused, naming the call, unless all calls are lawful; and if done, unless they make a
-    whole auction."""
+    """Raise UserError, naming the call, unless all calls are lawful; and if done, unless they make
+    a whole auction."""
     now = np.empty(NOW, np.int64)
     wrong = _first_wrong(np.array(calls, np.int64), now)
     if wrong < len(calls):
         said = CALLS[calls[wrong]] if 0 <= calls[wrong] < len(CALLS) else str(calls[wrong])
-        raise Refused(f"call {wrong + 1} of the auction, {said}, {_reason(now, calls[wrong])}")
+        raise UserError(f"call {wrong + 1} of the auction, {said}, {_reason(now, calls[wrong])}")
     if done and not over(now):
         missing = int((4 if now[LAST] < 0 else 3) - now[PASSES])
         passes = "a pass is" if missing == 1 else f"{missing} passes are"
-        raise Refused(f"the auction '{written(calls)}' does not end: {passes} missing")
+        raise UserError(f"the auction '{written(calls)}' does not end: {passes} missing")
 
 
 @njit(cache=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 
 SUITS, RANKS, SEATS = "CDHS", "23456789TJQKA", "NESW"
 STRAINS = (*SUITS, "NT")
@@ -51,34 +51,36 @@ def lengths(holder: Array) -> Array:
 
 def read(text: str) -> Array:
     """(52,) int8 who holds each card, from a deal in PBN: "N:KT8.A96.A95.7542 ...", spades first,
-    the hands in the order of play from the seat before the colon. Raises Refused."""
+    the hands in the order of play from the seat before the colon. Raises UserError."""
     first, colon, rest = text.strip().partition(":")
     parts = rest.split()
     if not colon or first not in SEATS or len(first) != 1 or len(parts) != 4:
-        raise Refused(f"no deal in PBN: '{text}'; write four hands, such as N:KT8.A96.A95.7542 ...")
+        raise UserError(
+            f"no deal in PBN: '{text}'; write four hands, such as N:KT8.A96.A95.7542 ..."
+        )
     holder = np.full(CARDS, -1, np.int8)
     for k, hand in enumerate(parts):
         seat = (SEATS.index(first) + k) % 4
         for card in held(hand, f"{SEATS[seat]}'s hand"):
             if holder[card] >= 0:
-                raise Refused(f"{NAMES[card]} is dealt twice in '{text}'")
+                raise UserError(f"{NAMES[card]} is dealt twice in '{text}'")
             holder[card] = seat
     counts = [int((holder == seat).sum()) for seat in range(4)]
     if counts != [TRICKS] * 4:
         said = ", ".join(f"{seat} {count}" for seat, count in zip(SEATS, counts, strict=True))
-        raise Refused(f"a hand has 13 cards, but in '{text}' they have {said}")
+        raise UserError(f"a hand has 13 cards, but in '{text}' they have {said}")
     return holder
 
 
 def held(hand: str, whose: str = "the hand") -> list[int]:
-    """The cards of a hand in PBN, such as KT8.A96.A95.7542, spades first. Raises Refused, saying
+    """The cards of a hand in PBN, such as KT8.A96.A95.7542, spades first. Raises UserError, saying
     whose hand it is."""
     suits = hand.split(".")
     if len(suits) != 4:
-        raise Refused(f"{whose} '{hand}' has {len(suits)} suits, not 4")
+        raise UserError(f"{whose} '{hand}' has {len(suits)} suits, not 4")
     for rank in hand.replace(".", ""):
         if rank not in RANKS:
-            raise Refused(f"'{rank}' in {whose} '{hand}' is no rank")
+            raise UserError(f"'{rank}' in {whose} '{hand}' is no rank")
     return [
         NAMES.index(suit + rank)
         for suit, ranks in zip(reversed(SUITS), suits, strict=True)

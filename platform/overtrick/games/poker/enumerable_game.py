@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Turn
+from overtrick.core import Array, Deals, Observations
 from overtrick.games.poker.game import Hands, Poker
 from overtrick.games.poker.rules import Rules
 
@@ -41,28 +41,28 @@ class SmallPoker(Poker):
     def shown(self, state: Hands) -> Array:
         return self.seats + self.turned[state.node]
 
-    def turn(self, state: Hands) -> Turn:
-        return self._in_sets(super().turn(state))
+    def observe(self, state: Hands) -> Observations:
+        return self._in_sets(super().observe(state))
 
-    def asked(self, seen: Array) -> Turn:
+    def asked(self, seen: Array) -> Observations:
         return self._in_sets(super().asked(seen))
 
-    def _in_sets(self, turn: Turn) -> Turn:
+    def _in_sets(self, observations: Observations) -> Observations:
         """The same rows with their information sets."""
-        seen = turn.seen
+        seen = observations.observation
         infoset = self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
-        return Turn(turn.game, turn.seat, seen, turn.legal, infoset)
+        return Observations(observations.game, observations.seat, seen, observations.legal, infoset)
 
-    def brief(self, turn: Turn) -> Array:
+    def brief(self, observations: Observations) -> Array:
         """(R, 1 + S) float64 the least that a small network needs, each number from -1 to 1.
 
         The hole card's rank, lowest to highest; the latest action of the seat itself and of each
         seat after it, first to last action of the game, 0 before it acted. For Kuhn these are
         the inputs of Samothrakis and Lucas 2011, section 4.2.
         """
-        card = 2 * self.rank(turn.seen[:, 0]) / max(1, self.rules.ranks - 1) - 1
-        turns = (turn.seat[:, None] + np.arange(self.seats)) % self.seats
-        latest = self._latest[turn.seen[:, -1:], turns]
+        card = 2 * self.rank(observations.observation[:, 0]) / max(1, self.rules.ranks - 1) - 1
+        turns = (observations.seat[:, None] + np.arange(self.seats)) % self.seats
+        latest = self._latest[observations.observation[:, -1:], turns]
         told = np.where(latest >= 0, 2 * latest / (self.actions - 1) - 1, 0)
         return np.hstack([card[:, None], told])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Turn
+from overtrick.core import Array, Deals, Observations
 from overtrick.games.observation_checks import check, within
 from overtrick.games.poker import features
 from overtrick.games.poker.betting_tree import Betting, compile_rules
@@ -76,7 +76,7 @@ class Poker:
         self.seats = len(rules.posts)
         self.actions = len(rules.actions)
         self.action_names = tuple(name for name, _ in rules.actions)
-        self.facts = (
+        self.observation_fields = (
             *_numbered("hole", rules.hole), *_numbered("board", max(1, sum(rules.board))),
             "own_chips", "other_chips", "round", "betting",
         )  # fmt: skip
@@ -100,17 +100,19 @@ class Poker:
     def deal(self, games: int, rng: Generator) -> Deals:
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
-    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """(R, C) deals in which each row has its hole cards and the board that it sees.
 
         All other columns are drawn without replacement from the cards that are left.
         """
         hole, suits = self.rules.hole, self.rules.suits
         first = self.seats * hole  # of the board
-        cards = np.full((len(turn), self.rules.cards), -1, np.int16)
+        cards = np.full((len(observations), self.rules.cards), -1, np.int16)
         for k in range(hole):
-            cards[np.arange(len(turn)), turn.seat * hole + k] = turn.seen[:, k]
-        cards[:, first:] = turn.seen[:, hole : hole + self.rules.cards - first]
+            cards[np.arange(len(observations)), observations.seat * hole + k] = (
+                observations.observation[:, k]
+            )
+        cards[:, first:] = observations.observation[:, hole : hole + self.rules.cards - first]
         if self.fold:  # any copy of a rank will do, if no two cards are the same one
             twins = [(cards[:, :c] == cards[:, [c]]).sum(axis=1) for c in range(cards.shape[1])]
             cards = np.where(cards < 0, -1, cards * suits + np.stack(twins, axis=1))
@@ -125,42 +127,49 @@ class Poker:
         node = np.zeros(len(deals), np.int32)
         return Hands(deals, node, strength(self.rules, deals, self.rank(deals)))
 
-    def turn(self, state: Hands) -> Turn:
+    def observe(self, state: Hands) -> Observations:
         game = np.flatnonzero(self.betting.seat[state.node] >= 0)
         node = state.node[game]
         seat = self.betting.seat[node].astype(np.int64)
         seen = self._public[node]
         hole = self.rules.hole
         see(state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen)
-        return Turn(game, seat, seen, self.betting.legal[node], None)
+        return Observations(game, seat, seen, self.betting.legal[node], None)
 
-    def asked(self, seen: Array) -> Turn:
+    def asked(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
         hole, cards = self.rules.hole, self.card_facts
         last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
-        limits = {name: (0 if k < hole else -1, last) for k, name in enumerate(self.facts[:cards])}
-        within(self.facts, seen, limits | {"betting": (0, len(self.betting.seat) - 1)})
+        limits = {
+            name: (0 if k < hole else -1, last)
+            for k, name in enumerate(self.observation_fields[:cards])
+        }
+        within(self.observation_fields, seen, limits | {"betting": (0, len(self.betting.seat) - 1)})
         node, known = seen[:, -1], seen[:, :cards]
         up = np.arange(cards - hole) < self.turned[node, None]
         twins = (known[:, :, None] == known[:, None, :]) & (known >= 0)[:, None, :]
         fit = (self.betting.seat[node] >= 0) & ((known[:, hole:] >= 0) == up).all(axis=1)
         fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
         fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
-        check(self.facts, seen, fit, "do not go together")
+        check(self.observation_fields, seen, fit, "do not go together")
         seat = self.betting.seat[node].astype(np.int64)
-        return Turn(
+        return Observations(
             np.arange(len(seen)), seat, seen.astype(np.int16), self.betting.legal[node], None
         )
 
-    def step(self, state: Hands, turn: Turn, action: Array) -> Array:
+    def step(self, state: Hands, observations: Observations, action: Array) -> Array:
         known = (action >= 0) & (action < self.actions)
-        node = np.where(known, self.betting.after[state.node[turn.game], action * known], -1)
+        node = np.where(
+            known, self.betting.after[state.node[observations.game], action * known], -1
+        )
         if (node < 0).any():
             row = int(np.argmax(node < 0))
-            raise ValueError(f"illegal action {int(action[row])} in game {int(turn.game[row])}")
-        state.node[turn.game] = node
+            raise ValueError(
+                f"illegal action {int(action[row])} in game {int(observations.game[row])}"
+            )
+        state.node[observations.game] = node
         over = self.betting.seat[node] < 0
-        return self.won(state.strength, turn.game[over], node[over])
+        return self.won(state.strength, observations.game[over], node[over])
 
     def won(self, strength: Array, game: Array, end: Array) -> Array:
         """(G, S) points won in the games (R,) that come to these ends (R,) of the betting, by their
@@ -170,29 +179,33 @@ class Poker:
         gain /= self.rules.chips_a_unit
         return gain
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         if self.rules.best_five:
             by = features.by_card if self.view == "cards" else features.by_strength
-            return by(self.rules, self.betting, turn.seen)
-        ranked = np.hstack([self.rank(turn.seen[:, :2]), turn.seen[:, 2:]])
+            return by(self.rules, self.betting, observations.observation)
+        ranked = np.hstack(
+            [self.rank(observations.observation[:, :2]), observations.observation[:, 2:]]
+        )
         return features.by_rank(self.rules, len(self.betting.seat), ranked)
 
     @property
     def card_facts(self) -> int:
         """How many facts are cards: the first ones; behind them are those of the betting."""
-        return len(self.facts) - 4
+        return len(self.observation_fields) - 4
 
     @property
     def card_features(self) -> int:
         """The same of features."""
         return features.of_cards(self.rules, self.view)
 
-    def hindsight(self, turn: Turn, deals: Deals) -> Array:
+    def hindsight(self, observations: Observations, deals: Deals) -> Array:
         """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
-        own = features.in_hindsight(self.rules, turn.seat, turn.seen, deals, ranks, hands)
-        return np.hstack([self.features(turn), own])
+        own = features.in_hindsight(
+            self.rules, observations.seat, observations.observation, deals, ranks, hands
+        )
+        return np.hstack([self.features(observations), own])
 
     @cached_property
     def _public(self) -> Array:
@@ -200,7 +213,7 @@ class Poker:
         betting = self.betting
         own = np.take_along_axis(betting.chips, betting.seat[:, None].clip(0), axis=1)[:, 0]
         other = betting.chips.sum(axis=1) - own
-        public = np.full((len(own), len(self.facts)), -1, np.int16)
+        public = np.full((len(own), len(self.observation_fields)), -1, np.int16)
         public[:, -4:] = np.stack([own, other, betting.round, np.arange(len(own))], axis=1)
         return public
 
@@ -214,16 +227,16 @@ class Poker:
         """How many numbers `situation` may give."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
-    def situation(self, turn: Turn) -> Array:
+    def situation(self, observations: Observations) -> Array:
         """(R,) the round, the raises made in it, and whether there is something to call."""
-        stage, node = turn.seen[:, -2:].astype(np.int64).T
+        stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]
         facing = self.betting.verb[node, VERBS.index(CALL)] >= 0
         return (stage * (1 + max(self.rules.caps)) + raised) * 2 + facing
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """(R,) the name of each row's hole cards: Q; or 77, AKs (of one suit), T9o (of two)."""
-        return self._hand_names[tuple(turn.seen[:, : self.rules.hole].T)]
+        return self._hand_names[tuple(observations.observation[:, : self.rules.hole].T)]
 
     @cached_property
     def _hand_names(self) -> Array:

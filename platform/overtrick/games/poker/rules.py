@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import MOST, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
@@ -34,13 +34,13 @@ class Rules:
 
     def __post_init__(self) -> None:
         if not self.best_five and (self.hole != 1 or sum(self.board) > 1):
-            raise Refused(
+            raise UserError(
                 f"{self.name}: a hand is a hole card and at most 1 of the board, or 5 to 7"
             )
         if self.best_five and (self.ranks, self.suits) != (RANKS, SUITS):
-            raise Refused(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
+            raise UserError(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
         if self.ranks * self.suits < self.cards:
-            raise Refused(f"{self.name}: {self.ranks} ranks are too few for {self.cards} cards")
+            raise UserError(f"{self.name}: {self.ranks} ranks are too few for {self.cards} cards")
 
     @property
     def cards(self) -> int:

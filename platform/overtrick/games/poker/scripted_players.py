@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from overtrick.core import Array, Mixed, Turn
+from overtrick.core import Array, BehaviouralPolicy, Observations
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
@@ -20,9 +20,9 @@ class Scripted(Memoryless):
     def __init__(self, game: Poker) -> None:
         self.game = game
 
-    def wish(self, turn: Turn, *verbs: str) -> Array:
+    def wish(self, observations: Observations, *verbs: str) -> Array:
         """(R, A) all probability on the action that means the first verb possible in each row."""
-        node = turn.seen[:, self.game.facts.index("betting")]
+        node = observations.observation[:, self.game.observation_fields.index("betting")]
         means = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
         first = (means >= 0).argmax(axis=1)
         return np.eye(self.game.actions)[means[np.arange(len(means)), first]]
@@ -31,15 +31,15 @@ class Scripted(Memoryless):
 class Caller(Scripted):
     """Never raises and never folds."""
 
-    def probs(self, turn: Turn) -> Array:
-        return self.wish(turn, CALL, CHECK)
+    def probs(self, observations: Observations) -> Array:
+        return self.wish(observations, CALL, CHECK)
 
 
 class Folder(Scripted):
     """Never puts a chip into the pot of its own will."""
 
-    def probs(self, turn: Turn) -> Array:
-        return self.wish(turn, CHECK, FOLD)
+    def probs(self, observations: Observations) -> Array:
+        return self.wish(observations, CHECK, FOLD)
 
 
 class Bluffer(Scripted):
@@ -54,11 +54,13 @@ class Bluffer(Scripted):
         super().__init__(game)
         self.bluff = bluff
 
-    def probs(self, turn: Turn) -> Array:
-        strong = self.wish(turn, RAISE, CALL, CHECK)
-        medium = self.wish(turn, CALL, CHECK)
-        weak = self.bluff * strong + (1 - self.bluff) * self.wish(turn, CHECK, FOLD)
-        hole, board = (self.game.rank(turn.seen[:, column, None]) for column in (0, 1))
+    def probs(self, observations: Observations) -> Array:
+        strong = self.wish(observations, RAISE, CALL, CHECK)
+        medium = self.wish(observations, CALL, CHECK)
+        weak = self.bluff * strong + (1 - self.bluff) * self.wish(observations, CHECK, FOLD)
+        hole, board = (
+            self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
+        )
         is_strong = (hole == self.game.rules.ranks - 1) | (hole == board)
         return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
 
@@ -78,18 +80,20 @@ class ByStrength(Scripted):
         self.raises = raises
         self.bluff = bluff
 
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         hole = self.game.rules.hole
-        strength = percentiles(turn.seen[:, :hole], turn.seen[:, hole:-4])[:, None]
-        strong = self.wish(turn, RAISE, CALL, CHECK)
-        medium = self.wish(turn, CALL, CHECK)
-        rest = self.bluff * strong + (1 - self.bluff) * self.wish(turn, CHECK, FOLD)
+        strength = percentiles(
+            observations.observation[:, :hole], observations.observation[:, hole:-4]
+        )[:, None]
+        strong = self.wish(observations, RAISE, CALL, CHECK)
+        medium = self.wish(observations, CALL, CHECK)
+        rest = self.bluff * strong + (1 - self.bluff) * self.wish(observations, CHECK, FOLD)
         played = np.where(strength >= 1 - self.plays, medium, rest)
         return np.where(strength >= 1 - self.raises, strong, played)
 
 
-ONE_CARD: dict[str, Callable[[Poker], Mixed]] = {"call": Caller, "bluff": Bluffer}
-HOLDEM: dict[str, Callable[[Poker], Mixed]] = {
+ONE_CARD: dict[str, Callable[[Poker], BehaviouralPolicy]] = {"call": Caller, "bluff": Bluffer}
+HOLDEM: dict[str, Callable[[Poker], BehaviouralPolicy]] = {
     "call": Caller,
     "la": partial(ByStrength, plays=0.8, raises=0.45),  # loose-aggressive
     "ta": partial(ByStrength, plays=0.4, raises=0.25, bluff=0.1),  # tight-aggressive
@@ -97,6 +101,6 @@ HOLDEM: dict[str, Callable[[Poker], Mixed]] = {
 }
 
 
-def players(game: Poker) -> dict[str, Callable[[Poker], Mixed]]:
+def players(game: Poker) -> dict[str, Callable[[Poker], BehaviouralPolicy]]:
     """The scripted players of a game, by name."""
     return dict(HOLDEM if game.rules.best_five else ONE_CARD)

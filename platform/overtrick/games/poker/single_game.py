@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Turn, take
+from overtrick.core import Array, Observations, select_games
 from overtrick.games.poker.game import Hands, Poker
 from overtrick.games.poker.rules import Rules
 
@@ -26,7 +26,7 @@ class Node(NamedTuple):
     legal: Array  # (A,) int8
     view: int  # who acts in which round, as a number: it tells which cards are seen; -1 at an end
     features: Array  # behind those of cards; none at an end
-    facts: Array  # the same
+    observation_fields: Array  # the same
 
 
 @cache
@@ -63,10 +63,10 @@ def lay_out(rules: Rules, fold: bool, view: str) -> tuple[Node, Array]:
 def look(game: Poker, state: Hands, nodes: Array) -> tuple[Array, Array]:
     """(G, nodes, F) features and (G, nodes, K) facts of each game at each of these nodes."""
     games = len(state.node)
-    state = take(state, np.repeat(np.arange(games), len(nodes)))
+    state = select_games(state, np.repeat(np.arange(games), len(nodes)))
     state.node[:] = np.tile(nodes, games)
-    turn, shape = game.turn(state), (games, len(nodes), -1)
-    return game.features(turn).reshape(shape), turn.seen.reshape(shape)
+    observations, shape = game.observe(state), (games, len(nodes), -1)
+    return game.features(observations).reshape(shape), observations.observation.reshape(shape)
 
 
 class Alone:
@@ -114,10 +114,12 @@ class Alone:
         return np.concatenate((self._features[self._row, self._node.view], self._node.features))
 
     @property
-    def turn(self) -> Turn:
-        seen = np.concatenate((self._facts[self._row, self._node.view], self._node.facts))
+    def observations(self) -> Observations:
+        seen = np.concatenate(
+            (self._facts[self._row, self._node.view], self._node.observation_fields)
+        )
         legal = self._node.legal.astype(bool)
-        return Turn(ROW, np.array([self.seat]), seen[None], legal[None], None)
+        return Observations(ROW, np.array([self.seat]), seen[None], legal[None], None)
 
     def _to(self, node: Node) -> None:
         self._node, self.seat, self.legal = node, node.seat, node.legal

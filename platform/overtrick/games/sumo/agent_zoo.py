@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Choice, Refused, Turn
+from overtrick.core import Actions, Array, Observations, UserError
 from overtrick.games.sumo.observation import FACTS, MOTORS, in_world, turned
 from overtrick.policies.action_sampling import draw_moves
 
@@ -54,21 +54,21 @@ BLOCKS: dict[Kind, tuple[Block, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks(
 
 
 def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
-    """A file's numbers as named arrays, float64. Raises Refused, naming the place, if their number
+    """A file's numbers as named float64 arrays. Raises UserError, naming the place, if their number
     is wrong, one of them is no number, or nothing was counted of which they could be means."""
     blocks = BLOCKS[kind]
     ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
     if flat.shape != (ends[-1],):
-        raise Refused(
+        raise UserError(
             f"{place}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
             f"AgentZoo has {ends[-1]}: is it the right file?"
         )
     if not np.isfinite(flat).all():
-        raise Refused(f"{place}: some of its numbers are NaN or infinite: fetch it again")
+        raise UserError(f"{place}: some of its numbers are NaN or infinite: fetch it again")
     parts = np.split(flat.astype(np.float64), ends[:-1])
     named = {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
     if named["count"] <= 0:
-        raise Refused(f"{place}: it has seen {named['count']:g} observations: fetch it again")
+        raise UserError(f"{place}: it has seen {named['count']:g} observations: fetch it again")
     return named
 
 
@@ -86,7 +86,7 @@ class Zoo:
         self.net = {n.removeprefix("policy_"): v for n, v in numbers.items() if "policy" in n}
         self.log_std = numbers["log_std"]
 
-    def sit(self, games: int, rng: Generator) -> _Seated:
+    def start(self, games: int, rng: Generator) -> _Seated:
         return _Seated(self, games, rng)
 
 
@@ -98,24 +98,24 @@ class _Seated:
         self.rng = rng
         self.cell, self.hidden = np.zeros((2, games, 2, WIDE))  # by game and seat
 
-    def act(self, turn: Turn) -> Choice:
+    def act(self, observations: Observations) -> Actions:
         zoo = self.zoo
-        seen, turns = in_world(turn.seen)
+        seen, turns = in_world(observations.observation)
         seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
         first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
         if zoo.kind == "mlp":
             last = np.tanh(np.tanh(first) @ zoo.net["second_w"] + zoo.net["second_b"])
         else:
-            last = self._remember(np.maximum(first, 0), turn)
+            last = self._remember(np.maximum(first, 0), observations)
         mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
         if not zoo.sample:
-            return Choice(turned(mean, -turns), np.zeros(len(mean)))
+            return Actions(turned(mean, -turns), np.zeros(len(mean)))
         drawn = draw_moves(mean, zoo.log_std, self.rng)
         return replace(drawn, action=turned(drawn.action, -turns))
 
-    def _remember(self, x: Array, turn: Turn) -> Array:
+    def _remember(self, x: Array, observations: Observations) -> Array:
         """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""
-        at = turn.game, turn.seat
+        at = observations.game, observations.seat
         net = self.zoo.net
         gates = np.concatenate([x, self.hidden[at]], axis=1) @ net["second_w"] + net["second_b"]
         enter, candidate, forget, leave = np.split(gates, 4, axis=1)
@@ -128,24 +128,24 @@ class _Seated:
 def load(name: str, folder: str | None) -> Zoo:
     """A policy by its name, one of NAMES, from a folder of AgentZoo's files.
 
-    Raises Refused without a folder, or for a file that is missing or wrong.
+    Raises UserError without a folder, or for a file that is missing or wrong.
     """
     kind: Kind = "lstm" if "lstm" in name else "mlp"
     if folder is None:
-        raise Refused(
+        raise UserError(
             f"{name} needs AgentZoo's parameter files: set game.zoo (or OVERTRICK_ZOO) to the "
             "folder that holds mlp/ and lstm/"
         )
     path = Path(folder) / kind / f"agent-params-v{name[-1]}.npy"
     if not path.is_file():
-        raise Refused(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
+        raise UserError(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
     try:
         with path.open("rb") as file:
             flat = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, OSError, MemoryError) as error:
-        raise Refused(f"{path} is no file of numbers ({error}): fetch it again") from None
+        raise UserError(f"{path} is no file of numbers ({error}): fetch it again") from None
     if flat.dtype.kind not in "fiu":
-        raise Refused(f"{path} is no file of numbers: fetch it again")
+        raise UserError(f"{path} is no file of numbers: fetch it again")
     return Zoo(kind, decode(kind, flat, str(path)))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Refused, Turn, nearest
+from overtrick.core import Array, Deals, Observations, UserError, nearest
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
 from overtrick.games.sumo.observation import FACTS, FORCE, MOTORS, SIZES, in_world, quarters, turned
@@ -62,7 +62,7 @@ class State:
     force: Array  # (G, 2, 13, 6)
     steps: Array  # (G,) played so far
     over: Array  # (G,) bool
-    astray: Array  # (G,) bool: over because it became NaN
+    diverged_games: Array  # (G,) bool: over because it became NaN
 
     def bodies(self, games: Array) -> Bodies:
         return Bodies(*(getattr(self, n)[games] for n in Bodies._fields))
@@ -100,7 +100,7 @@ class Sumo:
         self.unit = "win" if counted else "point"
         self.physics = _physics(integrator, forces, threads)
         self.view = _one_of("view", view, ("world", "ahead"))
-        self.facts = FACTS + ((TURNED,) if view == "ahead" else ())
+        self.observation_fields = FACTS + ((TURNED,) if view == "ahead" else ())
 
     @property
     def zero_sum(self) -> bool:
@@ -141,7 +141,7 @@ class Sumo:
         bodies = self.physics.settle(position.reshape(count, -1), velocity)
         return State(*bodies, np.zeros(count, np.int64), *np.zeros((2, count), bool))
 
-    def turn(self, state: State) -> Turn:
+    def observe(self, state: State) -> Observations:
         """Both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
         seen = observations(state.bodies(games)).reshape(-1, len(FACTS))
@@ -149,13 +149,13 @@ class Sumo:
             away = quarters(seen)
             seen = np.column_stack([turned(seen, -away), away])
         seat = np.tile(np.arange(ANTS), len(games))
-        return Turn(np.repeat(games, ANTS), seat, seen, None, None)
+        return Observations(np.repeat(games, ANTS), seat, seen, None, None)
 
-    def step(self, state: State, turn: Turn, action: Array) -> Array:
+    def step(self, state: State, observations: Observations, action: Array) -> Array:
         """(G, 2) points; action (R, 8) in the order of MOTORS."""
-        games = turn.game[::ANTS]
+        games = observations.game[::ANTS]
         if self.view == "ahead":
-            action = turned(action, turn.seen[:, -1].astype(np.int64))
+            action = turned(action, observations.observation[:, -1].astype(np.int64))
         control = action.reshape(len(games), ANTS, HINGES)
         bodies = state.bodies(games)
         before = torsos(bodies.position)
@@ -173,7 +173,7 @@ class Sumo:
         after = torsos(now.position)
         lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= mujoco_model.RING)
         drawn = astray | (state.steps[games] > LIMIT)
-        state.over[games], state.astray[games] = lost.any(axis=1) | drawn, astray
+        state.over[games], state.diverged_games[games] = lost.any(axis=1) | drawn, astray
         points = np.zeros((len(state.over), ANTS))
         points[games] = self._main(lost, drawn) + self._shaping(before, after, control)
         return points
@@ -200,13 +200,13 @@ class Sumo:
             + reward.near * nearer[:, None] + reward.out * edge[:, ::-1]
         )  # fmt: skip
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
-        return (turn.seen[:, : len(FACTS)] / SIZES).astype(np.float32)
+        return (observations.observation[:, : len(FACTS)] / SIZES).astype(np.float32)
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """An ant has nothing to hide."""
-        return np.full(len(turn), "ant")
+        return np.full(len(observations), "ant")
 
     def describe(self, seen: Array) -> str:
         """Where both ants are, in the world."""
@@ -247,41 +247,41 @@ def _instead(rows: Array, old: Array, new: Array) -> Array:
 
 
 def _folder(given: Any) -> str | None:
-    """A folder as it is found from anywhere. Raises Refused."""
+    """A folder as it is found from anywhere. Raises UserError."""
     if given and not isinstance(given, str):
-        raise Refused(f"zoo must be a folder, not {given!r}")
+        raise UserError(f"zoo must be a folder, not {given!r}")
     return str(Path(given).absolute()) if given else None
 
 
 def _reward(given: str | Mapping[str, float]) -> Reward:
-    """Raises Refused."""
+    """Raises UserError."""
     if not isinstance(given, (str, Mapping)):
-        raise Refused(f"reward must be a name or a mapping of terms, not {given!r}")
+        raise UserError(f"reward must be a name or a mapping of terms, not {given!r}")
     if isinstance(given, str):
         if given not in REWARDS:
             near = nearest(given, REWARDS)
-            raise Refused(f"unknown reward '{given}' in sumo: did you mean '{near}'?")
+            raise UserError(f"unknown reward '{given}' in sumo: did you mean '{near}'?")
         return REWARDS[given]
     terms = [field.name for field in fields(Reward)]
     for term in given:
         if term not in terms:
-            raise Refused(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
+            raise UserError(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
         if not isinstance(given[term], (int, float)) or not np.isfinite(given[term]):
-            raise Refused(f"reward.{term} must be a number, not {given[term]!r}")
+            raise UserError(f"reward.{term} must be a number, not {given[term]!r}")
     return replace(Reward(), **given)
 
 
 def _one_of(name: str, value: str, known: tuple[str, str]) -> str:
-    """Raises Refused."""
+    """Raises UserError."""
     if value not in known:
-        raise Refused(f"{name} must be {' or '.join(known)}, not '{value}'")
+        raise UserError(f"{name} must be {' or '.join(known)}, not '{value}'")
     return value
 
 
 def _physics(integrator: str, forces: str, threads: int) -> Physics:
-    """Raises Refused."""
+    """Raises UserError."""
     _one_of("integrator", integrator, ("rk4", "euler"))
     _one_of("forces", forces, ("last", "first"))
     if not isinstance(threads, int) or threads < 1:
-        raise Refused(f"threads must be a whole number from 1, not {threads!r}")
+        raise UserError(f"threads must be a whole number from 1, not {threads!r}")
     return Physics(integrator, forces, threads)  # type: ignore[arg-type]

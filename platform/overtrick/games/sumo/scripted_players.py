@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Choice, Policy, Turn
+from overtrick.core import Actions, Observations, Policy
 from overtrick.games.sumo import agent_zoo
 from overtrick.games.sumo.game import Sumo
 from overtrick.games.sumo.observation import MOTORS
@@ -17,11 +17,11 @@ from overtrick.games.sumo.observation import MOTORS
 class Motionless:
     """All motors at rest; the ant stands where it fell."""
 
-    def sit(self, games: int, rng: Generator) -> Motionless:
+    def start(self, games: int, rng: Generator) -> Motionless:
         return self
 
-    def act(self, turn: Turn) -> Choice:
-        return Choice(np.zeros((len(turn), len(MOTORS))), np.zeros(len(turn)))
+    def act(self, observations: Observations) -> Actions:
+        return Actions(np.zeros((len(observations), len(MOTORS))), np.zeros(len(observations)))
 
 
 def _of_the_zoo(name: str, game: Sumo) -> Policy:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core import Array, Batch, Failed, Refused
+from overtrick.core import Array, RunError, Trajectories, UserError
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.observation import in_world
 from overtrick.games.sumo.physics import SECONDS
@@ -25,15 +25,17 @@ FRAMES = round(1 / SECONDS)  # a second
 
 
 def check(path: Path) -> None:
-    """Raise Refused unless a film can be written there."""
+    """Raise UserError unless a film can be written there."""
     if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
-        raise Refused(f"no film can be written to {path}: name a .mp4 file in a folder that exists")
+        raise UserError(
+            f"no film can be written to {path}: name a .mp4 file in a folder that exists"
+        )
 
 
-def film(batch: Batch, path: Path, renderer: str) -> None:
+def film(batch: Trajectories, path: Path, renderer: str) -> None:
     """Write the first match of a batch, in which both seats were watched, as MP4.
 
-    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises Failed
+    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises RunError
     if the drawing goes wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -41,20 +43,20 @@ def film(batch: Batch, path: Path, renderer: str) -> None:
         np.save(moments, positions(batch))
         wrong = _child(renderer, "-m", __name__, str(moments), str(drawn))
         if wrong is not None:
-            raise Failed(f"no film: {wrong}")
+            raise RunError(f"no film: {wrong}")
         beside = path.with_name(f".{path.name}.new")
         beside.write_bytes(drawn.read_bytes())
         beside.replace(path)
 
 
 def renderer() -> str:
-    """The first of RENDERERS that works on this machine. Raises Failed if none does."""
+    """The first of RENDERERS that works on this machine. Raises RunError if none does."""
     wrong: str | None = ""
     for name in RENDERERS:
         wrong = _child(name, "-c", PROBE)
         if wrong is None:
             return name
-    raise Failed(
+    raise RunError(
         f"no film: MuJoCo can draw neither by EGL nor by OSMesa here ({wrong}): install libegl1 or "
         "libosmesa6"
     )
@@ -71,10 +73,10 @@ def _child(renderer: str, *arguments: str) -> str | None:
     return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
 
 
-def positions(batch: Batch) -> Array:
+def positions(batch: Trajectories) -> Array:
     """(steps, 30) where both ants were in the first match, from what they saw of themselves."""
     rows = batch.game == batch.game.min()
-    seen, _ = in_world(batch.seen[rows])
+    seen, _ = in_world(batch.observation[rows])
     ants = [seen[batch.seat[rows] == seat][:, : mujoco_model.POSITIONS] for seat in (0, 1)]
     found = np.stack(ants, axis=1)
     found[..., 2] += mujoco_model.PLATFORM

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Batch, Turn
+from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.critic import Critic, predict
 from overtrick.learners.policy_gradient.advantages import advantages, discounted
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import Evidence, evidence, sampled
+from overtrick.learners.policy_gradient.sample import PolicyGradientSample, evidence, sampled
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -21,7 +21,7 @@ from overtrick.policies.forward_pass import Weights, tensors
 from overtrick.policies.network import of_network
 
 
-class Solver(Protocol):
+class PolicyOptimizer(Protocol):
     """Improves weights on a surrogate: whatever lies between weights and policy, such as
     adaptation, is the surrogate's business, so a new solver needs no other change."""
 
@@ -34,7 +34,7 @@ class Solver(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
-SOLVERS: dict[str, Callable[[float, float], Solver]] = {"trpo": Trpo, "ppo": Ppo}
+SOLVERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
 """By name, from (step, entropy): the KL bound of TRPO or Adam's rate of PPO, points a nat."""
 
 
@@ -48,10 +48,10 @@ class ActorCritic:
 
     def __init__(
         self,
-        features: Callable[[Turn], Array],
+        features: Callable[[Observations], Array],
         theta: Weights,
         critic: Critic,
-        solver: Solver,
+        solver: PolicyOptimizer,
         gamma: float,
         lam: float,
         told: str | None = None,
@@ -70,11 +70,11 @@ class ActorCritic:
         """The stochastic policy; it explores by itself."""
         return of_network(self.features, self.theta)
 
-    def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
+    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """One improvement from the decisions of whole games; none, if there were no decisions."""
         if not len(batch):
             return {}
-        features = self.features(batch.turn())
+        features = self.features(batch.observations())
         judged = features if self.told is None else batch.note[self.told]
         advantage = advantages(batch, predict(self.critic.weights, judged), self.gamma, self.lam)
         parts = min(self.parts, batch.games)
@@ -112,7 +112,7 @@ class ActorCritic:
         self.solver.load(unprefixed("solver", state))
 
 
-def _surrogate(sample: Evidence, parts: tuple[Surrogate, ...] = ()) -> Surrogate:
+def _surrogate(sample: PolicyGradientSample, parts: tuple[Surrogate, ...] = ()) -> Surrogate:
     """What improves weights that played all tasks of a sample themselves."""
 
     def policy(theta: Params) -> Tensor:

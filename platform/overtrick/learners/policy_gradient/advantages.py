@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Batch
+from overtrick.core import Array, Trajectories
 
 
-def discounted(batch: Batch, gamma: float) -> Array:
+def discounted(batch: Trajectories, gamma: float) -> Array:
     """(D,) discounted points from each decision to the end of its game, for its own seat."""
     return _backwards(batch.reward, np.zeros(len(batch)), batch.last, gamma, 1.0)
 
 
-def advantages(batch: Batch, values: Array, gamma: float, lam: float) -> Array:
+def advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
     """(D,) generalised advantage estimates (Schulman et al. 2016, eq. 16).
 
     values (D,) are a baseline's predictions. lam = 1 is the discounted return less the

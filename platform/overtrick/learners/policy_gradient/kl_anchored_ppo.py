@@ -15,7 +15,7 @@ from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import Tensors, evidence, padded
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.supervised.classifier import Plan, logits
+from overtrick.learners.supervised.classifier import ClassifierConfig, logits
 from overtrick.learners.weights import Params, arrays
 from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
 
@@ -27,7 +27,7 @@ class Anchored:
     plan: how both networks look inside. parts: into how many PPO cuts the games.
     """
 
-    def __init__(self, teacher: Weights, plan: Plan, solver: Ppo, parts: int) -> None:
+    def __init__(self, teacher: Weights, plan: ClassifierConfig, solver: Ppo, parts: int) -> None:
         self.teacher = tensors(teacher)
         self.theta = teacher
         self.plan = plan

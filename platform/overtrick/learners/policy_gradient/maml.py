@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from overtrick.learners.policy_gradient.sample import Evidence
+from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.weights import Params
 
 
-def adapt(params: Params, sample: Evidence, step: float, second_order: bool = False) -> Params:
+def adapt(
+    params: Params, sample: PolicyGradientSample, step: float, second_order: bool = False
+) -> Params:
     """The inner step: params (M, ...) less step x gradient of the policy-gradient loss.
 
     Each of the M tasks moves on its own games (Wu et al. 2022, eq. 4). With second_order the
@@ -26,8 +28,8 @@ def adapt(params: Params, sample: Evidence, step: float, second_order: bool = Fa
 
 
 def meta_surrogate(
-    inner: Sequence[Evidence],
-    outer: Evidence,
+    inner: Sequence[PolicyGradientSample],
+    outer: PolicyGradientSample,
     step: float,
     second_order: bool,
     thinned: int = 1,

@@ -1,7 +1,7 @@
 """What a policy gradient needs: decisions of many tasks, padded, with what their actions deserve.
 
 Two kinds: single actions with a probability each, and moves, real vectors that are drawn around a
-mean. Whatever improves policies asks them the same four questions (`Evidence`).
+mean. Whatever improves policies asks them the same four questions (`PolicyGradientSample`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from overtrick.core import Array, Batch
+from overtrick.core import Array, Trajectories
 from overtrick.learners.weights import Params
 from overtrick.policies.forward_pass import (
     LOG_STD,
@@ -27,7 +27,7 @@ from overtrick.policies.forward_pass import (
 
 
 @dataclass(frozen=True)
-class Sample:
+class DiscreteSample:
     """Decisions of M tasks and what their actions deserve, padded to the longest task.
 
     Sampled games have a row a decision: weight 1 / games, credit weight x advantage at the action
@@ -43,7 +43,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Moves:
+class ContinuousSample:
     """Moves of M tasks, each A numbers that were drawn around a mean, and what they deserve.
 
     weight is 1 / games, credit weight x advantage. Padding has weight and credit 0.
@@ -65,7 +65,7 @@ def padded(
     weight: Array,
     member: Array,
     members: int,
-) -> Sample:
+) -> DiscreteSample:
     """Rows (D, ...) that belong to members (D,) as one padded sample of M tasks."""
     slot = pad_slots(member, members)
 
@@ -74,7 +74,7 @@ def padded(
 
     rows_legal = place(legal)
     rows_legal[~rows_legal.any(axis=-1)] = True  # padding must have a softmax too
-    return Sample(
+    return DiscreteSample(
         place(features),
         rows_legal,
         place(logp.astype(np.float32)),
@@ -84,7 +84,7 @@ def padded(
 
 
 def of_games(
-    batch: Batch,
+    batch: Trajectories,
     features: Array,
     logp: Array,
     advantage: Array,
@@ -92,7 +92,7 @@ def of_games(
     member: Array,
     members: int,
     merge: bool = False,
-) -> Sample:
+) -> DiscreteSample:
     """The decisions of M members who played so many games each; logp (D, A) is their policy's.
 
     With merge, a member's decisions at one information set become one row with the sum of their
@@ -121,7 +121,7 @@ def of_games(
 
 
 def of_moves(
-    batch: Batch,
+    batch: Trajectories,
     features: Array,
     mean: Array,
     log_std: Array,
@@ -129,25 +129,25 @@ def of_moves(
     games: float,
     member: Array,
     members: int,
-) -> Moves:
+) -> ContinuousSample:
     """The same of moves that were drawn around a mean (D, A) with log_std (M, A)."""
     slot = pad_slots(member, members)
     share = np.full(len(batch), np.float32(1 / games))
     columns = (features, batch.action, mean, advantage / games, share)
     placed = (pad(each.astype(np.float32), member, slot, members) for each in columns)
     at, action, centre, credit, weight = placed
-    return Moves(at, action, centre, log_std[:, None] + 0 * centre, credit, weight)
+    return ContinuousSample(at, action, centre, log_std[:, None] + 0 * centre, credit, weight)
 
 
 def sampled(
     params: Weights,
-    batch: Batch,
+    batch: Trajectories,
     features: Array,
     advantage: Array,
     games: float,
     member: Array,
     merge: bool = False,
-) -> Sample | Moves:
+) -> DiscreteSample | ContinuousSample:
     """What M policies (weights with M in front) did in so many games each, as they saw it.
 
     features (D, F), advantage and member (D,) belong to the batch's decisions; merge is that of
@@ -165,7 +165,7 @@ def sampled(
     return of_games(batch, features, logp, advantage, games, member, members, merge)
 
 
-SampleT = TypeVar("SampleT", Sample, Moves)
+SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
 
 
 def join(samples: list[SampleT]) -> SampleT:
@@ -184,7 +184,7 @@ def join(samples: list[SampleT]) -> SampleT:
     return kind(*(widen(name) for name in kind.__dataclass_fields__))
 
 
-class Evidence(Protocol):
+class PolicyGradientSample(Protocol):
     """A sample as torch tensors: how other weights would have played what was played.
 
     An output is what a network says of a policy on the sample's rows, with (M, R) in front.
@@ -208,7 +208,7 @@ class Evidence(Protocol):
     def entropy(self, output: Tensor) -> Tensor:
         """(M, R) nats."""
 
-    def every(self, nth: int, first: int = 0) -> Evidence:
+    def every(self, nth: int, first: int = 0) -> PolicyGradientSample:
         """The sample of every n-th task from a first one on."""
 
 
@@ -288,7 +288,7 @@ def _every(sample: EvidenceT, nth: int, first: int) -> EvidenceT:
     return kind(*(getattr(sample, name)[first::nth] for name in kind.__dataclass_fields__))
 
 
-def evidence(sample: Sample | Moves) -> Evidence:
+def evidence(sample: DiscreteSample | ContinuousSample) -> PolicyGradientSample:
     """The sample as tensors."""
-    kind = Tensors if isinstance(sample, Sample) else MoveTensors
+    kind = Tensors if isinstance(sample, DiscreteSample) else MoveTensors
     return kind(*(torch.from_numpy(getattr(sample, name)) for name in kind.__dataclass_fields__))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from overtrick.learners.policy_gradient.sample import Evidence
+from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.weights import Params
 
 Policy = Callable[[Params], Tensor]
@@ -19,7 +19,7 @@ Policy = Callable[[Params], Tensor]
 class Surrogate:
     """A sample and how weights become a policy on its rows."""
 
-    sample: Evidence
+    sample: PolicyGradientSample
     policy: Policy
     thin: Surrogate | None = None  # the same on part of the sample: enough to know the curvature
     parts: tuple[Surrogate, ...] = ()  # the same on parts that make up the sample, if it was cut
@@ -49,7 +49,7 @@ class Surrogate:
         return (weight * rows).sum() / weight.sum().clamp(min=1e-12)  # nobody may have decided
 
 
-def policy_gradient_loss(params: Params, sample: Evidence) -> Tensor:
+def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
     """Minus the expected points gained over the policy that played, by importance sampling.
 
     At that policy its gradient is the plain policy gradient, the mean over games of the sum over

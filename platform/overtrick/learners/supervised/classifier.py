@@ -12,7 +12,7 @@ from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from overtrick.core import Array, Failed
+from overtrick.core import Array, RunError
 from overtrick.learners.optimisers import Descent, Make
 from overtrick.learners.weights import arrays
 from overtrick.policies.forward_pass import Weights, forward
@@ -27,7 +27,7 @@ OPTIMIZERS: dict[str, Callable[[float], Make]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClassifierConfig:
     """How a network looks inside and learns."""
 
     activation: str  # of policies.ACTIVATIONS
@@ -44,7 +44,7 @@ class Classifier:
     Some classes may be impossible in a row: those have probability 0.
     """
 
-    def __init__(self, weights: Weights, plan: Plan) -> None:
+    def __init__(self, weights: Weights, plan: ClassifierConfig) -> None:
         self.plan = plan
         self.optimizer = Descent(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
         self.noise = torch.Generator(plan.device)
@@ -87,7 +87,7 @@ class Classifier:
         return torch.from_numpy(values).to(self.plan.device, non_blocking=True)
 
     def check(self, where: str) -> None:
-        """Raise Failed, saying where, if a weight is no number."""
+        """Raise RunError, saying where, if a weight is no number."""
         for value in self.optimizer.params.values():
             check_loss(float(value.detach().sum()), where)
 
@@ -102,7 +102,7 @@ class Classifier:
 
 
 def logits(
-    params: Mapping[str, Tensor], features: Tensor, plan: Plan, disturb: Disturb = None
+    params: Mapping[str, Tensor], features: Tensor, plan: ClassifierConfig, disturb: Disturb = None
 ) -> Tensor:
     """(R, A) float32 what a network says of features (R, F)."""
     with torch.autocast(features.device.type, torch.bfloat16, enabled=plan.half):
@@ -110,9 +110,9 @@ def logits(
 
 
 def check_loss(loss: float, where: str) -> float:
-    """The same. Raises Failed, saying where, if it is no number."""
+    """The same. Raises RunError, saying where, if it is no number."""
     if not np.isfinite(loss):
-        raise Failed(
+        raise RunError(
             f"the loss is {loss} {where}: the weights of the last checkpoint stand; "
             "try a smaller rate"
         )

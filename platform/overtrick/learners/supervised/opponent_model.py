@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Batch, Policy
+from overtrick.core import Array, Policy, Trajectories
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, imitate
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 
-Simulate = Callable[[Policy, Generator], Batch]
+Simulate = Callable[[Policy, Generator], Trajectories]
 """A policy's decisions in some games against a fitted model."""
 
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from overtrick.core import Array, Batch, Turn
+from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -33,7 +33,7 @@ def plain(params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Te
 
 
 @dataclass(frozen=True)
-class Plan:
+class DqnConfig:
     """How values are learnt."""
 
     rate: float  # Adam's
@@ -58,9 +58,9 @@ class Dqn:
 
     def __init__(
         self,
-        features: Callable[[Turn], Array],
+        features: Callable[[Observations], Array],
         weights: Weights,
-        plan: Plan,
+        plan: DqnConfig,
         values: Values = plain,
         notes: tuple[str, ...] = (),
     ) -> None:
@@ -77,7 +77,7 @@ class Dqn:
         """The best action by the values; with probability epsilon any, if it explores."""
         return Greedy(self.features, self.weights(), epsilon if explore else 0.0)
 
-    def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
+    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Remember the decisions of whole games, then learn from what is remembered."""
         reward, last = batch.reward, batch.last
         if self.plan.whole:
@@ -160,7 +160,7 @@ class Greedy(Memoryless):
 
     def __init__(
         self,
-        features: Callable[[Turn], Array],
+        features: Callable[[Observations], Array],
         weights: Weights,
         epsilon: float = 0.0,
         values: Values = plain,
@@ -172,16 +172,16 @@ class Greedy(Memoryless):
         self.values = values
         self.notes = {} if notes is None else notes
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
         notes = {
-            name: torch.from_numpy(note).expand(len(turn), *note.shape)
+            name: torch.from_numpy(note).expand(len(observations), *note.shape)
             for name, note in self.notes.items()
         }
         with torch.inference_mode():
-            features = torch.from_numpy(self.features(turn))
+            features = torch.from_numpy(self.features(observations))
             worth = self.values(tensors(self.weights), features, notes).double().numpy()
-        return epsilon_greedy(worth, turn.legal, self.epsilon)
+        return epsilon_greedy(worth, observations.legal, self.epsilon)
 
 
 def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:

@@ -14,10 +14,10 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Game, Player, Turn
+from overtrick.core import Array, Game, Observations, PolicySession
 from overtrick.learners.initialisation import initial
 from overtrick.learners.state_keys import prefixed
-from overtrick.learners.value_based.dqn import Dqn, Greedy, Plan, epsilon_greedy
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, Greedy, epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import Memoryless, Sampler
 
@@ -33,7 +33,7 @@ class Watched(Game, Protocol):
 
     situations: int  # how many there are
 
-    def situation(self, turn: Turn) -> Array:
+    def situation(self, observations: Observations) -> Array:
         """(R,) the number of each row's situation; it tells nothing that only one seat knows."""
 
 
@@ -71,12 +71,12 @@ def mixture(params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, 
     return (weight.unsqueeze(-1) * values).sum(dim=-2)
 
 
-def learner(features: Callable[[Turn], Array], weights: Weights, plan: Plan) -> Dqn:
+def learner(features: Callable[[Observations], Array], weights: Weights, plan: DqnConfig) -> Dqn:
     """Q-learning of `mixture` from batches with the note OPPONENT."""
     return Dqn(features, weights, plan, mixture, (OPPONENT,))
 
 
-def against(features: Callable[[Turn], Array], weights: Weights, known: Array) -> Greedy:
+def against(features: Callable[[Observations], Array], weights: Weights, known: Array) -> Greedy:
     """How to play one opponent of whom a profile (P,) is known."""
     return Greedy(features, weights, 0.0, mixture, {OPPONENT: known})
 
@@ -88,14 +88,18 @@ class Informed:
     """
 
     def __init__(
-        self, features: Callable[[Turn], Array], weights: Weights, known: Array, epsilon: float
+        self,
+        features: Callable[[Observations], Array],
+        weights: Weights,
+        known: Array,
+        epsilon: float,
     ) -> None:
         self.features = features
         self.weights = weights
         self.known = known
         self.epsilon = epsilon
 
-    def sit(self, games: int, rng: Generator) -> Player:
+    def start(self, games: int, rng: Generator) -> PolicySession:
         if games % len(self.known):
             raise ValueError(f"{games} games cannot be shared by {len(self.known)} opponents")
         return Sampler(_Seated(self, games // len(self.known)), rng)
@@ -107,10 +111,10 @@ class _Seated(Memoryless):
         self.params = tensors(informed.weights)
         self.games_each = games_each
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
-        known = torch.from_numpy(self.informed.known[turn.game // self.games_each])
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
+        known = torch.from_numpy(self.informed.known[observations.game // self.games_each])
         with torch.inference_mode():
-            features = torch.from_numpy(self.informed.features(turn))
+            features = torch.from_numpy(self.informed.features(observations))
             values = mixture(self.params, features, {OPPONENT: known}).double().numpy()
-        return epsilon_greedy(values, turn.legal, self.informed.epsilon)
+        return epsilon_greedy(values, observations.legal, self.informed.epsilon)

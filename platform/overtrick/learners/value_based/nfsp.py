@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from numpy.random import Generator
 
-from overtrick.core import Array, Batch, Turn
+from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import Dqn
@@ -22,7 +22,7 @@ BEST = "best"
 
 
 @dataclass(frozen=True)
-class Plan:
+class NfspConfig:
     """How the average is learnt."""
 
     rate: float  # Adam's
@@ -40,7 +40,11 @@ class Nfsp:
     """
 
     def __init__(
-        self, features: Callable[[Turn], Array], best: Dqn, average: Weights, plan: Plan
+        self,
+        features: Callable[[Observations], Array],
+        best: Dqn,
+        average: Weights,
+        plan: NfspConfig,
     ) -> None:
         self.features = features
         self.best = best
@@ -56,12 +60,12 @@ class Nfsp:
         """The weights of the average policy."""
         return arrays(self.adam.params)
 
-    def learn(self, batch: Batch, rng: Generator) -> dict[str, float]:
+    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Better values and a better average, from the decisions of whole games."""
         best_rng, average_rng = rng.spawn(2)
         mine = batch.note[BEST]
         # the best reply itself, without the actions that it only tried
-        reply = self.best.policy(explore=False).probs(batch.turn()).argmax(axis=1)
+        reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
         rows = {**facts(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
         self.memory.add({name: column[mine] for name, column in rows.items()}, average_rng)

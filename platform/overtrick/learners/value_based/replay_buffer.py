@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Batch, Turn
+from overtrick.core import Array, Observations, Trajectories
 
 Rows = dict[str, Array]
 """Named columns of one length (D, ...)."""
@@ -90,12 +90,14 @@ class Reservoir(Memory):
         return stay, place[stay]
 
 
-def facts(batch: Batch) -> Rows:
+def facts(batch: Trajectories) -> Rows:
     """What a decision was about: a game's features can be made of it again, many times smaller."""
     assert batch.legal is not None
-    return {"seat": batch.seat.astype(np.int8), "seen": batch.seen, "legal": batch.legal}
+    return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}
 
 
-def turn_of(rows: Mapping[str, Array]) -> Turn:
+def turn_of(rows: Mapping[str, Array]) -> Observations:
     """The same as rows of one turn, each of a game of its own."""
-    return Turn(np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None)
+    return Observations(
+        np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
+    )

@@ -15,19 +15,19 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Batch, Turn
+from overtrick.core import Array, Observations, Trajectories
 from overtrick.policies.memoryless import Memoryless
 
 FULL = 0.7  # share of places taken at which a table grows
 FIRST = 1 << 12  # places of a new table
 MOST_ACTIONS = 64  # of a state that has them all: what is known of them is a set of bits
 
-States = Callable[[Turn], Array]
+States = Callable[[Observations], Array]
 """Rows to what a table knows them by: (R, 1) or (R, A) uint64."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class TabularConfig:
     """How values are learnt."""
 
     rule: Literal["q", "sarsa"]  # what follows is worth its best known action, or the one taken
@@ -45,7 +45,9 @@ class QTable:
     the power of the distance.
     """
 
-    def __init__(self, states: States, plan: Plan, like: tuple[Array, Array] | None = None) -> None:
+    def __init__(
+        self, states: States, plan: TabularConfig, like: tuple[Array, Array] | None = None
+    ) -> None:
         self.states = states
         self.plan = plan
         if like is None or not plan.spread:
@@ -63,10 +65,10 @@ class QTable:
         """The action of the highest value; with probability epsilon any, if it explores."""
         return GreedyTable(self.states, self.columns, epsilon if explore else 0.0)
 
-    def learn(self, batch: Batch, rng: Generator | None = None) -> dict[str, float]:
+    def learn(self, batch: Trajectories, rng: Generator | None = None) -> dict[str, float]:
         """Take every decision in once, in order. There is no chance in it."""
         assert batch.legal is not None
-        states = self.states(batch.turn())
+        states = self.states(batch.observations())
         wide = states.shape[1] > 1
         self._make_room(len(batch) * (1 + self.like.shape[1]), 0 if wide else len(batch))
         plan, of = self.plan, self.columns
@@ -126,19 +128,19 @@ class GreedyTable(Memoryless):
         self.columns = columns
         self.epsilon = epsilon
 
-    def values(self, turn: Turn) -> Array:
+    def values(self, observations: Observations) -> Array:
         """(R, A) float32 what is known of the legal actions, -inf of the others."""
-        assert turn.legal is not None
-        values = np.full(turn.legal.shape, -np.inf, np.float32)
-        states = self.states(turn)
-        _look_up(self.columns["choice"], self.columns["value"], states, turn.legal, values)
+        assert observations.legal is not None
+        values = np.full(observations.legal.shape, -np.inf, np.float32)
+        states = self.states(observations)
+        _look_up(self.columns["choice"], self.columns["value"], states, observations.legal, values)
         return values
 
-    def probs(self, turn: Turn) -> Array:
-        assert turn.legal is not None
-        values = self.values(turn)
+    def probs(self, observations: Observations) -> Array:
+        assert observations.legal is not None
+        values = self.values(observations)
         known = np.isfinite(values).any(axis=1)
-        probs = turn.legal / turn.legal.sum(axis=1, keepdims=True)
+        probs = observations.legal / observations.legal.sum(axis=1, keepdims=True)
         probs[known] *= self.epsilon
         probs[known, values[known].argmax(axis=1)] += 1 - self.epsilon
         return probs

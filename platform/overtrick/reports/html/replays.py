@@ -38,7 +38,7 @@ def games_of(kept: Games) -> list[str]:
             done = rules.action_names[step.move.action]
             steps.append(
                 f"<li><p><strong>{escape(names[step.move.seat])}: {escape(done)}</strong></p>"
-                f"{elements.text(told.view(rules, step.seen, before))}</li>\n"
+                f"{elements.text(told.view(rules, step.observation, before))}</li>\n"
             )
             before.append(step.move)
         end = elements.text(told.revealed(rules, kept.deals[number], before))

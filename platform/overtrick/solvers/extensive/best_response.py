@@ -11,43 +11,43 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from overtrick.core import CHANCE, Array, Mixed, Refused
+from overtrick.core import CHANCE, Array, BehaviouralPolicy, UserError
 from overtrick.solvers.extensive.traversal import others_reach, plan, realise
 from overtrick.solvers.extensive.tree import Tree
 
 
-def sigma_of(tree: Tree, policies: Sequence[Mixed]) -> Array:
+def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
     """The strategy (N, A) of policies that sit in seats 0, 1, ...
 
-    Raises Refused if what they say of this tree's information sets is no strategy.
+    Raises UserError if what they say of this tree's information sets is no strategy.
     """
     sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
-        probs = policy.probs(tree.turn)
+        probs = policy.probs(tree.observations)
         # a table of a larger game would answer too
         for answer in (probs, getattr(policy, "sigma", probs)):
             tree.demand(answer)
-        rows = tree.turn.seat == seat
+        rows = tree.observations.seat == seat
         sigma[rows] = probs[rows]
     check(tree, sigma)
     return sigma
 
 
-def check_policy(tree: Tree, policy: Mixed, name: str) -> None:
-    """Raise Refused, naming the policy, unless it is a strategy of this tree in every seat."""
+def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
+    """Raise UserError, naming the policy, unless it is a strategy of this tree in every seat."""
     try:
         sigma_of(tree, [policy] * tree.seats)
-    except Refused as error:
-        raise Refused(f"{name}: {error}") from None
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 def check(tree: Tree, sigma: Array) -> None:
-    """Raise Refused unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
+    """Raise UserError unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
     sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
     if wrong.any():
         row = int(wrong.argmax())
-        raise Refused(
+        raise UserError(
             f"row {row} of a strategy must be probabilities of legal actions with sum 1, "
             f"not {sigma[row].tolist()}"
         )
@@ -73,16 +73,16 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     Returns the value in points and sigma with the seat's rows replaced by a pure best reply
     (the first of equals; where the others never let it come, its first legal action). Works
     up from the seat's last decisions to its first, which perfect recall makes sound. Raises
-    Refused if sigma is no strategy of this tree.
+    UserError if sigma is no strategy of this tree.
     """
     if not 0 <= seat < tree.seats:
-        raise Refused(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
+        raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
     check(tree, sigma)
     flat = tree.flat(sigma)
     worth, best = _best_response(tree, flat, plan(tree, flat), seat)
     reply = flat.copy()
-    reply[tree.turn.seat[tree.owner] == seat] = 0
-    reply[best[tree.turn.seat == seat]] = 1
+    reply[tree.observations.seat[tree.owner] == seat] = 0
+    reply[best[tree.observations.seat == seat]] = 1
     return worth, tree.table(reply)
 
 
@@ -119,7 +119,7 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     come = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
     gains, arrives = worths(tree, sigma, seat)
     advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
-    own = (tree.turn.seat == seat) & arrives
+    own = (tree.observations.seat == seat) & arrives
     return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
 
 
@@ -139,7 +139,7 @@ def worths(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
 def nash_conv(tree: Tree, sigma: Array) -> float:
     """Sum over the seats of what a best response gains over sigma; 0 at an equilibrium.
 
-    Raises Refused if sigma is no strategy of this tree.
+    Raises UserError if sigma is no strategy of this tree.
     """
     check(tree, sigma)
     flat = tree.flat(sigma)

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Nodes, Refused, Turn, take, take_turn
+from overtrick.core import (
+    CHANCE,
+    END,
+    Array,
+    Enumerable,
+    Observations,
+    TreeNodes,
+    UserError,
+    select_games,
+    select_observations,
+)
 
 
 @dataclass
@@ -21,7 +31,7 @@ class Level:
     gain: Array
     seat: Array
     infoset: Array
-    turn: Turn  # one row for each node at which a seat acts
+    observations: Observations  # one row for each node at which a seat acts
 
 
 @dataclass
@@ -34,12 +44,12 @@ class _Rows:
     pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
 
 
-def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> Nodes:
+def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
     """The whole tree of a game.
 
     A node gathers every deal that play so far cannot tell apart, so chance stands where it is
     revealed, one outcome a node, as in OpenSpiel. Raises ValueError if a seat acts on what the
-    deal has not shown yet, Refused unless fits(V, N): if there is no room for so many nodes and
+    deal has not shown yet, UserError unless fits(V, N): if there is no room for so many nodes and
     information sets.
     """
     assert game.infosets is not None
@@ -60,7 +70,7 @@ def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> Nodes:
     def column(name: str, kind: type) -> Array:
         return np.concatenate([getattr(level, name) for level in levels], dtype=kind)
 
-    return Nodes(
+    return TreeNodes(
         seats=game.seats,
         parent=parent.astype(np.int32),
         edge=column("edge", np.int32),
@@ -68,29 +78,35 @@ def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> Nodes:
         infoset=column("infoset", np.int32),
         chance=column("chance", np.float64),
         gain=column("gain", np.float64),
-        turn=_number(game, [level.turn for level in levels]),
+        observations=_number(game, [level.observations for level in levels]),
     )
 
 
-def _number(game: Enumerable, turns: list[Turn]) -> Turn:
+def _number(game: Enumerable, turns: list[Observations]) -> Observations:
     """One row for each information set, in the engine's own numbering."""
     infoset = np.concatenate([t.infoset for t in turns])
     numbers, first = np.unique(infoset, return_index=True)
     if len(numbers) != game.infosets:
         raise ValueError(f"{game.name} names {game.infosets} information sets, has {len(numbers)}")
-    joined = Turn(
+    joined = Observations(
         np.concatenate([t.game for t in turns]),
         np.concatenate([t.seat for t in turns]),
-        np.concatenate([t.seen for t in turns]),
+        np.concatenate([t.observation for t in turns]),
         np.concatenate([t.legal for t in turns]),
         infoset,
     )
-    turn = take_turn(joined, first)
-    return Turn(np.arange(len(turn)), turn.seat, turn.seen, turn.legal, turn.infoset)
+    observations = select_observations(joined, first)
+    return Observations(
+        np.arange(len(observations)),
+        observations.seat,
+        observations.observation,
+        observations.legal,
+        observations.infoset,
+    )
 
 
-def _too_large(game: Enumerable, nodes: int) -> Refused:
-    return Refused(f"{game.name} has {nodes:,} deals or nodes or more: they do not fit in memory")
+def _too_large(game: Enumerable, nodes: int) -> UserError:
+    return UserError(f"{game.name} has {nodes:,} deals or nodes or more: they do not fit in memory")
 
 
 def _levels(
@@ -120,12 +136,12 @@ def _levels(
         nodes = len(parent)
         found += nodes
         hidden = shown < game.shown(rows.state)  # chance moves before anybody else
-        turn, row_of = _next_to_act(game, rows, ~hidden)
+        observations, row_of = _next_to_act(game, rows, ~hidden)
         seat = np.full(nodes, END)
         seat[rows.node[hidden]] = CHANCE
-        seat[rows.node[row_of]] = turn.seat
+        seat[rows.node[row_of]] = observations.seat
         first = _first_row(rows.node[row_of], nodes)
-        here = take_turn(turn, first[first >= 0])
+        here = select_observations(observations, first[first >= 0])
         infoset = np.full(nodes, -1)
         assert here.infoset is not None
         assert here.legal is not None
@@ -133,13 +149,13 @@ def _levels(
         if not fits(sure := found + int(here.legal.sum()), game.infosets):
             raise _too_large(game, sure)
         infoset[first >= 0] = here.infoset
-        _check_shown(game, turn, infoset[rows.node[row_of]])
+        _check_shown(game, observations, infoset[rows.node[row_of]])
         levels.append(Level(parent, edge, chance, gain, seat, infoset, here))
 
         # children by chance: split the rows by the next column of the deal
         split = np.flatnonzero(hidden)
         by_chance = _Step(
-            take(rows.state, split),
+            select_games(rows.state, split),
             rows.deal[split],
             rows.node[split],
             prefix[shown[split] + 1, rows.deal[split]],
@@ -147,7 +163,7 @@ def _levels(
             rows.pending[split],
             np.zeros((len(split), game.seats)),
         )
-        by_action = _act(game, rows, turn, row_of, shown)
+        by_action = _act(game, rows, observations, row_of, shown)
         rows, shown, parent, edge, chance, gain = _join(by_chance, by_action, weight)
     return levels
 
@@ -165,35 +181,37 @@ class _Step:
     gain: Array
 
 
-def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Turn, Array]:
+def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Observations, Array]:
     """The first seat of each game's turn that has not chosen yet, and the row of each."""
-    turn = game.turn(rows.state)
-    open_ = ready[turn.game] & (rows.pending[turn.game, turn.seat] < 0)
-    turn = take_turn(turn, np.flatnonzero(open_))
-    order = np.lexsort((turn.seat, turn.game))
-    turn = take_turn(turn, order)
-    first = np.append(True, turn.game[1:] != turn.game[:-1])[: len(turn)]
-    turn = take_turn(turn, np.flatnonzero(first))
-    return turn, turn.game
+    observations = game.observe(rows.state)
+    open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
+    observations = select_observations(observations, np.flatnonzero(open_))
+    order = np.lexsort((observations.seat, observations.game))
+    observations = select_observations(observations, order)
+    first = np.append(True, observations.game[1:] != observations.game[:-1])[: len(observations)]
+    observations = select_observations(observations, np.flatnonzero(first))
+    return observations, observations.game
 
 
-def _act(game: Enumerable, rows: _Rows, turn: Turn, row_of: Array, shown: Array) -> _Step:
+def _act(
+    game: Enumerable, rows: _Rows, observations: Observations, row_of: Array, shown: Array
+) -> _Step:
     """Every legal action of every row that acts; the engine steps once all its seats chose."""
-    assert turn.legal is not None
-    which, action = np.nonzero(turn.legal)
+    assert observations.legal is not None
+    which, action = np.nonzero(observations.legal)
     source = row_of[which]
-    state = take(rows.state, source)
+    state = select_games(rows.state, source)
     pending = rows.pending[source].copy()
-    pending[np.arange(len(source)), turn.seat[which]] = action
+    pending[np.arange(len(source)), observations.seat[which]] = action
     gain = np.zeros((len(source), game.seats))
-    whole = game.turn(state)
+    whole = game.observe(state)
     chosen = pending[whole.game, whole.seat]
     waiting = np.zeros(len(source), bool)
     waiting[whole.game[chosen < 0]] = True  # another seat of the same turn still has to choose
     ready = np.flatnonzero(~waiting)
     if len(ready):
-        part = take(state, ready)
-        step = game.turn(part)
+        part = select_games(state, ready)
+        step = game.observe(part)
         gain[ready] = game.step(part, step, pending[ready][step.game, step.seat])
         for name in state.__dataclass_fields__:
             getattr(state, name)[ready] = getattr(part, name)
@@ -258,7 +276,7 @@ def _first_row(node: Array, nodes: int) -> Array:
     return first
 
 
-def _check_shown(game: Enumerable, turn: Turn, infoset: Array) -> None:
-    assert turn.infoset is not None
-    if not np.array_equal(turn.infoset, infoset):
+def _check_shown(game: Enumerable, observations: Observations, infoset: Array) -> None:
+    assert observations.infoset is not None
+    if not np.array_equal(observations.infoset, infoset):
         raise ValueError(f"{game.name}: a seat acts on chance that the deal has not shown yet")

@@ -43,7 +43,7 @@ def stages(tree: Tree, seat: int) -> Stages:
     made = np.append(0, 1 + tree.stage[tree.owner])[tree.sequence[:, seat]]
     rank = 2 * made + (tree.seat == seat)
     walk = towards_root(tree, rank)
-    own = np.flatnonzero(tree.turn.seat == seat)
+    own = np.flatnonzero(tree.observations.seat == seat)
     rows = own[np.argsort(-tree.stage[own], kind="stable")]
     last = tree.decisions(seat)
     ends = np.searchsorted(-rank[walk.node], -np.arange(2 * last, -1, -1), side="right")

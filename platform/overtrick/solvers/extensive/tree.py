@@ -9,13 +9,13 @@ import numpy as np
 import psutil
 from numba import njit
 
-from overtrick.core import Array, Enumerable, Game, Nodes, Refused, Unfolded
+from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, TreeNodes, UserError
 from overtrick.solvers.extensive.enumerate import unroll
 from overtrick.solvers.extensive.traversal import Stages, Walk, stages, towards_root
 
 
 @dataclass(frozen=True)
-class Tree(Nodes):
+class Tree(TreeNodes):
     """Nodes, and what follows from them."""
 
     first: Array  # (V,) int32 the first child; the others follow it
@@ -31,13 +31,13 @@ class Tree(Nodes):
 
     @property
     def infosets(self) -> int:
-        return len(self.turn)
+        return len(self.observations)
 
     @property
     def legal(self) -> Array:
         """(N, A) bool."""
-        assert self.turn.legal is not None
-        return self.turn.legal
+        assert self.observations.legal is not None
+        return self.observations.legal
 
     @cached_property
     def owner(self) -> Array:
@@ -47,7 +47,7 @@ class Tree(Nodes):
     @cached_property
     def order(self) -> Array:
         """(N,) the information sets by seat, a seat's earlier ones before its later ones."""
-        return np.lexsort((self.stage, self.turn.seat))
+        return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
     def gains(self) -> Array:
@@ -66,16 +66,16 @@ class Tree(Nodes):
 
     def decisions(self, seat: int) -> int:
         """The most decisions that a seat makes in one game."""
-        return 1 + int(self.stage[self.turn.seat == seat].max(initial=-1))
+        return 1 + int(self.stage[self.observations.seat == seat].max(initial=-1))
 
     def uniform(self) -> Array:
         """(N, A) equal probability for each legal action."""
         return self.legal / self.legal.sum(axis=1, keepdims=True)
 
     def demand(self, tables: Array) -> None:
-        """Raise Refused unless tables are (..., N, A)."""
+        """Raise UserError unless tables are (..., N, A)."""
         if tables.shape[-2:] != self.legal.shape:
-            raise Refused(
+            raise UserError(
                 f"a strategy for another game: it is {tables.shape}, this game has "
                 f"{self.infosets} information sets and {self.legal.shape[1]} actions"
             )
@@ -83,7 +83,7 @@ class Tree(Nodes):
     def flat(self, tables: Array) -> Array:
         """(..., L) float64 the legal entries of tables (..., N, A), as kernels want them.
 
-        Raises Refused for tables of another shape.
+        Raises UserError for tables of another shape.
         """
         self.demand(tables)
         return np.ascontiguousarray(tables[..., self.legal], np.float64)
@@ -95,22 +95,22 @@ class Tree(Nodes):
         return table
 
 
-def build(game: Game | Unfolded, memory: int | None = None) -> Tree:
+def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
     """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
 
-    Raises Refused if it would not fit by `size`, where a game tells so before it is laid out; or
+    Raises UserError if it would not fit by `size`, where a game tells so before it is laid out; or
     if a seat forgets what it knew or did: the solvers need perfect recall.
     """
     budget = psutil.virtual_memory().available if memory is None else memory
     listed = isinstance(game, Enumerable) and game.infosets is not None
-    if game.actions is None or not (listed or isinstance(game, Unfolded)):
-        raise Refused(f"{game.name} is too large for a tree, which this needs")
+    if game.actions is None or not (listed or isinstance(game, ExplicitTreeGame)):
+        raise UserError(f"{game.name} is too large for a tree, which this needs")
     a_node, a_set = (size(*one, game.seats, game.actions) for one in ((1, 0), (0, 1)))
 
     def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
         return nodes * a_node + infosets * a_set <= budget
 
-    if isinstance(game, Unfolded):
+    if isinstance(game, ExplicitTreeGame):
         return grow(game.nodes(fits), game.name)
     assert isinstance(game, Enumerable)
     return grow(unroll(game, fits), game.name)
@@ -127,21 +127,21 @@ def size(nodes: float, infosets: int, seats: int, actions: int) -> float:
     return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
-def grow(nodes: Nodes, name: str) -> Tree:
-    """The tree of some nodes. Raises Refused for imperfect recall; name is said in errors."""
-    assert nodes.turn.legal is not None
+def grow(nodes: TreeNodes, name: str) -> Tree:
+    """The tree of some nodes. Raises UserError for imperfect recall; name is said in errors."""
+    assert nodes.observations.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
     first = (1 + np.cumsum(children) - children).astype(np.int32)
-    choices = nodes.turn.legal.sum(axis=1)
+    choices = nodes.observations.legal.sum(axis=1)
     start = np.append(0, np.cumsum(choices)).astype(np.int32)
     acts = nodes.seat >= 0
     if (children[acts] != choices[nodes.infoset[acts]]).any():
-        raise Refused(f"{name}: the legal actions differ within one information set")
+        raise UserError(f"{name}: the legal actions differ within one information set")
     sequence, past, stage, sound = _recall(
         nodes.seats, nodes.parent, nodes.seat, nodes.infoset, first, start
     )
     if not sound:
-        raise Refused(f"{name}: a seat forgets what it knew or did (imperfect recall)")
+        raise UserError(f"{name}: a seat forgets what it knew or did (imperfect recall)")
     return Tree(
         **vars(nodes),
         first=first,

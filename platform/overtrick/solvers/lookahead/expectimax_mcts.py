@@ -81,7 +81,7 @@ def mcts(
     if simulations < 1:
         raise ValueError(f"{simulations} simulations find nothing: give 1 or more")
     search = _Search(tree, sigma, seat, simulations, rng, exploration)
-    first = np.flatnonzero((tree.turn.seat == seat) & (tree.stage == 0))
+    first = np.flatnonzero((tree.observations.seat == seat) & (tree.stage == 0))
     return search.found(tree.gain[0, seat] + search.simulate(np.array([0]), np.ones(1), first))
 
 

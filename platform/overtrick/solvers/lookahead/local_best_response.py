@@ -19,7 +19,17 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import stdtrit
 
-from overtrick.core import Array, Deals, Mixed, Player, Redealable, Refused, Turn, take, take_turn
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    Deals,
+    Observations,
+    PolicySession,
+    Redealable,
+    UserError,
+    select_games,
+    select_observations,
+)
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
@@ -49,8 +59,8 @@ class Bound:
 
 def local_best_response(
     game: Redealable,
-    policy: Mixed,
-    fallbacks: Sequence[Mixed],
+    policy: BehaviouralPolicy,
+    fallbacks: Sequence[BehaviouralPolicy],
     games: int,
     rng: Generator,
     particles: int = 200,
@@ -63,14 +73,14 @@ def local_best_response(
     and the policy itself, with which the bound is hardly ever below what the policy wins. games:
     how many to play, an even number, since each deal is played in both seats. particles: deals
     imagined at each decision; more of them make the responder stronger and slower. Raises
-    Refused if the game or the numbers will not do.
+    UserError if the game or the numbers will not do.
     """
     if game.seats != 2 or game.actions is None:
-        raise Refused(f"{game.name}: a local best response needs 2 seats and countable actions")
+        raise UserError(f"{game.name}: a local best response needs 2 seats and countable actions")
     if games < 4 or games % 2:
-        raise Refused(f"{games} games: a local best response needs an even number, 4 or more")
+        raise UserError(f"{games} games: a local best response needs an even number, 4 or more")
     if particles < 1 or not fallbacks:
-        raise Refused("a local best response needs at least 1 particle and 1 fallback")
+        raise UserError("a local best response needs at least 1 particle and 1 fallback")
     responder = Responder(game, policy, tuple(fallbacks), particles)
     pairs = games // 2
     block = max(1, ROWS // (2 * particles * game.actions))
@@ -96,38 +106,38 @@ class Responder:
     """One who knows how the other seat plays, and looks one action ahead."""
 
     game: Redealable
-    policy: Mixed  # the other seat's
-    fallbacks: tuple[Mixed, ...]
+    policy: BehaviouralPolicy  # the other seat's
+    fallbacks: tuple[BehaviouralPolicy, ...]
     particles: int
 
     def play(self, deals: Deals, seat: Array, rng: Generator) -> Array:
         """(G,) points won in these deals (G, C), sitting in these seats (G,)."""
         ours, theirs = rng.spawn(2)
-        opponent = self.policy.sit(len(deals), theirs)
+        opponent = self.policy.start(len(deals), theirs)
         past: Past = []
 
-        def best(turn: Turn) -> Array:
-            return self.hopes(turn, past, ours).argmax(axis=1)
+        def best(observations: Observations) -> Array:
+            return self.hopes(observations, past, ours).argmax(axis=1)
 
         return _play(self.game, self.game.start(deals), seat, best, opponent, past)
 
-    def hopes(self, turn: Turn, past: Past, rng: Generator) -> Array:
+    def hopes(self, observations: Observations, past: Past, rng: Generator) -> Array:
         """(R, A) estimated points from here on by each action; -inf where illegal.
 
         turn: at most one decision of each game; past tells of all games, not only of these.
         """
-        legal = turn.legal
+        legal = observations.legal
         assert legal is not None
-        row = np.repeat(np.arange(len(turn)), self.particles)
-        seat = turn.seat[row]
-        state = self.game.start(self.game.redeal(take_turn(turn, row), rng))
-        belief = self._belief(state, seat, [acted[turn.game[row]] for acted in past])
+        row = np.repeat(np.arange(len(observations)), self.particles)
+        seat = observations.seat[row]
+        state = self.game.start(self.game.redeal(select_observations(observations, row), rng))
+        belief = self._belief(state, seat, [acted[observations.game[row]] for acted in past])
         # a particle for each action that can be taken, unless it is ruled out by what was done
         one, action = np.nonzero(legal[row] & (belief > 0)[:, None])
         place = row[one] * legal.shape[1] + action
         hopes = np.full(legal.size, -np.inf)
         for fallback in self.fallbacks:
-            won = self.imagine(fallback, take(state, one), seat[one], action, rng)
+            won = self.imagine(fallback, select_games(state, one), seat[one], action, rng)
             mean = np.bincount(place, belief[one] * won, legal.size)
             np.maximum(hopes, mean, out=hopes, where=legal.ravel())
         return hopes.reshape(legal.shape)
@@ -139,29 +149,31 @@ class Responder:
         """
         logs = np.zeros(len(seat))
         for acted in past:
-            turn = self.game.turn(state)
-            action = acted[turn.game, turn.seat]
-            others = np.flatnonzero(turn.seat != seat[turn.game])  # at most one a game
+            observations = self.game.observe(state)
+            action = acted[observations.game, observations.seat]
+            others = np.flatnonzero(
+                observations.seat != seat[observations.game]
+            )  # at most one a game
             if len(others):
-                theirs = take_turn(turn, others)
+                theirs = select_observations(observations, others)
                 chance = self.policy.probs(theirs)[np.arange(len(others)), action[others]]
                 with np.errstate(divide="ignore"):
                     logs[theirs.game] += np.log(chance)
-            self.game.step(state, turn, action)
+            self.game.step(state, observations, action)
         by_row = logs.reshape(-1, self.particles)
         by_row[np.isneginf(by_row).all(axis=1)] = 0
         belief = np.exp(by_row - by_row.max(axis=1, keepdims=True))
         return (belief / belief.sum(axis=1, keepdims=True)).ravel()
 
     def imagine(
-        self, fallback: Mixed, state: Any, seat: Array, first: Array, rng: Generator
+        self, fallback: BehaviouralPolicy, state: Any, seat: Array, first: Array, rng: Generator
     ) -> Array:
         """(n,) points from the first actions (n,) on, if a fallback goes on from them."""
-        ours, theirs = fallback.sit(len(seat), rng), self.policy.sit(len(seat), rng)
+        ours, theirs = fallback.start(len(seat), rng), self.policy.start(len(seat), rng)
         past: Past = []
 
-        def own(turn: Turn) -> Array:
-            return ours.act(turn).action if past else first[turn.game]
+        def own(observations: Observations) -> Array:
+            return ours.act(observations).action if past else first[observations.game]
 
         return _play(self.game, state, seat, own, theirs, past)
 
@@ -170,22 +182,22 @@ def _play(
     game: Redealable,
     state: Any,
     seat: Array,
-    own: Callable[[Turn], Array],
-    other: Player,
+    own: Callable[[Observations], Array],
+    other: PolicySession,
     past: Past,
 ) -> Array:
     """(n,) points that one seat of each game wins from here on; what happens joins the past."""
     won = np.zeros(len(seat))
-    while len(turn := game.turn(state)):
-        mine = turn.seat == seat[turn.game]
-        action = np.empty(len(turn), np.int64)
+    while len(observations := game.observe(state)):
+        mine = observations.seat == seat[observations.game]
+        action = np.empty(len(observations), np.int64)
         if mine.any():
-            action[mine] = own(take_turn(turn, mine))
+            action[mine] = own(select_observations(observations, mine))
         if not mine.all():
-            action[~mine] = other.act(take_turn(turn, ~mine)).action
+            action[~mine] = other.act(select_observations(observations, ~mine)).action
         acted = np.full((len(seat), game.seats), -1, np.int16)
-        acted[turn.game, turn.seat] = action
-        won += game.step(state, turn, action)[np.arange(len(seat)), seat]
+        acted[observations.game, observations.seat] = action
+        won += game.step(state, observations, action)[np.arange(len(seat)), seat]
         past.append(acted)
     return won
 
@@ -198,11 +210,11 @@ def local_reply(
     fallbacks: strategies (N, A), of which only the seat's rows are read. Returns the value and
     sigma with the seat's rows replaced by the reply (the first of equally good actions), as
     value.best_response does, which wins at least as much. As one step of policy improvement
-    the reply wins at least as much as each fallback. Raises Refused if sigma, or sigma with the
+    the reply wins at least as much as each fallback. Raises UserError if sigma, or sigma with the
     seat's rows of a fallback, is no strategy of this tree.
     """
     best_response.check(tree, sigma)
-    own = tree.turn.seat[tree.owner] == seat
+    own = tree.observations.seat[tree.owner] == seat
     others = best_response.reach(tree, sigma, without=seat)
     hopes = np.full(tree.legal.shape, -np.inf)
     for fallback in fallbacks:
@@ -211,7 +223,7 @@ def local_reply(
         worth = best_response.action_values(tree, base, others, seat)
         np.maximum(hopes, worth, out=hopes, where=tree.legal)
     reply = sigma.copy()
-    rows = np.flatnonzero(tree.turn.seat == seat)
+    rows = np.flatnonzero(tree.observations.seat == seat)
     if len(rows):  # a game without decisions may know no action at all
         reply[rows] = np.eye(tree.legal.shape[1])[hopes[rows].argmax(axis=1)]
     return float(best_response.expected(tree, reply)[seat]), reply

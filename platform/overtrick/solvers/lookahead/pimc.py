@@ -9,14 +9,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Choice, Deals, Mixed, Player, Redealable, Turn, take, take_turn
+from overtrick.core import (
+    Actions,
+    Array,
+    BehaviouralPolicy,
+    Deals,
+    Observations,
+    PolicySession,
+    Redealable,
+    select_games,
+    select_observations,
+)
 from overtrick.solvers.lookahead.local_best_response import ROWS, Responder
 
 
 class Resumable(Redealable, Protocol):
     """A game that can be taken up where a row stands."""
 
-    def resume(self, turn: Turn, deals: Deals) -> Any:
+    def resume(self, observations: Observations, deals: Deals) -> Any:
         """(R,) games that stand where the rows do, with what is hidden as in the deals (R, C)."""
 
 
@@ -29,30 +39,35 @@ class Sampling:
     """
 
     game: Resumable
-    opponent: Mixed
-    rollout: Mixed
+    opponent: BehaviouralPolicy
+    rollout: BehaviouralPolicy
     worlds: int
 
-    def sit(self, games: int, rng: Generator) -> Player:
+    def start(self, games: int, rng: Generator) -> PolicySession:
         return _Seated(self, rng)
 
-    def hopes(self, turn: Turn, rng: Generator) -> Array:
+    def hopes(self, observations: Observations, rng: Generator) -> Array:
         """(R, A) mean points from here on by each action; -inf where it is illegal."""
-        assert turn.legal is not None
-        each = max(1, ROWS // (self.worlds * turn.legal.shape[1]))
-        parts = [np.arange(k, min(k + each, len(turn))) for k in range(0, len(turn), each)]
-        return np.concatenate([self._hopes(take_turn(turn, rows), rng) for rows in parts])
+        assert observations.legal is not None
+        each = max(1, ROWS // (self.worlds * observations.legal.shape[1]))
+        parts = [
+            np.arange(k, min(k + each, len(observations)))
+            for k in range(0, len(observations), each)
+        ]
+        return np.concatenate(
+            [self._hopes(select_observations(observations, rows), rng) for rows in parts]
+        )
 
-    def _hopes(self, turn: Turn, rng: Generator) -> Array:
-        legal = turn.legal
+    def _hopes(self, observations: Observations, rng: Generator) -> Array:
+        legal = observations.legal
         assert legal is not None
-        again = np.repeat(np.arange(len(turn)), self.worlds)
-        rows = take_turn(turn, again)
+        again = np.repeat(np.arange(len(observations)), self.worlds)
+        rows = select_observations(observations, again)
         state = self.game.resume(rows, self.game.redeal(rows, rng))
         one, action = np.nonzero(legal[again])
         responder = Responder(self.game, self.opponent, (self.rollout,), self.worlds)
         seat = rows.seat[one]
-        won = responder.imagine(self.rollout, take(state, one), seat, action, rng)
+        won = responder.imagine(self.rollout, select_games(state, one), seat, action, rng)
         place = one // self.worlds * legal.shape[1] + action
         total = np.bincount(place, won, legal.size).reshape(legal.shape)
         return np.where(legal, total / self.worlds, -np.inf)
@@ -63,11 +78,13 @@ class _Seated:
         self.policy = policy
         self.rng = rng
 
-    def act(self, turn: Turn) -> Choice:
-        assert turn.legal is not None
-        action = turn.legal.argmax(axis=1)
-        open_rows = np.flatnonzero(turn.legal.sum(axis=1) > 1)  # of one action nothing is asked
+    def act(self, observations: Observations) -> Actions:
+        assert observations.legal is not None
+        action = observations.legal.argmax(axis=1)
+        open_rows = np.flatnonzero(
+            observations.legal.sum(axis=1) > 1
+        )  # of one action nothing is asked
         if len(open_rows):
-            hopes = self.policy.hopes(take_turn(turn, open_rows), self.rng)
+            hopes = self.policy.hopes(select_observations(observations, open_rows), self.rng)
             action[open_rows] = hopes.argmax(axis=1)
-        return Choice(action, np.zeros(len(turn)))
+        return Actions(action, np.zeros(len(observations)))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.solvers.public_tree import values
 from overtrick.solvers.public_tree.values import View
 
@@ -22,11 +22,11 @@ MEMORY = 0.99  # of the mean square of a slope, a step
 TINY = 1e-10  # against division by 0
 
 
-class Solver:
+class BucketedSolver:
     """CFR+ (Tammelin 2014), alternating, the t-th strategy with weight t in the average.
 
     Regrets of nodes that share a row are summed, so with imperfect recall it is the algorithm of
-    Waugh et al. 2009, "A practical use of imperfect recall". Raises Refused if buckets move
+    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError if buckets move
     jointly.
     """
 
@@ -73,7 +73,7 @@ def slope(view: View, sigma: Array) -> tuple[float, Array]:
     """NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
 
     It is the derivative with the best responses held fast (Danskin's theorem: a subgradient in
-    each seat's realised plan), each entry taken as if it could change alone. Raises Refused if
+    each seat's realised plan), each entry taken as if it could change alone. Raises UserError if
     sigma is no strategy of this view, or if buckets move jointly.
     """
     _independent(view)
@@ -94,14 +94,14 @@ class Descent:
     The parameters are a weight for each legal action, of which a row's squares are normalised to
     probabilities. Rows that are seldom reached have tiny slopes, so each slope is divided by the
     root of its mean square of late (RMSprop, Tieleman and Hinton 2012); after t iterations the
-    rate is its first value / (1 + t / HORIZON). Raises Refused if start is no strategy of this
+    rate is its first value / (1 + t / HORIZON). Raises UserError if start is no strategy of this
     view, or if buckets move jointly.
     """
 
     def __init__(self, view: View, rate: float = 0.05, start: Array | None = None) -> None:
         _independent(view)
         if not rate > 0:
-            raise Refused(f"a descent needs a rate above 0, not {rate}")
+            raise UserError(f"a descent needs a rate above 0, not {rate}")
         self.view = view
         self.rate = rate
         self.iteration = 0
@@ -150,7 +150,7 @@ class Descent:
 
 def _independent(view: View) -> None:
     if view.game.joint:
-        raise Refused("CFR+ and gradient descent on Chains need independent buckets, not joint")
+        raise UserError("CFR+ and gradient descent on Chains need independent buckets, not joint")
 
 
 def _table(view: View, sigma: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Chains
+from overtrick.core import Array, BucketedGame
 
 
 class Layout(NamedTuple):
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     pay: Array  # (2, K, K) what a showdown for a stake of 1 pays, own bucket first
 
 
-def lay_out(game: Chains, index: Array) -> Layout:
+def lay_out(game: BucketedGame, index: Array) -> Layout:
     """The layout of a game for strategies of one index (B,)."""
     node: list[int] = []
     parent: list[int] = []

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from overtrick.core import Array, Chains, Refused
+from overtrick.core import Array, BucketedGame, UserError
 from overtrick.solvers.public_tree.independent_pass import Layout, lay_out, sweep
 from overtrick.solvers.public_tree.joint_pass import sweep_joint
 
@@ -32,7 +32,7 @@ NO_REPLY = np.zeros(0, np.int8)
 class View:
     """A game as strategies of one index see it, laid out for the kernels."""
 
-    game: Chains
+    game: BucketedGame
     index: Array  # (B,) int32 information index, -1 at ends
     legal: Array  # (N, A) bool
     seat: Array  # (N,) int32 whose row it is
@@ -62,31 +62,31 @@ class View:
         return np.cumsum(self.states) - self.states
 
 
-def whole(game: Chains) -> Array:
+def whole(game: BucketedGame) -> Array:
     """(B,) the index that tells every public node from every other."""
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
-def view(game: Chains, index: Array | None = None) -> View:
+def view(game: BucketedGame, index: Array | None = None) -> View:
     """A game seen through an index (B,); None: every public node is told from every other.
 
-    Raises Refused unless the index numbers the nodes at which a seat acts from 0 without a gap,
+    Raises UserError unless the index numbers the nodes at which a seat acts from 0 without a gap,
     and nodes of one number have the same seat and the same legal actions.
     """
     index = whole(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
     if index.shape != acts.shape or not np.issubdtype(index.dtype, np.integer):
-        raise Refused(f"an index must be ({len(acts)},) whole numbers, one a public node")
+        raise UserError(f"an index must be ({len(acts)},) whole numbers, one a public node")
     if ((index >= 0) != acts).any():
-        raise Refused("an index must be -1 at the ends of the game and 0 or more elsewhere")
+        raise UserError("an index must be -1 at the ends of the game and 0 or more elsewhere")
     numbers, node, back = np.unique(index[acts], return_index=True, return_inverse=True)
     if (numbers != np.arange(len(numbers))).any():
-        raise Refused(f"an index must number from 0 without a gap: {len(numbers)} numbers occur")
+        raise UserError(f"an index must number from 0 without a gap: {len(numbers)} numbers occur")
     seat, legal = game.seat[acts], game.after[acts] >= 0
     same = (legal == legal[node][back]).all(axis=1) & (seat == seat[node][back])
     if not same.all():
-        raise Refused(
+        raise UserError(
             f"information index {int(index[acts][~same][0])} stands at public nodes of different "
             "seats or legal actions"
         )
@@ -95,9 +95,9 @@ def view(game: Chains, index: Array | None = None) -> View:
 
 
 def check(view: View, sigma: Array) -> None:
-    """Raise Refused unless sigma is (N, A) or (M, N, A), rows of probabilities of this view."""
+    """Raise UserError unless sigma is (N, A) or (M, N, A), rows of probabilities of this view."""
     if sigma.ndim not in {2, 3} or sigma.shape[-2:] != view.legal.shape:
-        raise Refused(
+        raise UserError(
             f"a strategy for another game or index: it is {sigma.shape}, this one has "
             f"{view.legal.shape[0]} rows and {view.legal.shape[1]} actions"
         )
@@ -105,7 +105,7 @@ def check(view: View, sigma: Array) -> None:
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma > 0) & ~view.legal)).any(axis=-1)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise Refused(
+        raise UserError(
             f"row {place[-1]} of a strategy must be probabilities of legal actions with sum 1, "
             f"not {sigma[place].tolist()}"
         )
@@ -114,7 +114,7 @@ def check(view: View, sigma: Array) -> None:
 def expected(view: View, sigma: Array) -> Array:
     """(2,) or (M, 2) points that each seat wins on average when both play sigma.
 
-    Raises Refused if sigma is no strategy of this view, as all functions here do.
+    Raises UserError if sigma is no strategy of this view, as all functions here do.
     """
     check(view, sigma)
     return _worth(view, sigma, best=False)
@@ -145,7 +145,7 @@ def best_responses(view: View, sigma: Array) -> tuple[Array, Array]:
     """(2,) the most that each seat can win when the other keeps to sigma, and both replies."""
     check(view, sigma)
     if sigma.ndim > 2:
-        raise Refused(f"best responses are found to one strategy at a time, not to {len(sigma)}")
+        raise UserError(f"best responses are found to one strategy at a time, not to {len(sigma)}")
     reply = np.zeros(int(view.states.sum()), np.int8)
     return _worth(view, sigma, True, reply), reply
 

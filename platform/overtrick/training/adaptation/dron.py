@@ -16,8 +16,15 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section
-from overtrick.core import Array, Batch, Mixed, Policy, Refused, join
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    Policy,
+    Trajectories,
+    UserError,
+    concatenate_trajectories,
+)
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
@@ -69,12 +76,12 @@ class DronJob(Job):
 class DronTrainer:
     """Meet newcomers, learn what to do against whom."""
 
-    def __init__(self, job: DronJob, crew: Crew) -> None:
+    def __init__(self, job: DronJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         self.game = _watched(job.game)
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
         self.learner = learner.learner(self.game.features, _fresh(job, rng), job.values.plan())
 
@@ -82,7 +89,7 @@ class DronTrainer:
         """Meet so many newcomers for all their steps, and learn from it."""
         gone = self.iteration / self.job.stop.iterations
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         new_rng, play_rng, learn_rng = rng.spawn(3)
         plan, values = self.job.dron, self.job.values
         met = newcomers(self.sizes, plan.opponents, plan.style, plan.lean, new_rng)
@@ -92,7 +99,7 @@ class DronTrainer:
             *self.crew.map(_meet_newcomers, common, shards(met), play_rng), strict=True
         )
         self.learner.adam.pace(values.rate * (1 - gone))
-        metrics = self.learner.learn(join(batches), learn_rng)
+        metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         unit = self.game.unit
         for k, payoff in enumerate(np.concatenate(payoffs, axis=1).mean(axis=1)):
             metrics[metric_names.payoff_name(metric_names.OPPONENTS, k, unit)] = float(payoff)
@@ -102,7 +109,7 @@ class DronTrainer:
         return metrics
 
     def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
 
     def report(self, history: History) -> Report:
         """The final table, and the figures of the run."""
@@ -126,16 +133,18 @@ class DronTrainer:
 
 
 def check(job: DronJob) -> None:
-    """Raise Refused for a game that two do not play or cannot watch, or unknown opponents."""
+    """Raise UserError for a game that two do not play or cannot watch, or unknown opponents."""
     _watched(job.game)
     evaluate_page.check(job.game, job.evaluate)
 
 
-def judge(job: DronJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
-    """How well a model of this job adapts to the job's strangers. Raises Refused for another's."""
+def judge(
+    job: DronJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
+    """Evaluate adaptation to the held-out opponents. Raises UserError for a foreign model."""
     known, like = unprefixed(MODEL, weights), _fresh(job, np.random.default_rng(0))
     if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
-        raise Refused("the model has other layers than its job says: train again or restore it")
+        raise UserError("the model has other layers than its job says: train again or restore it")
     return evaluate(job.game, adapted, known, job.evaluate, crew, rng)
 
 
@@ -149,8 +158,8 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
 
 
 def adapted(
-    rng: Generator, weights: Weights, how: Judged, choice: GameChoice, opponent: Mixed
-) -> list[list[Mixed]]:
+    rng: Generator, weights: Weights, how: Judged, choice: GameChoice, opponent: BehaviouralPolicy
+) -> list[list[BehaviouralPolicy]]:
     """The policies before and after each step of watching, `how.draws` of them each.
 
     Each draw plays the best actions by what it knows, and watches its own games only.
@@ -161,7 +170,7 @@ def adapted(
     return [[learner.against(game.features, weights, one) for one in each] for each in known]
 
 
-Meeting = tuple[Array, Batch, Array]
+Meeting = tuple[Array, Trajectories, Array]
 """What is known of M opponents (M, P), the learner's decisions then, its payoffs (M,)."""
 
 
@@ -183,7 +192,11 @@ def meet(
         played = play(game, both, members * games, play_rng, seating)
         batch = played.batch
         own = seating[batch.game, batch.seat] == 0
-        theirs = batch.game[~own] // games, game.situation(batch.turn())[~own], batch.action[~own]
+        theirs = (
+            batch.game[~own] // games,
+            game.situation(batch.observations())[~own],
+            batch.action[~own],
+        )
         mine = decisions_of(batch, seating, 0)
         note = {learner.OPPONENT: known[mine.game // games]}
         won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
@@ -191,18 +204,20 @@ def meet(
         np.add.at(counts, theirs, 1)
 
 
-def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Batch, Array]:
+def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Trajectories, Array]:
     """The decisions of all steps against each of some newcomers, and the payoffs (steps, M)."""
     choice, weights, epsilon, games, steps = common
     game = _watched(choice)
     crowd = Crowd(game.features, members)
     met = list(meet(game, weights, epsilon, crowd, len(members["w0"]), games, steps, rng))
-    return join([batch for _, batch, _ in met]), np.stack([payoff for *_, payoff in met])
+    return concatenate_trajectories([batch for _, batch, _ in met]), np.stack(
+        [payoff for *_, payoff in met]
+    )
 
 
 def _watched(choice: GameChoice) -> Any:
-    """A game in which one can be watched. Raises Refused."""
+    """A game in which one can be watched. Raises UserError."""
     game, _ = two_seats(choice)
     if not isinstance(game, learner.Watched):
-        raise Refused(f"{game.name} has no situations in which an opponent's habits are counted")
+        raise UserError(f"{game.name} has no situations in which an opponent's habits are counted")
     return game

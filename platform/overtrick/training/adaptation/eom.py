@@ -11,8 +11,8 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive, Section, Share
-from overtrick.core import Array, Batch, Refused, join
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import check_actions, two_seats
@@ -71,13 +71,13 @@ class EomTrainer:
     to do before anything is known of it, imitates them. Nothing here is ever fitted to a stranger.
     """
 
-    def __init__(self, job: EomJob, crew: Crew) -> None:
+    def __init__(self, job: EomJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         self.game, _ = two_seats(job.game)
         plan = job.eom
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         wide = inputs(self.game)
         self.sizes = (wide, *plan.hidden, self.game.actions)
         self.learner = ActorCritic(
@@ -93,7 +93,7 @@ class EomTrainer:
     def step(self) -> dict[str, float]:
         """Meet new random opponents; learn to win from them, and what they do."""
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         new_rng, play_rng, learn_rng, imitate_rng = rng.spawn(4)
         plan = self.job.eom
         new = newcomers(self.sizes, plan.newcomers, plan.style, plan.lean, new_rng)
@@ -103,8 +103,8 @@ class EomTrainer:
         ]
         common = (self.job.game, self.learner.theta, plan.games)
         ours, theirs = zip(*self.crew.map(_meet, common, shards, play_rng), strict=True)
-        metrics = self.learner.learn(join(ours), learn_rng)
-        rows = rows_of(self.game, join(theirs))
+        metrics = self.learner.learn(concatenate_trajectories(ours), learn_rng)
+        rows = rows_of(self.game, concatenate_trajectories(theirs))
         _, loss = imitate(self.prior, rows, Imitation(epochs=1), imitate_rng)
         metrics["imitation_loss"] = float(loss)
         last = self.iteration == self.job.stop.iterations
@@ -143,14 +143,14 @@ class EomTrainer:
 
     def _rows(self) -> list[Row]:
         """What replies win from every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, Part.JUDGE)
+        rng = generator(self.job.seed, RngStream.JUDGE)
         return judge(self.job, self.model(), self.crew, rng)
 
     def close(self) -> None:
         self.crew.close()
 
 
-def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Batch, Batch]:
+def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Trajectories]:
     """The first policy's decisions against some newcomers, and theirs against it."""
     choice, theta, games = common
     game, _ = two_seats(choice)
@@ -163,18 +163,18 @@ def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Batch, Batch]:
 
 
 def check(job: EomJob) -> None:
-    """Raise Refused for a game that two do not play, opponents that do not exist, or exact replies
-    where there is no tree."""
+    """Raise UserError for a game that two do not play, opponents that do not exist, or exact
+    replies where there is no tree."""
     game, tree = two_seats(job.game)
     check_actions(game)
     if tree is None and job.model.reply == "exact":
-        raise Refused(
+        raise UserError(
             f"model.reply: exact needs a tree, and {game.name} is too large for one: set ppo"
         )
     evaluate_page.check(job.game, job.evaluate)
 
 
-def judge(job: EomJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(job: EomJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator) -> list[Row]:
     """What replies to fitted models win from the job's strangers."""
     first, critic, prior = (unprefixed(part, weights) for part in ("policy", "critic", "prior"))
     knows = Knows(first, critic, prior, job.model)

@@ -11,8 +11,8 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section, Share
-from overtrick.core import Array, Refused
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
@@ -77,14 +77,14 @@ class EvolveTrainer:
     interaction; its baseline is 0, since nothing here learns one.
     """
 
-    def __init__(self, job: EvolveJob, crew: Crew) -> None:
+    def __init__(self, job: EvolveJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         self.game, _ = two_seats(job.game)
         plan = job.evolve
         sizes = (inputs(self.game), *plan.hidden, outputs(self.game))
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         spread = np.full(sizes[-1], np.log(MOVE_STD * plan.spread), np.float32)
         log_std = spread if self.game.actions is None else None
         first = newcomers(sizes, plan.size, plan.style, plan.lean, rng, log_std)
@@ -94,7 +94,7 @@ class EvolveTrainer:
     def step(self) -> dict[str, float]:
         """One generation."""
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         play_rng, breed_rng = rng.spawn(2)
         members, plan = self.host.state(), self.job.evolve
         scores = round_robin(self.job.game, members, plan.games, self.crew, play_rng)
@@ -126,7 +126,7 @@ class EvolveTrainer:
 
     def _rows(self) -> list[Row]:
         """Adaptation to every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, Part.JUDGE)
+        rng = generator(self.job.seed, RngStream.JUDGE)
         return judge(self.job, self.model(), self.crew, rng)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class EvolveTrainer:
 
 
 def round_robin(
-    choice: GameChoice, members: Weights, games: int, crew: Crew, rng: Generator
+    choice: GameChoice, members: Weights, games: int, crew: WorkerPool, rng: Generator
 ) -> Array:
     """(M,) mean points a game of each member against all the others; their sum is 0."""
     size = len(members["w0"])
@@ -153,24 +153,26 @@ def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
 
 
 def check(job: EvolveJob) -> None:
-    """Raise Refused for a game that two do not play or that is not zero-sum, opponents that do
+    """Raise UserError for a game that two do not play or that is not zero-sum, opponents that do
     not exist, or steps that need a tree where there is none."""
     game, tree = two_seats(job.game)
     registry.check_zero_sum(game)
     check_spread("evolve.spread", job.evolve.spread, game)
     if job.evolve.credit == "hindsight":
-        raise Refused(
+        raise UserError(
             "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"
         )
     check_credit("evolve.credit", job.evolve.credit, game, tree)
     if tree is not None and job.evolve.credit in ON_TREE and job.evolve.given(["discount"]):
-        raise Refused(
+        raise UserError(
             f"evolve.credit: {job.evolve.credit} has no use for evolve.discount: leave that out"
         )
     evaluate_page.check(job.game, job.evaluate)
 
 
-def judge(job: EvolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: EvolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """How well a champion of this job adapts to the job's strangers."""
     theta = unprefixed("policy", weights)
     nothing = {"w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32)}

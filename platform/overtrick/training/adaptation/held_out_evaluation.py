@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Batch, Game, Mixed, Refused
+from overtrick.core import BehaviouralPolicy, Game, Trajectories, UserError
 from overtrick.evaluation.evaluate import Evaluate
 from overtrick.evaluation.game_cache import equilibrium_of, two_seats
 from overtrick.learners.initialisation import initial
@@ -53,21 +53,21 @@ class Start:
 
 
 def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
-    """Raise Refused for a credit that a game cannot give, or that needs a tree where there is none;
-    key is the job's."""
+    """Raise UserError for a credit that a game cannot give, or that needs a tree where there is
+    none; key is the job's."""
     if credit == "hindsight" and not hasattr(game, "hindsight"):
-        raise Refused(f"{key}: {game.name} tells nothing in hindsight: set critic")
+        raise UserError(f"{key}: {game.name} tells nothing in hindsight: set critic")
     if game.actions is None and credit == "model":
-        raise Refused(f"{key}: model counts single actions, and {game.name} has none: set critic")
+        raise UserError(f"{key}: model counts single actions, and {game.name} has none: set critic")
     if tree is None and credit == "aivat":
-        raise Refused(
+        raise UserError(
             f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
         )
 
 
 def adapted(
-    rng: Generator, start: Start, how: Evaluate, choice: GameChoice, opponent: Mixed
-) -> list[list[Mixed]]:
+    rng: Generator, start: Start, how: Evaluate, choice: GameChoice, opponent: BehaviouralPolicy
+) -> list[list[BehaviouralPolicy]]:
     """The policies before and after each step of adaptation, `how.draws` of them each.
 
     Each draw begins at theta and adapts to the opponent on its own sampled games only. Where
@@ -95,7 +95,7 @@ def adapted(
             met = meet_on_tree(
                 game, tree, params, them, how.games, start.credit, prior, step_rng, seen
             )
-            seen = met.seen
+            seen = met.opponent_counts
         params = adapt(params, met.sample, how.step)
         for _ in range(start.updates - 1):
             assert tree is not None
@@ -114,8 +114,13 @@ def adapted(
 
 
 def _imagining(
-    rng: Generator, start: Start, how: Evaluate, game: Game, params: Weights, opponent: Mixed
-) -> list[list[Mixed]]:
+    rng: Generator,
+    start: Start,
+    how: Evaluate,
+    game: Game,
+    params: Weights,
+    opponent: BehaviouralPolicy,
+) -> list[list[BehaviouralPolicy]]:
     """The same without a tree, by the gradient against a model: of the games that were played only
     what the opponent did is used, and the step is learnt from games against who does the same.
 
@@ -125,7 +130,7 @@ def _imagining(
     layers = len(start.theta) // 2
     sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
     prior = initial(sizes, prior_rng, head=0.1)
-    seen: Sequence[Batch | None] = [None] * how.draws
+    seen: Sequence[Trajectories | None] = [None] * how.draws
     policies = [networks(game, params)]
     for step_rng in step_rngs:
         play_rng, fit_rng, imagine_rng = step_rng.spawn(3)

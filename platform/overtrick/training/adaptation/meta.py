@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
@@ -17,7 +17,12 @@ from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import fresh
 from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
-from overtrick.learners.policy_gradient.sample import Moves, Sample, evidence, join
+from overtrick.learners.policy_gradient.sample import (
+    ContinuousSample,
+    DiscreteSample,
+    evidence,
+    join,
+)
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import Crowd
@@ -45,12 +50,12 @@ from overtrick.training.trainer import History, Report
 class MetaTrainer:
     """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
 
-    def __init__(self, job: MetaJob, crew: Crew) -> None:
+    def __init__(self, job: MetaJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         self.game, self.tree = two_seats(job.game)
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         wide = inputs(self.game)
         self.sizes = (wide, *job.meta.hidden, outputs(self.game))
         seen = hindsight_inputs(self.game) if job.meta.credit == "hindsight" else wide
@@ -71,7 +76,7 @@ class MetaTrainer:
     def step(self) -> dict[str, float]:
         """One iteration of Algorithm 1."""
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
         metrics = {}
         if (self.iteration - 1) % self.job.population.every == 0:
@@ -107,7 +112,7 @@ class MetaTrainer:
 
     def _rows(self) -> list[Row]:
         """Adaptation to every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, Part.JUDGE)
+        rng = generator(self.job.seed, RngStream.JUDGE)
         return judge(self.job, self.model(), self.crew, rng)
 
     def state(self) -> dict[str, Array]:
@@ -151,7 +156,7 @@ class MetaTrainer:
         """
         members = {n: v[:4] for n, v in self.opponents.members().items()}
         (meta,) = strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
-        hand = self.game.hand(tree.turn)
+        hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))
         tables = []
         for sigma in strategies(self.game, tree, members):
@@ -162,7 +167,7 @@ class MetaTrainer:
 
     def _meet(
         self, opponents: Weights, rng: Generator
-    ) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
+    ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
         """Adapt to every opponent: a sample before each step and one after the last, the features
         and returns of all decisions, the payoffs (tasks,) before each step, and how many games a
         simulator could not follow."""
@@ -174,7 +179,9 @@ class MetaTrainer:
         return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
 
 
-def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: MetaJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """How well a model of this job adapts to the job's strangers."""
     start = Start(
         unprefixed("policy", weights), unprefixed("critic", weights),
@@ -187,7 +194,7 @@ def judge(job: MetaJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
 
 def _adapt_to(
     rng: Generator, common: Any, opponents: Weights
-) -> tuple[list[Sample | Moves], Array, Array, list[Array], int]:
+) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
     """The meta-model adapts to each of some opponents and meets it again."""
     choice, plan, theta, critic = common
     game, tree = two_seats(choice)
@@ -196,7 +203,7 @@ def _adapt_to(
     crowd = Crowd(game.features, opponents)
     theirs = None if tree is None else strategies(game, tree, opponents)
     features, returns, payoffs, astray, seen = [], [], [], 0, None
-    samples: list[Sample | Moves] = []
+    samples: list[DiscreteSample | ContinuousSample] = []
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
         if outer and plan.values == "exact":
@@ -219,12 +226,12 @@ def _adapt_to(
                 game, tree, params, theirs, count, plan.credit, prior, step_rng, seen
             )
             if plan.credit == "model":
-                seen = met.seen
+                seen = met.opponent_counts
         samples.append(met.sample)
         features.append(met.features)
         returns.append(met.returns)
         payoffs.append(met.payoff)
-        astray += met.astray
+        astray += met.diverged_games
         if not outer:
             params = adapt(params, met.sample, plan.inner_step)
     return samples, np.concatenate(features), np.concatenate(returns), payoffs, astray

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Job, Positive, Section, Share
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Evaluate
 from overtrick.evaluation.game_cache import two_seats
@@ -160,16 +160,16 @@ class MetaJob(Job):
 
 
 def check(job: MetaJob) -> None:
-    """Raise Refused for a game that two do not play, opponents that do not exist, or values that
+    """Raise UserError for a game that two do not play, opponents that do not exist, or values that
     need a tree where there is none."""
     game, tree = two_seats(job.game)
     if tree is None and job.meta.values != "sampled":
-        raise Refused(
+        raise UserError(
             f"meta.values: {job.meta.values} needs a tree, and {game.name} is too large for one: "
             "set sampled"
         )
     if tree is None and job.meta.credit == "model":
-        raise Refused(
+        raise UserError(
             f"meta.credit: model needs a tree, and {game.name} is too large for one: set it as "
             "meta.test_credit"
         )
@@ -178,7 +178,7 @@ def check(job: MetaJob) -> None:
         check_credit(f"meta.{key}", getattr(job.meta, key), game, tree)
     if job.meta.test_play == "response":
         if job.evaluate.safe is None:
-            raise Refused("meta.test_play: response keeps a bound: set evaluate.safe")
+            raise UserError("meta.test_play: response keeps a bound: set evaluate.safe")
         if (job.meta.test_credit or job.meta.credit) not in ON_TREE:
-            raise Refused("meta.test_play: response needs meta.test_credit aivat or model")
+            raise UserError("meta.test_play: response needs meta.test_credit aivat or model")
     evaluate_page.check(job.game, job.evaluate)

@@ -11,7 +11,14 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, GameChoice, Positive, Section, Share
-from overtrick.core import Array, Batch, Game, Mixed, Policy, join
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    Game,
+    Policy,
+    Trajectories,
+    concatenate_trajectories,
+)
 from overtrick.evaluation.evaluate import Judged
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.learners.critic import Critic
@@ -72,8 +79,8 @@ class Knows:
 
 
 def modelled(
-    rng: Generator, knows: Knows, how: Judged, choice: GameChoice, opponent: Mixed
-) -> list[list[Mixed]]:
+    rng: Generator, knows: Knows, how: Judged, choice: GameChoice, opponent: BehaviouralPolicy
+) -> list[list[BehaviouralPolicy]]:
     """The first policy, and the replies after each step, `how.draws` of them each.
 
     Each draw plays `how.games` games a step with its latest policy, fits a model to all the
@@ -81,9 +88,9 @@ def modelled(
     decided, in every finished game: as everyone may whose gradients take luck out by AIVAT.
     """
     game, tree = two_seats(choice)
-    policies: list[Mixed] = [Network(game.features, knows.first)] * how.draws
+    policies: list[BehaviouralPolicy] = [Network(game.features, knows.first)] * how.draws
     weights = [knows.first] * how.draws  # of PPO's replies
-    seen: Sequence[Batch | None] = [None] * how.draws
+    seen: Sequence[Trajectories | None] = [None] * how.draws
     out = [policies]
     for step_rng in rng.spawn(how.steps):
         play_rng, fit_rng, reply_rng = step_rng.spawn(3)
@@ -108,8 +115,8 @@ def modelled(
 
 def watched(
     game: Game, policies: Sequence[Policy], opponent: Policy, games: int, rng: Generator,
-    seen: Sequence[Batch | None],
-) -> list[Batch]:  # fmt: skip
+    seen: Sequence[Trajectories | None],
+) -> list[Trajectories]:  # fmt: skip
     """What an opponent decided in so many games against each of some policies, in random seats, and
     what each of them had seen of it before."""
     shown = []
@@ -117,20 +124,21 @@ def watched(
         seat_rng, games_rng = luck.spawn(2)
         seating = random_seating(games, seat_rng)
         new = play(game, (policy, opponent), games, games_rng, seating, watch=[1]).batch
-        shown.append(new if past is None else join([past, new]))
+        shown.append(new if past is None else concatenate_trajectories([past, new]))
     return shown
 
 
 def fit(
-    game: Game, tree: Tree | None, batches: Sequence[Batch], knows: Knows, rng: Generator
-) -> list[Mixed]:
+    game: Game, tree: Tree | None, batches: Sequence[Trajectories], knows: Knows, rng: Generator
+) -> list[BehaviouralPolicy]:
     """A model for each of some opponents, from their decisions."""
     plan = knows.plan
     if tree is None:
         return networks(game, imitations(game, batches, knows.prior, plan, rng))
     taken = np.stack([_counts(tree, batch) for batch in batches])
     features, legal = (
-        np.repeat(each[None], len(taken), axis=0) for each in (game.features(tree.turn), tree.legal)
+        np.repeat(each[None], len(taken), axis=0)
+        for each in (game.features(tree.observations), tree.legal)
     )
     rows = Rows(features, legal, taken)
     guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
@@ -138,7 +146,7 @@ def fit(
 
 
 def imitations(
-    game: Game, batches: Sequence[Batch], prior: Weights, plan: Modelling, rng: Generator
+    game: Game, batches: Sequence[Trajectories], prior: Weights, plan: Modelling, rng: Generator
 ) -> Weights:
     """(M, ...) networks that do what M opponents did: the prior, fitted to each one's decisions."""
     rows = _side_by_side([rows_of(game, batch) for batch in batches])
@@ -154,20 +162,20 @@ def best_reply(tree: Tree, opponent: Array) -> Array:
     """(N, A) a best response to an opponent (N, A) in whichever seat one sits."""
     reply = opponent.copy()
     for seat in range(tree.seats):
-        mine = tree.turn.seat == seat
+        mine = tree.observations.seat == seat
         reply[mine] = best_response.best_response(tree, opponent, seat)[1][mine]
     return reply
 
 
-def rows_of(game: Game, batch: Batch) -> Rows:
+def rows_of(game: Game, batch: Trajectories) -> Rows:
     """Decisions as rows to be imitated, one each."""
     assert batch.legal is not None
     taken = np.zeros(batch.legal.shape)
     taken[np.arange(len(batch)), batch.action] = 1
-    return Rows(game.features(batch.turn()), batch.legal, taken)
+    return Rows(game.features(batch.observations()), batch.legal, taken)
 
 
-def _counts(tree: Tree, batch: Batch) -> Array:
+def _counts(tree: Tree, batch: Trajectories) -> Array:
     """(N, A) how often each action was taken."""
     assert batch.infoset is not None
     taken = np.zeros(tree.legal.shape)
@@ -188,7 +196,9 @@ def _side_by_side(parts: list[Rows]) -> Rows:
     return Rows(place("features"), legal, place("taken"))
 
 
-def _learnt(game: Game, start: Weights, model: Mixed, knows: Knows, rng: Generator) -> Weights:
+def _learnt(
+    game: Game, start: Weights, model: BehaviouralPolicy, knows: Knows, rng: Generator
+) -> Weights:
     """A reply to a model that PPO learns in simulated games, from where it starts."""
     plan = knows.plan
     critic_rng, reply_rng = rng.spawn(2)
@@ -198,7 +208,7 @@ def _learnt(game: Game, start: Weights, model: Mixed, knows: Knows, rng: Generat
     ppo = Ppo(plan.step, plan.entropy)
     learner = ActorCritic(game.features, start, critic, ppo, 1.0, 0.95)
 
-    def simulate(policy: Policy, luck: Generator) -> Batch:
+    def simulate(policy: Policy, luck: Generator) -> Trajectories:
         seat_rng, play_rng = luck.spawn(2)
         seating = random_seating(plan.games, seat_rng)
         return play(game, (policy, model), plan.games, play_rng, seating, watch=[0]).batch

@@ -12,8 +12,8 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, GameChoice, Positive, Section, Share
-from overtrick.core import Array, Game, Refused
-from overtrick.distributed.workers import Crew
+from overtrick.core import Array, Game, UserError
+from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.learners.initialisation import initial
 from overtrick.learners.weights import repeat, stack
@@ -89,7 +89,7 @@ class Opposition(ABC):
         sizes: Sequence[int],
         plan: Opponents,
         founder: Weights,
-        crew: Crew,
+        crew: WorkerPool,
         rng: Generator,
     ) -> None:
         self.game = game
@@ -203,9 +203,9 @@ def newcomers(
 
 
 def check_spread(key: str, spread: float, game: Game) -> None:
-    """Raise Refused for a spread of moves in a game of single actions; key is the job's."""
+    """Raise UserError for a spread of moves in a game of single actions; key is the job's."""
     if game.actions is not None and spread != 1:
-        raise Refused(
+        raise UserError(
             f"{key}: {game.name} has single actions, without a standard deviation: leave it out"
         )
 

@@ -16,7 +16,13 @@ from overtrick.evaluation.game_cache import equilibrium_of, game_and_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
-from overtrick.learners.policy_gradient.sample import Moves, Sample, evidence, padded, sampled
+from overtrick.learners.policy_gradient.sample import (
+    ContinuousSample,
+    DiscreteSample,
+    evidence,
+    padded,
+    sampled,
+)
 from overtrick.learners.weights import arrays
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
@@ -39,15 +45,15 @@ PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
 
 
 @dataclass(frozen=True)
-class Met:
+class OpponentRollouts:
     """What M learners brought home from their games."""
 
-    sample: Sample | Moves  # M tasks
+    sample: DiscreteSample | ContinuousSample  # M tasks
     features: Array  # (D, F) what the critic sees of every decision
     returns: Array  # (D,) discounted points that followed
     payoff: Array  # (M,) mean points a game
-    seen: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
-    astray: int = 0  # games that a simulator could not follow
+    opponent_counts: Array | None = None  # (M, N, A) what the opponents did so far, if that is kept
+    diverged_games: int = 0  # games that a simulator could not follow
 
 
 def meet(
@@ -61,7 +67,7 @@ def meet(
     rng: Generator,
     merge: bool = False,
     hindsight: bool = False,
-) -> Met:
+) -> OpponentRollouts:
     """M learners (weights with leading axis M) play so many games each, in random seats.
 
     opponents must seat M * games games, learner m's at m * games onwards. gamma and lam are the
@@ -76,7 +82,7 @@ def meet(
     played = play(game, both, members * games, play_rng, seating, [0], hindsight)
     batch = played.batch
     member = batch.game // games
-    features = game.features(batch.turn())
+    features = game.features(batch.observations())
     judged = batch.note[HINDSIGHT] if hindsight else features
     advantage = advantages(batch, predict(critic, judged), gamma, lam)
     if batch.infoset is not None:
@@ -84,7 +90,9 @@ def meet(
     sample = sampled(params, batch, features, advantage, games, member, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
     returns = discounted(batch, gamma)
-    return Met(sample, judged, returns, won.mean(axis=1), astray=played.astray)
+    return OpponentRollouts(
+        sample, judged, returns, won.mean(axis=1), diverged_games=played.diverged_games
+    )
 
 
 def astray_games(game: Game, count: int) -> dict[str, float]:
@@ -107,7 +115,7 @@ def meet_on_tree(
     prior: Array,
     rng: Generator,
     seen: Array | None = None,
-) -> Met:
+) -> OpponentRollouts:
     """The same on the tree, without a critic; opponents (M, N, A) are the strategies to be met.
 
     seen (M, N, A) is what the opponents did in earlier games, to which prior (N, A) is added:
@@ -123,7 +131,7 @@ def meet_on_tree(
     for m, luck in enumerate(rng.spawn(len(sigma))):
         first = luck.binomial(games, 0.5)  # games in seat 0
         for seat, count in enumerate((first, games - first)):
-            own = (tree.turn.seat == seat)[:, None]
+            own = (tree.observations.seat == seat)[:, None]
             real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, guesses))
             met = aivat.rollouts(tree, real, guess, seat, count, luck)
             weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
@@ -132,7 +140,7 @@ def meet_on_tree(
             payoff[m] += met.payoff / games
             seen[m] += np.where(own, 0, met.taken)
     member, row = np.nonzero(weight)
-    features, come = game.features(tree.turn)[row], weight[member, row]
+    features, come = game.features(tree.observations)[row], weight[member, row]
     if credit == "model":
         sample = exact_sample(game, tree, params, thought(seen + prior))
     else:
@@ -140,7 +148,7 @@ def meet_on_tree(
             features, tree.legal[row], _logp(tree, sigma)[member, row], share[member, row], come,
             member, len(sigma),
         )  # fmt: skip
-    return Met(sample, features, returns[member, row] / come, payoff, seen)
+    return OpponentRollouts(sample, features, returns[member, row] / come, payoff, seen)
 
 
 def prior_of(choice: GameChoice, credit: Credit) -> Array:
@@ -162,7 +170,7 @@ def thought(counts: Array) -> Array:
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def adapt(params: Weights, sample: Sample | Moves, step: float) -> Weights:
+def adapt(params: Weights, sample: DiscreteSample | ContinuousSample, step: float) -> Weights:
     """One inner step of each member on its own sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
     return arrays(maml.adapt(leaves, evidence(sample), step))
@@ -171,7 +179,7 @@ def adapt(params: Weights, sample: Sample | Moves, step: float) -> Weights:
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:
     """(M, N, A) what each of M networks does at every information set."""
     with torch.inference_mode():
-        logits = forward(tensors(params), torch.from_numpy(game.features(tree.turn)))
+        logits = forward(tensors(params), torch.from_numpy(game.features(tree.observations)))
         logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
         return logp.double().exp().numpy()
 
@@ -180,12 +188,12 @@ def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
     """(N,) how often a strategy comes to each information set, the mean over both seats."""
     come = np.zeros(tree.infosets)
     for seat in range(2):
-        mine = (tree.turn.seat == seat)[:, None]
+        mine = (tree.observations.seat == seat)[:, None]
         come += best_response.gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
     return come
 
 
-def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> Sample:
+def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> DiscreteSample:
     """Every information set, weighted by how often M learners come to it.
 
     opponents (M, N, A) are the strategies that the learners meet, in both seats with equal
@@ -195,12 +203,12 @@ def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     for m, (mine, theirs) in enumerate(zip(sigma, opponents, strict=True)):
         for seat in range(2):
-            own = (tree.turn.seat == seat)[:, None]
+            own = (tree.observations.seat == seat)[:, None]
             come, advantage = best_response.gradient(tree, np.where(own, mine, theirs), seat)
             weight[m] += come / 2
             credit[m] += come[:, None] / 2 * mine * advantage
-    features = game.features(tree.turn)
-    return Sample(
+    features = game.features(tree.observations)
+    return DiscreteSample(
         np.repeat(features[None], len(sigma), axis=0),
         np.broadcast_to(tree.legal, sigma.shape).copy(),
         _logp(tree, sigma),

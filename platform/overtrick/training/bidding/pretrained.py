@@ -10,9 +10,9 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Folder, Model, Opponent, Section
-from overtrick.core import Array, Deals, Refused
+from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import for_judging
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import system_agreement
 from overtrick.evaluation.bidders import (
     Side,
@@ -32,7 +32,7 @@ from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import loader
 from overtrick.reports import bar_charts
 from overtrick.storage import locate, model_files
-from overtrick.training.bidding.supervised import Learning
+from overtrick.training.bidding.supervised import BiddingConfig
 from overtrick.training.trainer import History
 
 SHARD = 250  # deals of one shard, whatever the number of workers
@@ -59,41 +59,41 @@ class PairJob(SystemJob):
     calls: Model = Field(description="the model that proposes calls")
     imps: Model = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
-    network: Learning = Learning()
+    network: BiddingConfig = BiddingConfig()
     evaluate: Judging = Judging()
 
 
 def check(job: PairJob, most: int) -> None:
-    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
+    """Raise UserError for another game, or for models, deals or opponents that do not serve."""
     if job.game.name != Auction.name:
-        raise Refused(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
+        raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     networks_of(job)
     for part in parted(job, most):
         if len(part) < 2:
-            raise Refused(f"{job.deals} has too few deals to keep some of them for judging")
+            raise UserError(f"{job.deals} has too few deals to keep some of them for judging")
     for name in job.evaluate.against:
         side_of(name)
 
 
 def networks_of(job: PairJob) -> tuple[Network, Network]:
-    """Both networks as they are before. Raises Refused."""
+    """Both networks as they are before. Raises UserError."""
     found, own = [], loader.load(job.system)
     check_version(job.rules, own, "the bidder of this job")
     for name, place in (("calls", job.calls), ("imps", job.imps)):
-        folder = locate.located(place)
+        folder = locate.locate(place)
         stored = model_files.load(folder, Auction.name)
         network = network_of(stored, name, folder)
         if network is None:
-            raise Refused(
+            raise UserError(
                 f"the model in {folder} has no network of {name}: train one with learn: {name}"
             )
         if network.activation != job.network.activation:
-            raise Refused(
+            raise UserError(
                 f"network.activation is {job.network.activation}, but {folder} has "
                 f"{network.activation}"
             )
         if (bids := told_of(stored, folder, "system")) != job.system:
-            raise Refused(f"system is {job.system}, but the model in {folder} bids {bids}")
+            raise UserError(f"system is {job.system}, but the model in {folder} bids {bids}")
         check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
         found.append(network)
     return found[0], found[1]
@@ -108,12 +108,12 @@ def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
 
 def judged(job: PairJob, kept: Deals, boards: int) -> Deals:
     """So many of the deals kept for judging, or all of them: the same whenever it is asked."""
-    rng = generator(job.seed, Part.JUDGE)
+    rng = generator(job.seed, RngStream.JUDGE)
     boards = min(boards, len(kept))
     return turned(kept[rng.choice(len(kept), boards, replace=False)], rng)
 
 
-def row(side: Side, other: Side, deals: Deals, crew: Crew) -> dict[str, Any]:
+def row(side: Side, other: Side, deals: Deals, crew: WorkerPool) -> dict[str, Any]:
     """What a side wins from another on some deals."""
     shards = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
     won = np.concatenate(crew.map(_meet, (side, other), shards, generator(0)))
@@ -124,7 +124,7 @@ def row(side: Side, other: Side, deals: Deals, crew: Crew) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def true_calls(side: Side, deals: Deals, crew: Crew) -> float:
+def true_calls(side: Side, deals: Deals, crew: WorkerPool) -> float:
     """The share of calls but passes, of a side with itself, at which the hand has the points and
     lengths that its calls so far show."""
     cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]

@@ -16,8 +16,8 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Opponent, Positive, Section, Share
-from overtrick.core import Array, Deals, Refused
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, Deals, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, side_of, turned
 from overtrick.games.bridge.auction import (
     features_from_observation,
@@ -99,7 +99,7 @@ class SelfplayJob(PairJob):
 class SelfplayTrainer:
     """An iteration is some boards against opponents, and some gradient steps of both networks."""
 
-    def __init__(self, job: SelfplayJob, crew: Crew) -> None:
+    def __init__(self, job: SelfplayJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -115,7 +115,7 @@ class SelfplayTrainer:
         )
         self.past = SelfPlay(
             job.game, (), Opponents(kind="selfplay", size=plan.past), self.policy.theta, crew,
-            generator(job.seed, Part.INITIAL),
+            generator(job.seed, RngStream.INITIAL),
         )  # fmt: skip
         self.others = [side_of(name) for name in plan.others]
         self.deals, self.kept = pretrained.parted(job, job.play.deals)
@@ -125,7 +125,7 @@ class SelfplayTrainer:
         plan, job = self.job.play, self.job
         self.iteration += 1
         where = f"in iteration {self.iteration}"
-        rng = generator(job.seed, Part.TRAIN, self.iteration)
+        rng = generator(job.seed, RngStream.TRAIN, self.iteration)
         deal_rng, who_rng, play_rng, learn_rng = rng.spawn(4)
         if (self.iteration - 1) % plan.every == 0:
             self.past.renew(self.policy.theta, who_rng)
@@ -212,9 +212,9 @@ class SelfplayTrainer:
 
 
 def check(job: SelfplayJob) -> None:
-    """Raise Refused for models, deals or opponents that do not serve."""
+    """Raise UserError for models, deals or opponents that do not serve."""
     if job.play.wait >= job.stop.iterations:
-        raise Refused(
+        raise UserError(
             f"play.wait is {job.play.wait} and stop.iterations {job.stop.iterations}: the calls "
             "would learn nothing"
         )
@@ -224,7 +224,7 @@ def check(job: SelfplayJob) -> None:
 
 
 def judge(
-    job: SelfplayJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: SelfplayJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """IMPs a board of the stored calls alone, of the bidder that also values them, and of the calls
     before; and which share of their calls but passes is true."""
@@ -280,11 +280,11 @@ def _meet(
         batch = played.batch
         brought = won[seat][batch.game]
         batch = replace(batch, reward=np.where(batch.last, brought, 0.0))
-        value = own.value(batch.turn())
-        features = features_from_observation.before(batch.seen, own.ns, own.ew)
+        value = own.value(batch.observations())
+        features = features_from_observation.before(batch.observation, own.ns, own.ew)
         decided.append({
             "before": packed_features.packed(features),
-            "situation": network_bidder.situations(batch.seen).astype(np.int8),
+            "situation": network_bidder.situations(batch.observation).astype(np.int8),
             "legal": batch.legal, "call": batch.action,
             "advantage": advantages(batch, value, 1.0, gae),
             "game": batch.game + seat * len(deals),

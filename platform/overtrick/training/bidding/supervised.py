@@ -12,11 +12,11 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Folder, Positive, Section
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.datasets.bidding_examples import SPLITS, Examples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_rules
 from overtrick.distributed.data_parallel import ALONE, Share
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
 from overtrick.evaluation.bidders import SystemJob
 from overtrick.games.bridge.auction import network_bidder
@@ -39,7 +39,7 @@ METRICS = {
 AT_ONCE = 4096  # examples of one answer
 
 
-class Learning(Section):
+class BiddingConfig(Section):
     """How a network learns."""
 
     activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = Field(
@@ -58,8 +58,8 @@ class Learning(Section):
         default=0.0, ge=0, lt=1, description="share of hidden units left out as it learns"
     )
 
-    def plan(self, device: str) -> classifier.Plan:
-        return classifier.Plan(
+    def plan(self, device: str) -> classifier.ClassifierConfig:
+        return classifier.ClassifierConfig(
             self.activation, self.optimizer, self.rate, self.half, device, self.dropout
         )
 
@@ -70,7 +70,7 @@ class Learning(Section):
         return self.rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
 
 
-class Network(Learning):
+class Network(BiddingConfig):
     """A network and how it learns."""
 
     hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each layer")
@@ -105,7 +105,7 @@ class BiddingJob(SystemJob):
 class BiddingTrainer:
     """An iteration is a pass over all examples, by one learner or its share of what several do."""
 
-    def __init__(self, job: BiddingJob, crew: Crew, share: Share = ALONE) -> None:
+    def __init__(self, job: BiddingJob, crew: WorkerPool, share: Share = ALONE) -> None:
         self.job = job
         self.crew = crew
         self.share = share
@@ -115,7 +115,7 @@ class BiddingTrainer:
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
-            network_bidder.OUTPUTS[job.learn], generator(job.seed, Part.INITIAL)
+            network_bidder.OUTPUTS[job.learn], generator(job.seed, RngStream.INITIAL)
         )
         self.learner = Classifier(weights, job.network.plan(device))
         share.add_gradients(self.learner.optimizer.params.values())
@@ -125,10 +125,10 @@ class BiddingTrainer:
         network, each = self.job.network, -(-len(self.examples) // self.job.network.batch)
         done = self.iteration * each
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         self.learner.seed(rng)
         if self.share.rank:  # all have drawn alike from rng, which orders the examples
-            own = generator(self.job.seed, Part.TRAIN, self.iteration, self.share.rank)
+            own = generator(self.job.seed, RngStream.TRAIN, self.iteration, self.share.rank)
             self.learner.seed(own)
         losses: list[torch.Tensor] = []
         total = 0.0
@@ -174,37 +174,37 @@ class BiddingTrainer:
 
 
 def check(job: BiddingJob) -> None:
-    """Raise Refused for another game, or for examples that are not there, or of other systems."""
+    """Raise UserError for another game, or for examples that are not there, or of other systems."""
     if job.game.name != "auction":
-        raise Refused(f"the bidding trainer is for the auction, not for {job.game.name}")
+        raise UserError(f"the bidding trainer is for the auction, not for {job.game.name}")
     for split in SPLITS:
         known = Examples(job.examples, split)
     check_rules(job.examples, known.parameters)
     by = [known.parameters[name] for name in ("system_ns", "system_ew")]
     if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
-        raise Refused(
+        raise UserError(
             f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
             f"{job.system}: set system"
         )
     _check_version(job, known)
     if job.learn not in (*known.columns, "calls"):
-        raise Refused(
+        raise UserError(
             f"the examples in {job.examples} do not say what calls brought: generate them again "
             "with outcomes=true from boards with double-dummy tricks"
         )
 
 
 def _check_version(job: BiddingJob, examples: Examples) -> None:
-    """Raise Refused for examples that were seen by other rules of the job's system than its own."""
+    """Raise UserError for examples made with another version of the job's bidding system."""
     if job.rules[loader.load(job.system).name] not in examples.parameters["rules"]:
-        raise Refused(
+        raise UserError(
             f"the examples in {job.examples} were made by other rules than those of "
             f"{job.system} in this job: set system, or begin a new run"
         )
 
 
 def judge(
-    job: BiddingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: BiddingJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """How well a stored network does on the deals that were kept for testing."""
     kept = Examples(job.examples, "test")

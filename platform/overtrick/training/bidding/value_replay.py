@@ -12,7 +12,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Section
-from overtrick.core import Array, Batch
+from overtrick.core import Array, Trajectories
 from overtrick.games.bridge.auction import (
     features_from_observation,
     network_bidder,
@@ -23,7 +23,7 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import Ring
-from overtrick.training.bidding.supervised import Learning
+from overtrick.training.bidding.supervised import BiddingConfig
 
 
 class Remembered(Section):
@@ -49,7 +49,7 @@ class Outcomes:
     """
 
     def __init__(
-        self, first: Network, network: Learning, plan: Remembered, iterations: int
+        self, first: Network, network: BiddingConfig, plan: Remembered, iterations: int
     ) -> None:
         self.network = network
         self.plan = plan
@@ -114,11 +114,13 @@ class Outcomes:
         self.learnt = int(state["learnt"])
 
 
-def remembered(batch: Batch, imps: Array, ns: System, ew: System) -> dict[str, Array]:
+def remembered(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
     """What there is to remember of calls (D,) that brought so many IMPs (D,)."""
     rows = np.arange(len(batch))
-    after = features_from_observation.after(batch.seen, rows, batch.action, ns, ew)
-    situation = network_bidder.situations_after(network_bidder.situations(batch.seen), batch.action)
+    after = features_from_observation.after(batch.observation, rows, batch.action, ns, ew)
+    situation = network_bidder.situations_after(
+        network_bidder.situations(batch.observation), batch.action
+    )
     return {
         "after": packed_features.packed(after),
         "situation": situation.astype(np.int8),

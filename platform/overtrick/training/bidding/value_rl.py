@@ -12,7 +12,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Share
 from overtrick.core import Array, Deals
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, side_of, turned
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import Network
@@ -45,7 +45,7 @@ class BidderJob(PairJob):
 class BidderTrainer:
     """An iteration is some auctions by itself, and some gradient steps."""
 
-    def __init__(self, job: BidderJob, crew: Crew) -> None:
+    def __init__(self, job: BidderJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -58,7 +58,7 @@ class BidderTrainer:
         """Bid, remember, learn, and now and then measure."""
         plan, job = self.job.bidder, self.job
         self.iteration += 1
-        rng = generator(job.seed, Part.TRAIN, self.iteration)
+        rng = generator(job.seed, RngStream.TRAIN, self.iteration)
         deal_rng, play_rng, learn_rng = rng.spawn(3)
         chosen = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.games)], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
@@ -103,7 +103,7 @@ def check(job: BidderJob) -> None:
 
 
 def judge(
-    job: BidderJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: BidderJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """IMPs a board of a stored bidder against its values before, and against others."""
     plan = job.network

@@ -10,8 +10,8 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Job, Section
-from overtrick.core import Array, Batch, Mixed, join
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import Judging, Scripted
 from overtrick.evaluation.game_cache import opponent_of
@@ -55,13 +55,13 @@ class DqnJob(Job):
 class DqnTrainer:
     """Play the defenders, learn, measure."""
 
-    def __init__(self, job: DqnJob, crew: Crew) -> None:
+    def __init__(self, job: DqnJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         game = cardplay.card_game(job.game)
         sizes = (inputs(game), *job.dqn.hidden, len(game.action_names))
-        weights = initial(sizes, generator(job.seed, Part.INITIAL), 0.1)
+        weights = initial(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
         self.learner = dqn.Dqn(game.features, weights, job.values.plan())
 
     def step(self) -> dict[str, float]:
@@ -69,13 +69,13 @@ class DqnTrainer:
         plan, values = self.job.dqn, self.job.values
         gone = self.iteration / self.job.stop.iterations
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         play_rng, learn_rng = rng.spawn(2)
         common = (self.job, self.learner.weights(), values.exploring(gone))
         sizes = [min(SHARD, plan.games - first) for first in range(0, plan.games, SHARD)]
         batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
         self.learner.adam.pace(values.rate * (1 - gone))
-        metrics = self.learner.learn(join(batches), learn_rng)
+        metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         metrics[learning_curves.GAMES] = float(self.iteration * plan.games)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
@@ -112,22 +112,24 @@ def check(job: DqnJob) -> None:
 
 
 def judge(
-    job: DqnJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: DqnJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """How often a stored declarer makes its contracts on unseen deals."""
     return _judged(job, weights, crew, job.evaluate.final)
 
 
 def _judged(
-    job: DqnJob, weights: Mapping[str, Array], crew: Crew, deals: int
+    job: DqnJob, weights: Mapping[str, Array], crew: WorkerPool, deals: int
 ) -> list[dict[str, Any]]:
     game, how = cardplay.card_game(job.game), job.evaluate
     declarer = best_of(unprefixed(GREEDY, weights), game)
-    defence: dict[str, Mixed] = {name: opponent_of(job.game, name) for name in how.defenders}
+    defence: dict[str, BehaviouralPolicy] = {
+        name: opponent_of(job.game, name) for name in how.defenders
+    }
     return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, crew)
 
 
-def _play(rng: Generator, common: Any, games: int) -> Batch:
+def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """The declaring side's decisions in so many games."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Folder, Job, Opponent, Section
 from overtrick.core import Array
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay, reference_opponents
 from overtrick.evaluation.cardplay import JUDGED, Scripted
 from overtrick.evaluation.game_cache import opponent_of
@@ -50,7 +50,7 @@ class SamplingJob(Job):
 class SamplingTrainer:
     """Plays the judging deals in their order."""
 
-    def __init__(self, job: SamplingJob, crew: Crew) -> None:
+    def __init__(self, job: SamplingJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -58,7 +58,7 @@ class SamplingTrainer:
 
     def step(self) -> dict[str, float]:
         """The next 500 deals."""
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         deals = cardplay.dealt(self.job.game, self.job.seed, self.iteration, JUDGED)
         shards = [(deals[first : first + SHARD],) for first in range(0, JUDGED, SHARD)]
         made = self.crew.map(_play, self.job, shards, rng)
@@ -92,7 +92,7 @@ def check(job: SamplingJob) -> None:
 
 
 def judge(
-    job: SamplingJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: SamplingJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """What came of all deals that were played."""
     plan, deals = job.sampling, int(weights["deals"])

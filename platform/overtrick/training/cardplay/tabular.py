@@ -10,16 +10,16 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Folder, Job, Section, Share
-from overtrick.core import Array, Mixed, Refused, Turn
+from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import POSITIONS, Judging, Kept, Scripted, Who
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.value_based.tabular import GreedyTable, Plan, QTable, merged
+from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merged
 from overtrick.reports import learning_curves
 from overtrick.training.trainer import History, Report
 
@@ -93,7 +93,7 @@ class TabularJob(Job):
 class TabularTrainer:
     """Make games, learn from them, measure."""
 
-    def __init__(self, job: TabularJob, crew: Crew) -> None:
+    def __init__(self, job: TabularJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -109,7 +109,7 @@ class TabularTrainer:
         units = [
             (k, min(UNIT, plan.games - first)) for k, first in enumerate(range(0, plan.games, UNIT))
         ]
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         if plan.shards == 1:
             for games in self.crew.map(_make, common, units, rng):
                 _learn(self.tables[who], who, games)
@@ -160,12 +160,12 @@ class TabularTrainer:
 
 
 def check(job: TabularJob) -> None:
-    """Raise Refused for another game, too many shards, or stored games that are too few, of another
-    kind or cannot be read."""
+    """Raise UserError for another game, too many shards, or stored games that are too few, of
+    another kind or cannot be read."""
     cardplay.check_scoring(job.game)
     plan = job.tabular
     if plan.shards > -(-plan.games // UNIT):
-        raise Refused(
+        raise UserError(
             f"tabular.shards: {plan.games} games are made {UNIT} at a time, too few for "
             f"{plan.shards} tables"
         )
@@ -174,27 +174,27 @@ def check(job: TabularJob) -> None:
         minibridge_games.check(plan.data, {"strain": strain, "defenders": plan.opponents})
         have, wanted = len(minibridge_games.kept(plan.data).deals), plan.games * job.stop.iterations
         if have < wanted:
-            raise Refused(
+            raise UserError(
                 f"tabular.data: {plan.data} holds {have} games, but stop.iterations "
                 f"{job.stop.iterations} of tabular.games {plan.games} are {wanted}"
             )
 
 
 def judge(
-    job: TabularJob, weights: Mapping[str, Array], crew: Crew, rng: Generator
+    job: TabularJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """How often a stored declarer makes its contracts on unseen deals."""
     return _judged(job, weights, crew, job.evaluate.final)
 
 
 def _judged(
-    job: TabularJob, weights: Mapping[str, Array], crew: Crew, deals: int
+    job: TabularJob, weights: Mapping[str, Array], crew: WorkerPool, deals: int
 ) -> list[dict[str, Any]]:
     learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
-    best: dict[str, Mixed] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
+    best: dict[str, BehaviouralPolicy] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
     declarer = best.get("declarer", opponent_of(job.game, job.tabular.opponents))
     table = _side(job, best)
-    defence: dict[str, Mixed] = {
+    defence: dict[str, BehaviouralPolicy] = {
         name: table if name == "learned" else opponent_of(job.game, name)
         for name in job.evaluate.defenders
     }
@@ -202,7 +202,7 @@ def _judged(
     return cardplay.judged(job.game, declarer, defence, known, job.evaluate, deals, job.seed, crew)
 
 
-def _side(job: TabularJob, best: Mapping[str, Mixed]) -> Mixed:
+def _side(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
     """A defence of those who learn, and for who does not the job's opponents."""
     game = cardplay.card_game(job.game)
     return game.seated(best, opponent_of(job.game, job.tabular.opponents))
@@ -214,8 +214,8 @@ class _Recognised:
     def __init__(self, policy: GreedyTable) -> None:
         self.policy = policy
 
-    def __call__(self, turn: Turn) -> Array:
-        return np.isfinite(self.policy.values(turn)).any(axis=1)
+    def __call__(self, observations: Observations) -> Array:
+        return np.isfinite(self.policy.values(observations)).any(axis=1)
 
 
 def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -> GreedyTable:
@@ -223,7 +223,7 @@ def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -
 
 
 def _table(plan: Tabular) -> QTable:
-    rule = Plan(plan.rule, plan.alpha, plan.gamma, plan.spread)
+    rule = TabularConfig(plan.rule, plan.alpha, plan.gamma, plan.spread)
     return QTable(REPRESENTATIONS[plan.representation], rule, like_cards())
 
 
@@ -240,10 +240,10 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
     if plan.data is not None:
         first = (iteration - 1) * plan.games + unit * UNIT
         return Kept(*(column[first : first + count] for column in minibridge_games.kept(plan.data)))
-    luck = generator(job.seed, Part.TRAIN, iteration, unit)
+    luck = generator(job.seed, RngStream.TRAIN, iteration, unit)
     if not known:
         return cardplay.random_games(game, count, plan.opponents, plan.lost, luck)
-    best: dict[str, Mixed] = {
+    best: dict[str, BehaviouralPolicy] = {
         each: _greedy(plan, columns, plan.explore if each == who else 0.0)
         for each, columns in known.items()
     }

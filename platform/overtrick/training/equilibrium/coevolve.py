@@ -10,8 +10,8 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section
-from overtrick.core import Array, Refused
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row
 from overtrick.games import registry
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -19,7 +19,12 @@ from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Direct, Genome, Perceptron
 from overtrick.reports import figures, metric_names
 from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
-from overtrick.training.equilibrium.strategy_evaluator import Arena, OnTree, arena_of, closeness
+from overtrick.training.equilibrium.strategy_evaluator import (
+    StrategyEvaluator,
+    TreeEvaluator,
+    arena_of,
+    closeness,
+)
 from overtrick.training.trainer import History, Report
 
 SHARD = 5  # genomes of one shard, whatever the number of workers
@@ -67,7 +72,7 @@ class CoevolveTrainer:
     game's value (by linear programming, which the search itself never uses).
     """
 
-    def __init__(self, job: CoevolveJob, crew: Crew) -> None:
+    def __init__(self, job: CoevolveJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -75,16 +80,16 @@ class CoevolveTrainer:
         self.unit: str = self.arena.game.unit
         plan = job.coevolve
         self.genome = genome_of(job.game, plan)
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         self.strategy = Strategy(self.genome.start, plan.step, plan.population, plan.strategy, rng)
-        start = self.genome.start(generator(job.seed, Part.INITIAL, 1))
+        start = self.genome.start(generator(job.seed, RngStream.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
         self.warm = np.repeat(start[None], self.arena.seats, axis=0)  # (S, P) best replies so far
 
     def step(self) -> dict[str, float]:
         """So many generations; the metrics of what was found by then."""
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         for luck in rng.spawn(self.job.coevolve.generations):
             self._generation(luck)
         return {
@@ -148,32 +153,34 @@ class CoevolveTrainer:
 
 
 def check(job: CoevolveJob) -> None:
-    """Raise Refused for what the game cannot do: a network, a search, one seat alone."""
+    """Raise UserError for what the game cannot do: a network, a search, one seat alone."""
     genome_of(job.game, job.coevolve)
     arena = arena_of(job.game)
     if job.coevolve.seat is not None:
         arena.worth(job.coevolve.seat)
-    if job.inner.kind == "searched" and not isinstance(arena, OnTree):
-        raise Refused(f"{arena.game.name} has no tree to search: set inner.kind to exact")
+    if job.inner.kind == "searched" and not isinstance(arena, TreeEvaluator):
+        raise UserError(f"{arena.game.name} has no tree to search: set inner.kind to exact")
 
 
-def judge(job: CoevolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: CoevolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
     sigma = genome_of(job.game, job.coevolve).strategies(weights["genome"][None])[0]
     if not np.array_equal(sigma, weights["sigma"]):
-        raise Refused("the model's strategy is not that of its genome: the file was changed")
+        raise UserError("the model's strategy is not that of its genome: the file was changed")
     return [_row(job, arena_of(job.game), sigma)]
 
 
 def genome_of(choice: GameChoice, plan: Coevolve) -> Genome:
-    """How this job's genes become strategies. Raises Refused."""
+    """How this job's genes become strategies. Raises UserError."""
     arena = arena_of(choice)
     if plan.genome == "direct":
         return Direct(arena.legal)
     return Perceptron(arena.inputs, arena.legal, plan.hidden)
 
 
-def _row(job: CoevolveJob, arena: Arena, sigma: Array) -> Row:
+def _row(job: CoevolveJob, arena: StrategyEvaluator, sigma: Array) -> Row:
     """The table of one strategy: how far from an equilibrium, in points a game."""
     seat = job.coevolve.seat
     row: dict[str, Any] = {"genome": job.coevolve.genome, "inner": job.inner.kind}

@@ -19,7 +19,7 @@ from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Genome
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead import expectimax_mcts
-from overtrick.training.equilibrium.strategy_evaluator import Arena, OnTree
+from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator, TreeEvaluator
 
 
 class Inner(Section):
@@ -44,7 +44,7 @@ class Inner(Section):
 
 def reply_won(
     plan: Inner,
-    arena: Arena,
+    arena: StrategyEvaluator,
     genome: Genome,
     sigma: Array,
     seat: int,
@@ -66,9 +66,11 @@ def reply_won(
     return _evolved(plan, arena, genome, sigma, seat, warm, generations, rng)
 
 
-def _searched(plan: Inner, arena: Arena, sigma: Array, seat: int, rng: Generator) -> float:
+def _searched(
+    plan: Inner, arena: StrategyEvaluator, sigma: Array, seat: int, rng: Generator
+) -> float:
     """What a look-ahead's strategy really wins."""
-    assert isinstance(arena, OnTree)  # a job that searches elsewhere has been refused
+    assert isinstance(arena, TreeEvaluator)  # a job that searches elsewhere has been refused
     tree = arena.tree
     depth = tree.decisions(seat) if plan.depth is None else plan.depth
     found = expectimax_mcts.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
@@ -77,7 +79,7 @@ def _searched(plan: Inner, arena: Arena, sigma: Array, seat: int, rng: Generator
 
 def _evolved(
     plan: Inner,
-    arena: Arena,
+    arena: StrategyEvaluator,
     genome: Genome,
     sigma: Array,
     seat: int,

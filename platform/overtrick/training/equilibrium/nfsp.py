@@ -11,8 +11,8 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive, Section, Share
-from overtrick.core import Array, Batch, join
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, Trajectories, concatenate_trajectories
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Row, Unadapted, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import check_actions, two_seats
@@ -58,12 +58,12 @@ class NfspJob(Job):
 class NfspTrainer:
     """Play oneself, learn both networks, measure how the average fares."""
 
-    def __init__(self, job: NfspJob, crew: Crew) -> None:
+    def __init__(self, job: NfspJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
         self.game, self.tree = two_seats(job.game)
-        rng = generator(job.seed, Part.INITIAL)
+        rng = generator(job.seed, RngStream.INITIAL)
         plan = job.nfsp
         sizes = (inputs(self.game), *plan.hidden, self.game.actions)
         values = dqn.Dqn(self.game.features, initial(sizes, rng, 0.1), job.values.plan())
@@ -71,14 +71,14 @@ class NfspTrainer:
             self.game.features,
             values,
             initial(sizes, rng, 0.1),
-            learner.Plan(plan.rate, plan.steps, plan.rows, plan.room),
+            learner.NfspConfig(plan.rate, plan.steps, plan.rows, plan.room),
         )
 
     def step(self) -> dict[str, float]:
         """Play so many games, each seat in one of both ways, and learn from them."""
         gone = self.iteration / self.job.stop.iterations
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         play_rng, learn_rng = rng.spawn(2)
         plan, values = self.job.nfsp, self.job.values
         common = (
@@ -89,7 +89,7 @@ class NfspTrainer:
         batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
         self.learner.adam.pace(plan.rate * (1 - gone))
         self.learner.best.adam.pace(values.rate * (1 - gone))
-        metrics = self.learner.learn(join(batches), learn_rng)
+        metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
             metrics |= self._gap() | metrics_of(self._rows(), self.game.unit)
@@ -104,7 +104,7 @@ class NfspTrainer:
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
 
     def report(self, history: History) -> Report:
         """What the average wins from strangers, and how exploitable it was on the way."""
@@ -138,14 +138,16 @@ def check(job: NfspJob) -> None:
     evaluate_page.check(job.game, job.evaluate)
 
 
-def judge(job: NfspJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: NfspJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """What a stored average policy wins from the job's strangers; it never adapts."""
     game, _ = two_seats(job.game)
     policy = Network(game.features, unprefixed("policy", weights))
     return evaluate(job.game, unchanged, policy, job.evaluate, crew, rng)
 
 
-def _play(rng: Generator, common: Any, games: int) -> Batch:
+def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """All decisions of so many games, and which of them the best reply made."""
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seats(choice)

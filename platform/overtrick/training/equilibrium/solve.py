@@ -12,8 +12,8 @@ from numpy.random import Generator
 from pydantic import Field, field_validator
 
 from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
-from overtrick.core import Array, Refused
-from overtrick.distributed.workers import Crew, Part, generator
+from overtrick.core import Array, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
@@ -21,9 +21,9 @@ from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import View
 from overtrick.training.equilibrium.strategy_evaluator import (
-    Arena,
-    OnChains,
-    OnTree,
+    BucketedEvaluator,
+    StrategyEvaluator,
+    TreeEvaluator,
     arena_of,
     closeness,
 )
@@ -35,9 +35,9 @@ PlanName = Literal[
     "external", "outcome", "lp", "descent",
 ]  # fmt: skip
 PLANS = get_args(PlanName)
-ON_TREES = (*cfr.PLANS, *mccfr.PLANS, "lp")
-ON_CHAINS: dict[str, Callable[[View], Solver]] = {
-    "cfr+": cfr_and_descent.Solver,
+ON_TREES = (*cfr.VARIANTS, *mccfr.PLANS, "lp")
+ON_CHAINS: dict[str, Callable[[View], IterativeSolver]] = {
+    "cfr+": cfr_and_descent.BucketedSolver,
     "descent": cfr_and_descent.Descent,
 }
 GIB = 2**30
@@ -45,11 +45,11 @@ LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
 
 
 def tree_bytes(memory: float | None) -> int | None:
-    """What a tree may take, from GiB; None stays None. Raises Refused for no sensible number."""
+    """What a tree may take, from GiB; None stays None. Raises UserError for no sensible number."""
     if memory is None:
         return None
     if not LEAST <= memory <= MOST:  # nor is nan
-        raise Refused(f"memory must be {LEAST:g} to {MOST:,.0f} GiB, not {memory:g}")
+        raise UserError(f"memory must be {LEAST:g} to {MOST:,.0f} GiB, not {memory:g}")
     return int(memory * GIB)
 
 
@@ -109,7 +109,7 @@ class SolveJob(Job):
 class SolveTrainer:
     """Step k runs every plan up to iteration 10^(k / looks) and measures how far it has come."""
 
-    def __init__(self, job: SolveJob, crew: Crew) -> None:
+    def __init__(self, job: SolveJob, crew: WorkerPool) -> None:
         self.job = job
         self.crew = crew
         self.iteration = 0
@@ -158,20 +158,22 @@ class SolveTrainer:
 
 
 def check(job: SolveJob) -> None:
-    """Raise Refused if the tree would not fit or a plan cannot solve it, before any work."""
+    """Raise UserError if the tree would not fit or a plan cannot solve it, before any work."""
     arena = _arena(job)
     for plan in job.solve.plans:
         solver_of(plan, arena, job.seed)
 
 
-def judge(job: SolveJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: SolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """How close a stored strategy is to an equilibrium."""
     arena, sigma = _arena(job), weights["sigma"]
     arena.check(sigma)
     return [{"plan": job.solve.plans[0], **closeness(arena, sigma)}]
 
 
-class Solver(Protocol):
+class IterativeSolver(Protocol):
     """Goes on from iteration to iteration; average is the strategy (N, A) that counts."""
 
     iteration: int
@@ -182,27 +184,27 @@ class Solver(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
-def solver_of(plan: str, arena: Arena, seed: int) -> Solver:
+def solver_of(plan: str, arena: StrategyEvaluator, seed: int) -> IterativeSolver:
     """A fresh solver by the name of its plan; what those that sample draw hangs on seed and name.
 
-    Raises Refused if the plan cannot solve such a game.
+    Raises UserError if the plan cannot solve such a game.
     """
-    able = ON_TREES if isinstance(arena, OnTree) else tuple(ON_CHAINS)
+    able = ON_TREES if isinstance(arena, TreeEvaluator) else tuple(ON_CHAINS)
     if plan not in able:
-        raise Refused(f"plan {plan}: {arena.game.name} is solved by {', '.join(able)}")
-    if isinstance(arena, OnChains):
+        raise UserError(f"plan {plan}: {arena.game.name} is solved by {', '.join(able)}")
+    if isinstance(arena, BucketedEvaluator):
         return ON_CHAINS[plan](arena.view)
-    assert isinstance(arena, OnTree)
-    if plan in cfr.PLANS:
-        return cfr.Solver(arena.tree, cfr.PLANS[plan])
+    assert isinstance(arena, TreeEvaluator)
+    if plan in cfr.VARIANTS:
+        return cfr.CfrSolver(arena.tree, cfr.VARIANTS[plan])
     try:
         if plan == "lp":
-            return sequence_form.Solver(arena.tree)
-        rng = generator(seed, Part.TRAIN, crc32(plan.encode()))
-        return mccfr.Solver(arena.tree, mccfr.PLANS[plan], rng)
-    except Refused as error:
-        raise Refused(f"plan {plan}: {error}") from None
+            return sequence_form.SequenceFormSolver(arena.tree)
+        rng = generator(seed, RngStream.TRAIN, crc32(plan.encode()))
+        return mccfr.MccfrSolver(arena.tree, mccfr.PLANS[plan], rng)
+    except UserError as error:
+        raise UserError(f"plan {plan}: {error}") from None
 
 
-def _arena(job: SolveJob) -> Arena:
+def _arena(job: SolveJob) -> StrategyEvaluator:
     return arena_of(job.game, tree_bytes(job.solve.memory))

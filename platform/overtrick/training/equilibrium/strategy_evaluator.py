@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Array, Game, Refused
+from overtrick.core import Array, Game, UserError
 from overtrick.datasets.card_abstraction_build import load_abstraction
 from overtrick.evaluation.game_cache import known
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
@@ -21,7 +21,7 @@ from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.public_tree import values
 
 
-class Arena(Protocol):
+class StrategyEvaluator(Protocol):
     """One game and an index of its situations; sigma is (N, A), many of them (M, N, A)."""
 
     game: Any
@@ -32,10 +32,10 @@ class Arena(Protocol):
     def seats(self) -> int: ...
     @property
     def inputs(self) -> Array:
-        """(N, F) float64 what a small network sees of each row. Raises Refused if there is none."""
+        """(N, F) float64 inputs of a small network. Raises UserError if there are none."""
 
     def check(self, sigma: Array) -> None:
-        """Raise Refused unless sigma (N, A) is a strategy of this game."""
+        """Raise UserError unless sigma (N, A) is a strategy of this game."""
 
     def expecteds(self, sigmas: Array) -> Array:
         """(M, S) points of each seat."""
@@ -53,21 +53,21 @@ class Arena(Protocol):
         """What a strategy does, drawn."""
 
 
-class OnTree:
+class TreeEvaluator:
     """A game whose tree fits in memory."""
 
     def __init__(self, game: Any, tree: Tree) -> None:
         self.game = game
         self.tree = tree
-        self.legal, self.seat, self.seats = tree.legal, tree.turn.seat, tree.seats
+        self.legal, self.seat, self.seats = tree.legal, tree.observations.seat, tree.seats
 
     @property
     def inputs(self) -> Array:
         if not hasattr(self.game, "brief"):
-            raise Refused(
+            raise UserError(
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
             )
-        return self.game.brief(self.tree.turn)
+        return self.game.brief(self.tree.observations)
 
     def check(self, sigma: Array) -> None:
         best_response.check(self.tree, sigma)
@@ -92,7 +92,7 @@ class OnTree:
         tree, game = self.tree, self.game
         if tree.infosets > figures.FEW_SETS or not isinstance(game, Game):
             return {}
-        words = [game.describe(seen) for seen in tree.turn.seen]
+        words = [game.describe(seen) for seen in tree.observations.observation]
         chosen = best_response.edge_probability(tree, sigma)
         return {
             "strategy": figures.strategy(sigma, words, game.action_names),
@@ -100,7 +100,7 @@ class OnTree:
         }
 
 
-class OnChains:
+class BucketedEvaluator:
     """Abstract limit hold'em, through the index that the game was made with."""
 
     seats = 2
@@ -129,7 +129,7 @@ class OnChains:
         return values.best_response(self.view, sigma, seat)[0]
 
     def worth(self, seat: int) -> float:
-        raise Refused(f"{self.game.name}: one seat evolves alone only where the tree is known")
+        raise UserError(f"{self.game.name}: one seat evolves alone only where the tree is known")
 
     def pictures(self, sigma: Array) -> dict[str, Figure]:
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
@@ -143,7 +143,7 @@ class OnChains:
         return drawn
 
 
-def closeness(arena: Arena, sigma: Array) -> dict[str, Any]:
+def closeness(arena: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
     """How far a strategy is from an equilibrium, and what it is worth to each seat."""
     gap = float(arena.nash_convs(sigma[None])[0])
     return {
@@ -153,16 +153,16 @@ def closeness(arena: Arena, sigma: Array) -> dict[str, Any]:
     }
 
 
-_arenas: dict[str, Arena] = {}
+_arenas: dict[str, StrategyEvaluator] = {}
 
 
-def arena_of(choice: GameChoice, memory: int | None = None) -> Arena:
-    """The arena of a game, kept by each process. Raises Refused.
+def arena_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
+    """The arena of a game, kept by each process. Raises UserError.
 
     memory: bytes that a tree may take; None: what the machine has free.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _arenas:
         game, tree = known(choice, memory)
-        _arenas[key] = OnChains(game) if tree is None else OnTree(game, tree)
+        _arenas[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
     return _arenas[key]

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Job, Opponent, Positive, Section, Share
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.evaluation import evaluate, reference_opponents
 from overtrick.evaluation.evaluate import Unadapted
 from overtrick.evaluation.game_cache import played
@@ -141,16 +141,16 @@ class RllibJob(Job):
 
 
 def check(job: RllibJob) -> None:
-    """Raise Refused for a game that is not played or that the algorithm cannot play, or opponents
+    """Raise UserError for a game that is not played or that the algorithm cannot play, or opponents
     that do not exist."""
     game, tree = played(job.game)
     moves = game.actions is None
     if job.name == ("DQN" if moves else "SAC"):
         what = "moves by real vectors" if moves else "has single actions"
         others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if moves else 'DQN'}"
-        raise Refused(f"{game.name} {what}: set algorithm to {others}")
+        raise UserError(f"{game.name} {what}: set algorithm to {others}")
     if moves and job.rllib.networks == "seat":
-        raise Refused(f"{game.name} looks alike from every seat: set rllib.networks to one")
+        raise UserError(f"{game.name} looks alike from every seat: set rllib.networks to one")
     for name in job.population.strangers:
         reference_opponents.check(name, game, tree)
     evaluate.check(job.game, job.evaluate)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.distributed.workers import Crew, LocalCrew, Part, generator
+from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, played
 from overtrick.evaluation.reference_opponents import stranger
@@ -38,10 +38,10 @@ class RllibTrainer:
     The algorithm starts with the first step, in this process; the crew's room goes to its workers.
     """
 
-    def __init__(self, job: RllibJob, crew: Crew) -> None:
+    def __init__(self, job: RllibJob, crew: WorkerPool) -> None:
         self.job = job
         crew.close()
-        self.crew = LocalCrew()
+        self.crew = LocalPool()
         self.iteration = 0
         self.game, self.tree = played(job.game)
         self._running: Running | None = None
@@ -52,7 +52,7 @@ class RllibTrainer:
         running = self._run()
         gone = self.iteration / self.job.stop.iterations
         self.iteration += 1
-        rng = generator(self.job.seed, Part.TRAIN, self.iteration)
+        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         start, end = self.job.dqn.epsilon, self.job.dqn.epsilon_end
         metrics = running.step(int(rng.integers(2**31)), start + gone * (end - start))
         met = self.job.population
@@ -66,12 +66,12 @@ class RllibTrainer:
     def _run(self) -> Running:
         """The algorithm, at work from where it was left."""
         if self._running is None:
-            from overtrick.rllib.algorithm_config import Plan
+            from overtrick.rllib.algorithm_config import MultiAgentSetup
             from overtrick.rllib.algorithm_runner import Running  # takes seconds
 
             job = self.job
             self._running = Running(
-                Plan(
+                MultiAgentSetup(
                     algorithm=job.name,
                     game=job.game.name,
                     options=job.game.options,
@@ -81,7 +81,7 @@ class RllibTrainer:
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
                     turns=job.rllib.turns,
-                    length=_length(self.game, generator(job.seed, Part.INITIAL)),
+                    length=_length(self.game, generator(job.seed, RngStream.INITIAL)),
                     hidden=job.rllib.hidden,
                     rate=job.rllib.rate,
                     discount=job.rllib.discount,
@@ -109,7 +109,7 @@ class RllibTrainer:
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, Part.JUDGE))
+        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
 
     def report(self, history: History) -> Report:
         """What the policy wins from strangers, and how exploitable it was on the way."""
@@ -151,7 +151,9 @@ class RllibTrainer:
             self._running = None
 
 
-def judge(job: RllibJob, weights: Mapping[str, Array], crew: Crew, rng: Generator) -> list[Row]:
+def judge(
+    job: RllibJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
+) -> list[Row]:
     """What a stored policy wins from the job's strangers; it never adapts."""
     game, _ = played(job.game)
     return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, crew, rng)

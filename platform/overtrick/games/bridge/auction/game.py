@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Refused, Turn
+from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.observation import MADE, OWN, WHO, told
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
@@ -63,16 +63,16 @@ class Auction:
     actions: int | None = len(CALLS)
     action_names = CALLS
     infosets: int | None = None
-    facts = (
+    observation_fields = (
         "seat", "dealer", "vulnerable", "passes", "own",
         *(f"{what}_{bid}" for what in ("bid", "doubled", "redoubled") for bid in CALLS[:BIDS]),
     )  # fmt: skip
 
     def __init__(self, scoring: str = "imps", seats: int = 4) -> None:
         if scoring not in SCORINGS:
-            raise Refused(f"scoring must be imps, points or nothing, not {scoring!r}")
+            raise UserError(f"scoring must be imps, points or nothing, not {scoring!r}")
         if seats not in (2, 4):
-            raise Refused(f"seats must be 2 or 4, not {seats!r}")
+            raise UserError(f"seats must be 2 or 4, not {seats!r}")
         self.scoring = scoring
         self.unit = SCORINGS[scoring]
         self.seats = seats
@@ -85,14 +85,19 @@ class Auction:
         deals[:, VULNERABLE] = rng.integers(4, size=games)
         return deals
 
-    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """(R, 74) the 39 hidden cards dealt again to the other three, all ways alike."""
-        deals = np.full((len(turn), WIDTH), UNSOLVED, np.int8)
-        deals[:, DEALER], deals[:, VULNERABLE] = turn.seen[:, 1], turn.seen[:, 2]
-        places = shuffled(len(turn), rng)
-        turned = places[places > 0].reshape(len(turn), -1)  # the others in any order, 13 times each
-        seat = turn.seen[:, WHO, None]
-        own = turn.seen[:, OWN, None] >> np.arange(CARDS) & 1 == 1
+        deals = np.full((len(observations), WIDTH), UNSOLVED, np.int8)
+        deals[:, DEALER], deals[:, VULNERABLE] = (
+            observations.observation[:, 1],
+            observations.observation[:, 2],
+        )
+        places = shuffled(len(observations), rng)
+        turned = places[places > 0].reshape(
+            len(observations), -1
+        )  # the others in any order, 13 times each
+        seat = observations.observation[:, WHO, None]
+        own = observations.observation[:, OWN, None] >> np.arange(CARDS) & 1 == 1
         holder = np.broadcast_to(seat, own.shape).copy()
         holder[~own] = ((seat + turned) % 4).ravel()
         deals[:, :CARDS] = holder
@@ -114,27 +119,35 @@ class Auction:
         made = np.full((len(deals), 3 * BIDS), auction_rules.NOBODY, np.int8)
         return State(deals.copy(), hands(deals[:, :CARDS]), now, made)
 
-    def turn(self, state: State) -> Turn:
+    def observe(self, state: State) -> Observations:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
-        return Turn(game, seen[:, WHO] % self.seats, seen, legal, None)
+        return Observations(game, seen[:, WHO] % self.seats, seen, legal, None)
 
-    def asked(self, seen: Array) -> Turn:
-        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
+    def asked(self, seen: Array) -> Observations:
+        """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees."""
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
-        made = dict.fromkeys(self.facts[MADE:], (-1, 3))
-        within(self.facts, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
-        check(self.facts, seen, np.bitwise_count(seen[:, OWN]) == TRICKS, "tell of no 13 cards")
+        made = dict.fromkeys(self.observation_fields[MADE:], (-1, 3))
+        within(self.observation_fields, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
+        check(
+            self.observation_fields,
+            seen,
+            np.bitwise_count(seen[:, OWN]) == TRICKS,
+            "tell of no 13 cards",
+        )
         turns = [self.after(int(r[1]), int(r[2]), int(r[OWN]), told(r)) for r in seen]
-        same = [np.array_equal(turn.seen[0], row) for turn, row in zip(turns, seen, strict=True)]
-        check(self.facts, seen, np.array(same, bool), "do not go together")
-        legal: list[Any] = [turn.legal for turn in turns]
-        return Turn(
+        same = [
+            np.array_equal(observations.observation[0], row)
+            for observations, row in zip(turns, seen, strict=True)
+        ]
+        check(self.observation_fields, seen, np.array(same, bool), "do not go together")
+        legal: list[Any] = [observations.legal for observations in turns]
+        return Observations(
             np.arange(len(seen)), seen[:, WHO] % self.seats, seen, np.concatenate(legal), None
         )
 
-    def after(self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]) -> Turn:
+    def after(self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]) -> Observations:
         """The one row of who calls next with a set of cards, of 13, after some calls. Raises
-        Refused if they are not lawful, or nothing is to be called any more."""
+        UserError if they are not lawful, or nothing is to be called any more."""
         auction_rules.check(calls, done=False)
         seat = (dealer + len(calls)) % 4
         deals = np.full((1, WIDTH), UNSOLVED, np.int8)
@@ -146,20 +159,20 @@ class Auction:
         state = self.start(deals)
         for made in calls:
             _advance(np.zeros(1, np.int64), np.array([made]), state.now, state.made)
-        turn = self.turn(state)
-        if not len(turn):
-            raise Refused("the auction is over: there is nothing to call")
-        return turn
+        observations = self.observe(state)
+        if not len(observations):
+            raise UserError("the auction is over: there is nothing to call")
+        return observations
 
-    def step(self, state: State, turn: Turn, action: Array) -> Array:
+    def step(self, state: State, observations: Observations, action: Array) -> Array:
         """(G, S) points, all with the last pass."""
-        wrong = _advance(turn.game, action, state.now, state.made)
+        wrong = _advance(observations.game, action, state.now, state.made)
         if wrong >= 0:
-            game = int(turn.game[wrong])
+            game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
-        passes, bid = (state.now[turn.game, column] for column in (PASSES, LAST))
-        over = turn.game[passes >= np.where(bid < 0, 4, 3)]
+        passes, bid = (state.now[observations.game, column] for column in (PASSES, LAST))
+        over = observations.game[passes >= np.where(bid < 0, 4, 3)]
         if len(over):
             worth = self.worth(state.deal[over], auction_rules.reached(state.now[over]))
             points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
@@ -185,16 +198,16 @@ class Auction:
         best = par(deals[:, TABLE:].reshape(-1, 4, 5), deals[:, DEALER], deals[:, VULNERABLE])
         return scoring.imps(_points(deals, contracts) - best.score)
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         """(R, 482) float32, all 0 or 1. 0-51 own cards; 52-55 who dealt; 56 own side vulnerable; 57
         the other one; 58-61 how many passes since the last other call; from 62 four numbers a bid,
         1C to 7N: who made it; from 202, who doubled it; from 342, who redoubled it. Who is: own
         seat, left, partner, right."""
-        return _features(turn.seen, SIDE_VULNERABLE)
+        return _features(observations.observation, SIDE_VULNERABLE)
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """(R,) the cards held, spades first."""
-        return np.array([said(int(own)) for own in turn.seen[:, OWN]])
+        return np.array([said(int(own)) for own in observations.observation[:, OWN]])
 
     def describe(self, seen: Array) -> str:
         """Who calls, with what, and the calls so far."""

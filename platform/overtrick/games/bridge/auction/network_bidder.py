@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from overtrick.core import Array, Turn
+from overtrick.core import Array, Observations
 from overtrick.games.bridge.auction import features_from_observation
 from overtrick.games.bridge.auction.features import WIDTH
 from overtrick.games.bridge.auction.observation import MADE, WHO
@@ -113,10 +113,11 @@ class Rules(Memoryless):
     def __init__(self, ns: System, ew: System) -> None:
         self.ns, self.ew = ns, ew
 
-    def probs(self, turn: Turn) -> Array:
-        found = np.zeros((len(turn), len(CALLS)))
+    def probs(self, observations: Observations) -> Array:
+        found = np.zeros((len(observations), len(CALLS)))
         found[
-            np.arange(len(turn)), features_from_observation.called(turn.seen, self.ns, self.ew)
+            np.arange(len(observations)),
+            features_from_observation.called(observations.observation, self.ns, self.ew),
         ] = 1
         return found
 
@@ -136,25 +137,25 @@ class Bidder(Memoryless):
         self.calls, self.imps = calls, imps
         self.epsilon = epsilon
 
-    def probs(self, turn: Turn) -> Array:
-        likely = self.likely(turn)
+    def probs(self, observations: Observations) -> Array:
+        likely = self.likely(observations)
         candidates = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
-        worth = likely if self.imps is None else self.worth(turn, candidates)
+        worth = likely if self.imps is None else self.worth(observations, candidates)
         best = np.where(candidates, worth, -np.inf).argmax(axis=1)
         probs = self.epsilon * candidates / candidates.sum(axis=1, keepdims=True)
-        probs[np.arange(len(turn)), best] += 1 - self.epsilon
+        probs[np.arange(len(observations)), best] += 1 - self.epsilon
         return probs
 
-    def likely(self, turn: Turn) -> Array:
+    def likely(self, observations: Observations) -> Array:
         """(R, 38) how likely each call is."""
-        assert turn.legal is not None
-        features = features_from_observation.before(turn.seen, self.ns, self.ew)
+        assert observations.legal is not None
+        features = features_from_observation.before(observations.observation, self.ns, self.ew)
         if self.calls.auction:
-            features = with_auction(features, situations(turn.seen))
-        found: Array = np.exp(self.calls.log_probs(features, turn.legal))
+            features = with_auction(features, situations(observations.observation))
+        found: Array = np.exp(self.calls.log_probs(features, observations.legal))
         return found
 
-    def worth(self, turn: Turn, candidates: Array) -> Array:
+    def worth(self, observations: Observations, candidates: Array) -> Array:
         """(R, 38) the IMPs that are expected of each candidate (R, 38); -inf of the others."""
         assert self.imps is not None
         row, made = np.nonzero(candidates)
@@ -162,24 +163,28 @@ class Bidder(Memoryless):
         several = candidates.sum(axis=1)[row] > 1  # nothing is to be decided where there is one
         found[row[~several], made[~several]] = 0.0
         row, made = row[several], made[several]
-        found[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
+        found[row, made] = expected(
+            self.imps, observations.observation, row, made, self.ns, self.ew
+        )
         return found
 
-    def candidates(self, turn: Turn) -> list[list[Candidate]]:
+    def candidates(self, observations: Observations) -> list[list[Candidate]]:
         """What it thinks of at each row of a turn, the best first."""
-        likely = self.likely(turn)
+        likely = self.likely(observations)
         chosen = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
         worth = None if self.imps is None else np.full(chosen.shape, -np.inf)
         if self.imps is not None and worth is not None:
             row, made = np.nonzero(chosen)
-            worth[row, made] = expected(self.imps, turn.seen, row, made, self.ns, self.ew)
+            worth[row, made] = expected(
+                self.imps, observations.observation, row, made, self.ns, self.ew
+            )
         rank = likely if worth is None else worth
         return [
             [
                 Candidate(k, float(likely[row, k]), None if worth is None else float(worth[row, k]))
                 for k in sorted(np.flatnonzero(chosen[row]).tolist(), key=lambda k: -rank[row, k])
             ]
-            for row in range(len(turn))
+            for row in range(len(observations))
         ]
 
 
@@ -196,15 +201,18 @@ def expected(imps: Network, seen: Array, row: Array, made: Array, ns: System, ew
 class Trying(Bidder):
     """Makes every call as often as the network of calls says; that of values only judges."""
 
-    def probs(self, turn: Turn) -> Array:
-        return self.likely(turn)
+    def probs(self, observations: Observations) -> Array:
+        return self.likely(observations)
 
-    def value(self, turn: Turn) -> Array:
+    def value(self, observations: Observations) -> Array:
         """(R,) the IMPs that are expected before the call: the mean of what the candidates are
         worth, each as likely as it is."""
         assert self.imps is not None
-        likely = self.likely(turn)
+        likely = self.likely(observations)
         likely *= likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
         row, made = np.nonzero(likely)
-        worth = expected(self.imps, turn.seen, row, made, self.ns, self.ew) * likely[row, made]
-        return np.bincount(row, worth, len(turn)) / likely.sum(axis=1)
+        worth = (
+            expected(self.imps, observations.observation, row, made, self.ns, self.ew)
+            * likely[row, made]
+        )
+        return np.bincount(row, worth, len(observations)) / likely.sum(axis=1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Mixed, Turn
+from overtrick.core import Array, BehaviouralPolicy, Deals, Observations
 from overtrick.games.bridge.cardplay.kernels import COUNT, NEEDED, WHO, WON, advance, opened, turns
 from overtrick.games.bridge.cards import CARDS, NAMES, NOTRUMP, hands
 
@@ -23,7 +23,7 @@ def twelve_cards(games: int, rng: Generator) -> Deals:
     return deals
 
 
-def chances(deal: Array, policy: Mixed | None = None) -> tuple[float, list[str]]:
+def chances(deal: Array, policy: BehaviouralPolicy | None = None) -> tuple[float, list[str]]:
     """How likely the contract of a deal (54,) is made against random defenders, and a line of play.
 
     The declaring side takes the likeliest card of the policy; without one, the best. The line is
@@ -34,15 +34,15 @@ def chances(deal: Array, policy: Mixed | None = None) -> tuple[float, list[str]]
     return _follow((held, *opened(held, strain, needed)), policy)
 
 
-def _follow(table: tuple[Array, ...], policy: Mixed | None) -> tuple[float, list[str]]:
+def _follow(table: tuple[Array, ...], policy: BehaviouralPolicy | None) -> tuple[float, list[str]]:
     now = table[3][0]
     if now[COUNT] == CARDS:
         return float(now[WON] >= now[NEEDED]), []
     seen, legal = turns(np.zeros(1, np.int64), *table)
     own = seen[0, WHO] % 2 == 0
     if own and policy is not None:
-        turn = Turn(np.zeros(1, np.int64), np.zeros(1, np.int64), seen, legal, None)
-        options = [int(policy.probs(turn)[0].argmax())]
+        observations = Observations(np.zeros(1, np.int64), np.zeros(1, np.int64), seen, legal, None)
+        options = [int(policy.probs(observations)[0].argmax())]
     else:
         options = np.flatnonzero(legal[0]).tolist()
     found = []

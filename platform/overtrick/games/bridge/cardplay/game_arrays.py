@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Batch, Deals
+from overtrick.core import Array, Deals, Trajectories
 from overtrick.games.bridge.cardplay.kernels import (
     FACTS,
     GONE,
@@ -20,7 +20,7 @@ from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.trick_rules import lawful
 
 
-def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Batch:
+def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Trajectories:
     """What some positions decided in whole games, as one seat, each with the same reward.
 
     deals (G, 54); cards (G, 52) in the order played, all lawful, or fewer in all games; worth (G,)
@@ -38,15 +38,15 @@ def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Arr
     last = np.arange(len(game)) % each == each - 1
     seat = np.full(len(game), positions[0])
     certain = np.zeros(len(game))
-    return Batch(
+    return Trajectories(
         games, game, seat, seen, legal, None, action, certain, np.repeat(worth, each), last
     )
 
 
-def cards_of(batch: Batch) -> Array:
+def cards_of(batch: Trajectories) -> Array:
     """(G, 52) int8 the cards in the order played, of games whose every decision was kept."""
     cards = np.empty((batch.games, CARDS), np.int8)
-    cards[batch.game, batch.seen[:, GONE]] = batch.action
+    cards[batch.game, batch.observation[:, GONE]] = batch.action
     return cards
 
 

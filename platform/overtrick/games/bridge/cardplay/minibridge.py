@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Mixed, Refused, Turn, nearest
+from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, nearest
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import kernels, minibridge_contract
 from overtrick.games.bridge.cardplay.rule_defenders import Partners
@@ -68,7 +68,7 @@ class MiniBridge:
     actions: int | None = CARDS
     action_names = NAMES
     infosets: int | None = None
-    facts = (
+    observation_fields = (
         "position", "strain", "needed", "won", "count", "own", "shown",
         *(f"trick_{who}" for who in POSITIONS), *(f"played_{who}" for who in POSITIONS), "void",
     )  # fmt: skip
@@ -81,7 +81,7 @@ class MiniBridge:
         ):
             if value not in known:
                 said = " or ".join(", ".join(map(str, known)).rsplit(", ", 1))
-                raise Refused(f"{key} must be {said}, not {value!r}")
+                raise UserError(f"{key} must be {said}, not {value!r}")
         self.strain = strain
         self.trumps = strain == "trump"
         self.scoring = scoring
@@ -100,12 +100,15 @@ class MiniBridge:
             found = np.concatenate([found, dealt.astype(np.int8)])
         return found[:games]
 
-    def redeal(self, turn: Turn, rng: Generator) -> Deals:
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """(R, 54) the hidden hands drawn again from what the row has not seen, all ways alike that
         fit the cards played and the suits that somebody is known not to have."""
-        deals = np.empty((len(turn), CARDS + 2), np.int8)
-        deals[:, STRAIN], deals[:, NEEDED] = turn.seen[:, 1], turn.seen[:, 2]
-        kernels.redeal(turn.seen, deals, rng)
+        deals = np.empty((len(observations), CARDS + 2), np.int8)
+        deals[:, STRAIN], deals[:, NEEDED] = (
+            observations.observation[:, 1],
+            observations.observation[:, 2],
+        )
+        kernels.redeal(observations.observation, deals, rng)
         return deals
 
     def start(self, deals: Deals) -> State:
@@ -113,23 +116,23 @@ class MiniBridge:
         strain, needed = deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64)
         return State(held, *kernels.opened(held, strain, needed))
 
-    def resume(self, turn: Turn, deals: Deals) -> State:
+    def resume(self, observations: Observations, deals: Deals) -> State:
         """(R,) games that stand where the rows do, with the cards as in the deals (R, 54)."""
-        hand, played, trick = np.empty((3, len(turn), 4), np.int64)
-        now = np.empty((len(turn), kernels.NOW), np.int64)
-        kernels.resume(turn.seen, deals, hand, played, trick, now)
+        hand, played, trick = np.empty((3, len(observations), 4), np.int64)
+        now = np.empty((len(observations), kernels.NOW), np.int64)
+        kernels.resume(observations.observation, deals, hand, played, trick, now)
         return State(hand, played, trick, now)
 
-    def turn(self, state: State) -> Turn:
+    def observe(self, state: State) -> Observations:
         game = np.flatnonzero(state.now[:, kernels.COUNT] < CARDS)
         seen, legal = kernels.turns(game, state.hand, state.played, state.trick, state.now)
-        return Turn(game, seen[:, kernels.WHO] % self.seats, seen, legal, None)
+        return Observations(game, seen[:, kernels.WHO] % self.seats, seen, legal, None)
 
-    def asked(self, seen: Array) -> Turn:
-        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees, as far
+    def asked(self, seen: Array) -> Observations:
+        """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees, as far
         as one position can tell."""
         one, some = (-1, CARDS - 1), (0, SET)
-        within(self.facts, seen, {
+        within(self.observation_fields, seen, {
             "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
             "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
             **{f"trick_{who}": one for who in POSITIONS},
@@ -143,17 +146,21 @@ class MiniBridge:
         fit &= np.bitwise_count(own) == TRICKS - count // 4
         fit &= np.bitwise_count(played).sum(axis=1) == count
         fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, kernels.SHOWN])) == 0
-        check(self.facts, seen, fit, "do not go together")
-        return Turn(np.arange(len(seen)), position % self.seats, seen, kernels.legal(seen), None)
+        check(self.observation_fields, seen, fit, "do not go together")
+        return Observations(
+            np.arange(len(seen)), position % self.seats, seen, kernels.legal(seen), None
+        )
 
-    def step(self, state: State, turn: Turn, action: Array) -> Array:
+    def step(self, state: State, observations: Observations, action: Array) -> Array:
         """(G, S) points, all with the last card."""
-        wrong = kernels.advance(turn.game, action, state.hand, state.played, state.trick, state.now)
+        wrong = kernels.advance(
+            observations.game, action, state.hand, state.played, state.trick, state.now
+        )
         if wrong != NOTHING:
-            game = int(turn.game[wrong])
+            game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
-        over = turn.game[state.now[turn.game, kernels.COUNT] == CARDS]
+        over = observations.game[state.now[observations.game, kernels.COUNT] == CARDS]
         now = state.now[over]
         worth = self.worth(
             *(now[:, each] for each in (kernels.STRAIN, kernels.NEEDED, kernels.WON))
@@ -178,43 +185,45 @@ class MiniBridge:
         some = needed > 6
         return float(-np.abs(self.worth(strain[some], needed[some], won[some])).max())
 
-    def features(self, turn: Turn) -> Array:
+    def features(self, observations: Observations) -> Array:
         """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those
         over, those still needed, and how many of those left may be lost, negative; 14-29 by
         position and suit, who is void; 30-33 place in the trick; 34 own side has it so far; 35-46
         by suit, in 13ths, cards own, shown and unseen; then a number a card for: own, shown, played
         by each position (6), in this trick by position (4), unseen, held or shown and beaten by
         none unseen, takes the trick so far."""
-        return kernels.features(turn.seen)
+        return kernels.features(observations.observation)
 
-    def states(self, representation: str) -> Callable[[Turn], Array]:
-        """What a table of values knows the rows by. Raises Refused for an unknown name."""
+    def states(self, representation: str) -> Callable[[Observations], Array]:
+        """What a table of values knows the rows by. Raises UserError for an unknown name."""
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)
-            raise Refused(f"unknown representation '{representation}': did you mean '{near}'?")
+            raise UserError(f"unknown representation '{representation}': did you mean '{near}'?")
         return REPRESENTATIONS[representation]
 
-    def seated(self, players: Mapping[str, Mixed], others: Mixed) -> Mixed:
+    def seated(
+        self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
+    ) -> BehaviouralPolicy:
         """One policy of those who play for declarer (and dummy), left and right, and others."""
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return Partners(dict(enumerate(by)))
 
-    def renamed(self, turn: Turn) -> tuple[Turn, Array]:
+    def renamed(self, observations: Observations) -> tuple[Observations, Array]:
         """The same rows with other names for the suits, and (R, 52) each card's own (suits.py)."""
-        return renamed(turn)
+        return renamed(observations)
 
-    def renaming(self, policy: Mixed) -> Mixed:
+    def renaming(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
         """One who plays as a policy that has learnt with renamed suits (suits.py)."""
         return Renaming(policy)
 
-    def hand(self, turn: Turn) -> Array:
+    def hand(self, observations: Observations) -> Array:
         """(R,) the cards held, spades first."""
-        return np.array([said(int(own)) for own in turn.seen[:, 5]])
+        return np.array([said(int(own)) for own in observations.observation[:, 5]])
 
     def describe(self, seen: Array) -> str:
         """Who plays, in which contract, with what, and what lies on the table."""
-        at = dict(zip(self.facts, (int(fact) for fact in seen), strict=True))
+        at = dict(zip(self.observation_fields, (int(fact) for fact in seen), strict=True))
         level = f"{at['needed'] - 6}{STRAINS[at['strain']]}"
         table = [
             f"{who} {NAMES[at[f'trick_{who}']]}"

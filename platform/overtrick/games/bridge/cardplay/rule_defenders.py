@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Mixed, Turn, take_turn
+from overtrick.core import Array, BehaviouralPolicy, Observations, select_observations
 from overtrick.games.bridge.cardplay.kernels import GONE, OWN, SHOWN, TRICK, TRUMPS, WHO, ahead
 from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
@@ -176,13 +176,13 @@ def _situation(facts):  # type: ignore[no-untyped-def]
     return facts[OWN], may, place, led, best, dummy, facts[TRUMPS]
 
 
-def style(turn: Turn, action: Array) -> dict[str, tuple[int, int]]:
+def style(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
     """How often each rule had an opinion where there was a choice, and how often its card was
     played: by anybody, as if they defended."""
     found = {rule.__name__: [0, 0] for rule in RULES}
-    assert turn.legal is not None
-    for row in np.flatnonzero(turn.legal.sum(axis=1) > 1):
-        situation = _situation(turn.seen[row])
+    assert observations.legal is not None
+    for row in np.flatnonzero(observations.legal.sum(axis=1) > 1):
+        situation = _situation(observations.observation[row])
         for rule in RULES:
             card = rule(*situation)
             if card != NOTHING:
@@ -209,24 +209,24 @@ def _chances(seen, probs):  # type: ignore[no-untyped-def]
 class ByRules(Memoryless):
     """A defender who plays by RULES, and where none decides any card."""
 
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         """(R, 52)."""
-        probs = np.zeros((len(turn), CARDS))
-        _chances(turn.seen, probs)
+        probs = np.zeros((len(observations), CARDS))
+        _chances(observations.observation, probs)
         return probs
 
 
 class Partners(Memoryless):
     """A side whose two hands are played by two policies: those of the positions of this turn."""
 
-    def __init__(self, by_position: Mapping[int, Mixed]) -> None:
+    def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:
         self.by_position = by_position
 
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         """(R, 52)."""
-        probs = np.zeros((len(turn), CARDS))
+        probs = np.zeros((len(observations), CARDS))
         for position, policy in self.by_position.items():
-            rows = np.flatnonzero(turn.seen[:, WHO] == position)
+            rows = np.flatnonzero(observations.observation[:, WHO] == position)
             if len(rows):
-                probs[rows] = policy.probs(take_turn(turn, rows))
+                probs[rows] = policy.probs(select_observations(observations, rows))
         return probs

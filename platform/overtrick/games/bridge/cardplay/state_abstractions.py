@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Turn
+from overtrick.core import Array, Observations
 from overtrick.games.bridge.cardplay.kernels import (
     FACTS,
     GONE,
@@ -149,23 +149,23 @@ def _sure(held, unseen):  # type: ignore[no-untyped-def]
     return higher
 
 
-def full(turn: Turn) -> Array:
-    return _full(turn.seen)
+def full(observations: Observations) -> Array:
+    return _full(observations.observation)
 
 
-def known_hands(turn: Turn) -> Array:
-    return _honours(turn.seen, True)
+def known_hands(observations: Observations) -> Array:
+    return _honours(observations.observation, True)
 
 
-def unknown_hands(turn: Turn) -> Array:
-    return _honours(turn.seen, False)
+def unknown_hands(observations: Observations) -> Array:
+    return _honours(observations.observation, False)
 
 
-def prospects(turn: Turn) -> Array:
-    return _prospects(turn.seen, turn.legal)
+def prospects(observations: Observations) -> Array:
+    return _prospects(observations.observation, observations.legal)
 
 
-REPRESENTATIONS: dict[str, Callable[[Turn], Array]] = {
+REPRESENTATIONS: dict[str, Callable[[Observations], Array]] = {
     each.__name__: each for each in (full, known_hands, unknown_hands, prospects)
 }
 """By name: rows to their states."""

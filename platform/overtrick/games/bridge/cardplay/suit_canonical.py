@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, Batch, Mixed, Turn
+from overtrick.core import Array, BehaviouralPolicy, Observations, Trajectories
 from overtrick.games.bridge.cardplay.kernels import (
     GONE,
     LACKS,
@@ -24,35 +24,35 @@ from overtrick.games.bridge.trick_rules import NOTHING
 from overtrick.policies.memoryless import Memoryless
 
 
-def renamed(turn: Turn) -> tuple[Turn, Array]:
+def renamed(observations: Observations) -> tuple[Observations, Array]:
     """The same rows with other names for the suits, and (R, 52) each card's own name."""
-    assert turn.legal is not None
-    seen, own = turn.seen.copy(), np.empty((len(turn), CARDS), np.int64)
-    _rename(turn.seen, seen, own)
-    legal = np.take_along_axis(turn.legal, own, axis=1)
-    return Turn(turn.game, turn.seat, seen, legal, None), own
+    assert observations.legal is not None
+    seen, own = observations.observation.copy(), np.empty((len(observations), CARDS), np.int64)
+    _rename(observations.observation, seen, own)
+    legal = np.take_along_axis(observations.legal, own, axis=1)
+    return Observations(observations.game, observations.seat, seen, legal, None), own
 
 
-def renamed_batch(batch: Batch) -> Batch:
+def renamed_batch(batch: Trajectories) -> Trajectories:
     """The same decisions with other names for the suits."""
-    turn, own = renamed(batch.turn())
+    observations, own = renamed(batch.observations())
     action = (own == batch.action[:, None]).argmax(axis=1)
-    return Batch(
-        batch.games, batch.game, batch.seat, turn.seen, turn.legal, None, action, batch.logp,
-        batch.reward, batch.last, batch.note,
+    return Trajectories(
+        batch.games, batch.game, batch.seat, observations.observation, observations.legal, None,
+        action, batch.logp, batch.reward, batch.last, batch.note,
     )  # fmt: skip
 
 
 class Renaming(Memoryless):
     """Plays as a policy does that knows renamed suits only."""
 
-    def __init__(self, policy: Mixed) -> None:
+    def __init__(self, policy: BehaviouralPolicy) -> None:
         self.policy = policy
 
-    def probs(self, turn: Turn) -> Array:
+    def probs(self, observations: Observations) -> Array:
         """(R, 52)."""
-        other, own = renamed(turn)
-        probs = np.empty((len(turn), CARDS))
+        other, own = renamed(observations)
+        probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, own, self.policy.probs(other), axis=1)
         return probs
 

@@ -17,7 +17,7 @@ from endplay.parsers import lin, pbn
 from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 from endplay.types import Board as Theirs
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import PASSED_OUT
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
@@ -64,20 +64,20 @@ class Read:
 
 def load(path: Path) -> Read:
     """The boards of a .pbn or .lin file. A bad one is left out, and named with what is wrong; a
-    file in which none is sound, or that cannot be read, raises Refused."""
+    file in which none is sound, or that cannot be read, raises UserError."""
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
-        raise Refused(f"{path}: boards are read from .pbn and .lin files")
+        raise UserError(f"{path}: boards are read from .pbn and .lin files")
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
     boards, problems = [], []
     for number, (line, chunk) in enumerate(_chunks(text, suffix), 1):
         where = f"{path}: board {number}, line {line}"
         try:
             boards.append(_board(chunk, suffix))
-        except Refused as error:
+        except UserError as error:
             problems.append(f"{where}: {error}")
         except Exception as error:  # endplay raises many kinds at what it cannot read
             problems.append(f"{where}: it cannot be read ({type(error).__name__}: {error})")
@@ -85,23 +85,23 @@ def load(path: Path) -> Read:
 
 
 def sound(path: Path, boards: list[Board], problems: list[str]) -> Read:
-    """What was read of a file. Raises Refused if no board of it is sound."""
+    """What was read of a file. Raises UserError if no board of it is sound."""
     if problems and not boards:
-        raise Refused(f"{problems[0]}; no board of the file is sound")
+        raise UserError(f"{problems[0]}; no board of the file is sound")
     if not boards:
-        raise Refused(f"{path} holds no boards")
+        raise UserError(f"{path} holds no boards")
     return Read(boards, problems)
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN or LIN, by the file's ending. Raises Refused for another one, and for a
+    """Write boards as PBN or LIN, by the file's ending. Raises UserError for another one, and for a
     board that LIN cannot hold: it tells the contract by the auction alone."""
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
-        raise Refused(f"{path}: boards are written to .pbn and .lin files")
+        raise UserError(f"{path}: boards are written to .pbn and .lin files")
     for number, board in enumerate(boards, 1):
         if suffix == ".lin" and board.contract is not None and not board.auction:
-            raise Refused(
+            raise UserError(
                 f"{path}: board {number} has a contract but no auction: write a .pbn file"
             )
     write = _to_pbn if suffix == ".pbn" else _to_lin
@@ -111,27 +111,27 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def checked(board: Board) -> Board:
-    """The same board, with the tricks of a play to the last card. Raises Refused for auctions,
+    """The same board, with the tricks of a play to the last card. Raises UserError for auctions,
     contracts or tricks that cannot be, a contract that the auction does not reach, cards that
     could not be played, or tricks that the play contradicts."""
     if board.auction:
         _check_auction(board)
     if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
-        raise Refused(f"'{board.contract}' is no contract")
+        raise UserError(f"'{board.contract}' is no contract")
     if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
-        raise Refused(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
+        raise UserError(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
     played = board.contract not in (None, PASSED_OUT)
     if played and board.declarer is None:
-        raise Refused(f"nobody declares {board.contract}")
+        raise UserError(f"nobody declares {board.contract}")
     if not played:
         if board.play or board.tricks is not None:
-            raise Refused("it was played, but in no contract")
+            raise UserError("it was played, but in no contract")
         return board
     return _counted(board) if board.play else board
 
 
 def _check_auction(board: Board) -> None:
-    """Raise Refused for an auction that is not lawful, or not that of the board's contract."""
+    """Raise UserError for an auction that is not lawful, or not that of the board's contract."""
     calls = auction_rules.read(" ".join(board.auction))
     auction_rules.check(calls, done=board.contract is not None)
     if board.contract is None:
@@ -139,13 +139,13 @@ def _check_auction(board: Board) -> None:
     contract, declarer = auction_rules.contract_in_words(calls, board.dealer)
     if (contract, declarer) != (board.contract, board.declarer):
         said = f"{contract} by {declarer or 'nobody'}"
-        raise Refused(
+        raise UserError(
             f"{board.contract} by {board.declarer} is recorded, but its auction has {said}"
         )
 
 
 def _counted(board: Board) -> Board:
-    """A played board with its tricks. Raises Refused as checked."""
+    """A played board with its tricks. Raises UserError as checked."""
     cards = np.full((1, CARDS), NOTHING)
     cards[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
@@ -154,12 +154,12 @@ def _counted(board: Board) -> Board:
     )
     if wrong[0] != NOTHING:
         card = NAMES[board.play[wrong[0]]]
-        raise Refused(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
+        raise UserError(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
     left = -(-(CARDS - len(board.play)) // 4)  # tricks that nobody has won yet
     if board.tricks is None:
         return board if left else replace(board, tricks=int(won[0]))
     if not won[0] <= board.tricks <= won[0] + left:
-        raise Refused(f"{board.tricks} tricks are recorded, but its play has {won[0]}")
+        raise UserError(f"{board.tricks} tricks are recorded, but its play has {won[0]}")
     return board
 
 
@@ -199,7 +199,7 @@ def _as_before(line: str, last: dict[str, str]) -> str:
 
 
 def _board(chunk: str, suffix: str) -> Board:
-    """One board of its text. Raises Refused, or what endplay raises."""
+    """One board of its text. Raises UserError, or what endplay raises."""
     unknown = False  # who declares
     if suffix == ".pbn":
         theirs = pbn.loads(chunk)[0]
@@ -214,7 +214,7 @@ def _board(chunk: str, suffix: str) -> Board:
         tricks = int(claim[1]) if claim else None
         play = [Card(each) for each in re.findall(r"\|pc\|(\w\w)(?=\|)", chunk)]
         if "md|" not in chunk:
-            raise Refused("no deal (md) in it")
+            raise UserError("no deal (md) in it")
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
     calls = tuple(_call(bid) for bid in theirs.auction)
     if calls == ("P",) * 3 and re.search(r"^AP\b", chunk, re.MULTILINE):
@@ -223,7 +223,7 @@ def _board(chunk: str, suffix: str) -> Board:
     if contract is not None and unknown:
         declarer = None
     if theirs.dealer is None:
-        raise Refused("nobody deals")
+        raise UserError("nobody deals")
     return checked(
         Board(
             read(theirs.deal.to_pbn()),

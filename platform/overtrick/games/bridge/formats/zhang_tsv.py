@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.cards import SEATS, TRICKS
 from overtrick.games.bridge.cards import read as read_deal
@@ -45,28 +45,28 @@ def table_written(table: Array) -> str:
 
 
 def table_read(text: str) -> Array:
-    """(4, 5) int8 double-dummy tricks from 20 hexadecimal digits. Raises Refused."""
+    """(4, 5) int8 double-dummy tricks from 20 hexadecimal digits. Raises UserError."""
     digits = text.lower()
     most = f"{TRICKS:x}"
     if len(digits) != 20 or any(each not in "0123456789abcdef" or each > most for each in digits):
-        raise Refused(f"'{text}' is no double-dummy analysis: 20 digits from 0 to {most}")
+        raise UserError(f"'{text}' is no double-dummy analysis: 20 digits from 0 to {most}")
     table = np.array([int(each, 16) for each in digits], np.int8)
     return table.reshape(4, 5)[ORDER]
 
 
 def load(path: Path) -> Rows:
     """The boards of a file. A bad row is left out, and named with what is wrong; a file in which
-    none is sound, or that cannot be read, raises Refused."""
+    none is sound, or that cannot be read, raises UserError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise Refused(f"cannot read {path}: {why}") from None
+        raise UserError(f"cannot read {path}: {why}") from None
     header, *lines = text.splitlines() or [""]
     columns = tuple(name.strip() for name in header.split("\t"))
     if columns not in (COLUMNS, WITH_TRICKS):
         wanted = ", ".join(WITH_TRICKS[:-1])
-        raise Refused(
+        raise UserError(
             f"{path}: line 1 must name the columns, parted by tabs: {wanted}, and, if there are "
             f"tricks, {WITH_TRICKS[-1]}"
         )
@@ -78,29 +78,29 @@ def load(path: Path) -> Rows:
             continue
         try:
             board, table = _read(line, columns)
-        except Refused as error:
+        except UserError as error:
             problems.append(f"{path}: line {number}: {error}")
         else:
             boards.append(board)
             tables += [] if table is None else [table]
     if not boards:
         if problems:
-            raise Refused(f"{problems[0]}; no row of the file is sound")
-        raise Refused(f"{path} holds no boards")
+            raise UserError(f"{problems[0]}; no row of the file is sound")
+        raise UserError(f"{path} holds no boards")
     return Rows(boards, np.stack(tables) if tables else None, problems)
 
 
 def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> None:
     """Write boards as rows, with their double-dummy tricks (R, 4, 5) if they are given. Raises
-    Refused for a board without a whole auction, or for tricks of more or fewer boards."""
+    UserError for a board without a whole auction, or for tricks of more or fewer boards."""
     if tables is not None and len(tables) != len(boards):
-        raise Refused(f"{path}: {len(boards)} boards with {len(tables)} tables of tricks")
+        raise UserError(f"{path}: {len(boards)} boards with {len(tables)} tables of tricks")
     lines = ["\t".join(COLUMNS if tables is None else WITH_TRICKS)]
     for number, board in enumerate(boards):
         try:
             auction_rules.check(auction_rules.read(" ".join(board.auction)))
-        except Refused as error:
-            raise Refused(f"{path}: board {number + 1}: {error}") from None
+        except UserError as error:
+            raise UserError(f"{path}: board {number + 1}: {error}") from None
         hands = written_deal(board.holder).removeprefix("N:").split()
         cells = [board.vulnerable, board.dealer, *hands, " ".join(board.auction)]
         lines.append("\t".join(cells + ([] if tables is None else [table_written(tables[number])])))
@@ -110,19 +110,19 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
 
 
 def _read(line: str, columns: tuple[str, ...]) -> tuple[Board, Array | None]:
-    """One row, and its tricks if it has any. Raises Refused."""
+    """One row, and its tricks if it has any. Raises UserError."""
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) != len(columns):
-        raise Refused(f"{len(cells)} columns, not {len(columns)}")
+        raise UserError(f"{len(cells)} columns, not {len(columns)}")
     vulnerable, opener, *hands, bids = cells[: len(COLUMNS)]
     if vulnerable not in VULNERABLE:
-        raise Refused(f"vulnerability is {', '.join(VULNERABLE)}, not '{vulnerable}'")
+        raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{vulnerable}'")
     dealer = opener[0] if opener in HANDS else opener
     if dealer not in tuple(SEATS):
-        raise Refused(f"the opener is N, E, S or W, not '{opener}'")
+        raise UserError(f"the opener is N, E, S or W, not '{opener}'")
     for name, hand in zip(HANDS, hands, strict=True):
         if hand.count(".") != 3 or " " in hand:
-            raise Refused(f"{name}'s cards '{hand}' are no hand, such as Q94.KJ97.52.9763")
+            raise UserError(f"{name}'s cards '{hand}' are no hand, such as Q94.KJ97.52.9763")
     calls = auction_rules.read(bids)
     auction_rules.check(calls)
     contract, declarer = auction_rules.contract_in_words(calls, dealer)

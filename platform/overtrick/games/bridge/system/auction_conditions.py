@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from overtrick.core import Refused, nearest
+from overtrick.core import UserError, nearest
 from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
 from overtrick.games.bridge.system.hand_terms import MOST, Test, range_of
 from overtrick.games.bridge.system.public_knowledge import VIEW
@@ -47,7 +47,7 @@ COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 
 
 def where(term: str) -> tuple[Test, ...]:
-    """What a condition says of the auction. Raises Refused."""
+    """What a condition says of the auction. Raises UserError."""
     if term in FLAGS:
         name, lo, hi = FLAGS[term]
         return (Test(VIEW[name], lo, hi),)
@@ -56,7 +56,7 @@ def where(term: str) -> tuple[Test, ...]:
     found = _counted(term.split()) or _known(term.split())
     if found is None:
         near = nearest(term, [*FLAGS, *COUNTS])
-        raise Refused(
+        raise UserError(
             f"'{term}' says nothing of an auction: did you mean '{near}'? Write such as seat 3, "
             "level 1-2, calls 1, partner S 4+, they H 4+, partner hcp 12+, partner hcp to 17, "
             "agreed S"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, Refused, nearest
+from overtrick.core import Array, UserError, nearest
 from overtrick.games.bridge.auction_rules import PASS
 from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
 from overtrick.games.bridge.cards import NOTRUMP
@@ -93,7 +93,7 @@ class Tables(NamedTuple):
 
 
 def blocks_of(places: Sequence[Place], rules: Sequence[Rule]) -> list[Block]:
-    """All places with suits for their letters, in their order. Raises Refused."""
+    """All places with suits for their letters, in their order. Raises UserError."""
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for k, place in enumerate(places) for block in _blocks(place, k, at)]
 
@@ -169,10 +169,10 @@ def _blocks(place: Place, number: int, at: dict[int, int]) -> Iterator[Block]:
                     )
                 )
                 yield Block(number, shape, holding, meant)
-    except Refused as error:
+    except UserError as error:
         said = str(error)
         where = f"{place.source}, line {place.line}: "
-        raise Refused(said if said.startswith(place.source) else where + said) from None
+        raise UserError(said if said.startswith(place.source) else where + said) from None
 
 
 def _conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Test, ...] | None:
@@ -205,9 +205,9 @@ def _meant(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[Meant]:
             yield _kind(
                 rule, hand_terms.with_suits(rule.call, suits), shown, holding, suits, number
             )
-    except Refused as error:
+    except UserError as error:
         where = f"{rule.source}, line {rule.line}: "
-        raise Refused(where + f"rule '{rule.name}': {error}") from None
+        raise UserError(where + f"rule '{rule.name}': {error}") from None
 
 
 def _chosen(suits: hand_terms.Suits) -> set[str]:
@@ -248,12 +248,12 @@ def _call(text: str) -> tuple[int, int]:
         return exact, 0
     how, _, strain = text.rpartition(" ")
     if how not in RELATIVE or strain not in tuple(STRAINS):
-        raise Refused(f"'{text}' is no call: write 1C to 7N, P, X, XX, or lowest S, jump S")
+        raise UserError(f"'{text}' is no call: write 1C to 7N, P, X, XX, or lowest S, jump S")
     return STRAINS.index(strain), RELATIVE[how]
 
 
 def _said(word: str) -> tuple[str, int]:
-    """What one word of a rule's last column says. Raises Refused."""
+    """What one word of a rule's last column says. Raises UserError."""
     for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
         if word in known:
             return key, known.index(word)
@@ -263,4 +263,4 @@ def _said(word: str) -> tuple[str, int]:
     if word in FLAGGED:
         return FLAGGED[word]
     near = nearest(word, [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED])
-    raise Refused(f"'{word}' is no kind of call: did you mean '{near}'?")
+    raise UserError(f"'{word}' is no kind of call: did you mean '{near}'?")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
 from overtrick.games.bridge.cards import SUITS
@@ -115,12 +115,12 @@ def pattern_of(text: str) -> Pattern:
     whole = words[:1] != ["..."]
     words = words if whole else words[1:]
     if not words:
-        raise Refused("no calls: write 'opening', 'anywhere', or such as 1S (P) 2S (X)")
+        raise UserError("no calls: write 'opening', 'anywhere', or such as 1S (P) 2S (X)")
     masks = []
     for back, word in enumerate(reversed(words), 1):
         theirs = word.startswith("(")
         if theirs != (back % 2 == 1) or theirs != word.endswith(")"):
-            raise Refused(
+            raise UserError(
                 f"'{text}': every other call is an opponent's, in brackets, also the last"
             )
         masks.append(_calls(word.strip("()")))
@@ -139,7 +139,7 @@ def _calls(word: str) -> int:
         elif one in GROUPS:
             mask |= GROUPS[one]
         else:
-            raise Refused(f"'{one}' is no call: write 1C to 7N, P, X, XX, {', '.join(GROUPS)}")
+            raise UserError(f"'{one}' is no call: write 1C to 7N, P, X, XX, {', '.join(GROUPS)}")
     return mask
 
 
@@ -148,7 +148,7 @@ YES_NO = {"king": "king", "queen": "queen", "stop": "stopper"}
 
 
 def shown_by(term: str) -> Test | None:
-    """What a term says of the hand; None for "anything". Raises Refused."""
+    """What a term says of the hand; None for "anything". Raises UserError."""
     words = term.split()
     if words == ["anything"]:
         return None
@@ -157,7 +157,7 @@ def shown_by(term: str) -> Test | None:
     for read in (_of_the_hand, _of_a_suit, _yes_or_no, _with_partner, _longer):
         if (found := read(words)) is not None:
             return found
-    raise Refused(
+    raise UserError(
         f"'{term}' says nothing of a hand: write such as 12-14 hcp, S 5+, balanced, S >= H, "
         f"stop D, strength H 4+, fit S 8+, together 25+ hcp (fields: "
         f"{', '.join(hand_evaluation.PLAIN)}; of a suit: {', '.join(hand_evaluation.BY_SUIT)})"

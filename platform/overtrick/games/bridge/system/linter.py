@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.random import default_rng
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.bridge.auction_rules import CALLS, COUNT, LAST, PASS, SEAT, lawful_call
 from overtrick.games.bridge.cardplay.minibridge import said
 from overtrick.games.bridge.cards import hands, shuffled
@@ -34,9 +34,9 @@ TRIED = 60  # hands at one place that fit what their player has shown
 def check(
     places: Sequence[Place], rules: Sequence[Rule], blocks: Sequence[Block], tables: Tables
 ) -> None:
-    """Raise Refused with the file, the line and the rule for the first that is wrong."""
+    """Raise UserError with the file, the line and the rule for the first that is wrong."""
     for problem in problems(places, rules, blocks, tables):
-        raise Refused(problem)
+        raise UserError(problem)
 
 
 def problems(

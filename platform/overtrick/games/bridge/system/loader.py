@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core import Array, Refused, nearest
+from overtrick.core import Array, UserError, nearest
 from overtrick.games.bridge.system import parser
 from overtrick.games.bridge.system.compiler import RULE, TYPE_OF, Tables, blocks_of, compiled
 from overtrick.games.bridge.system.linter import check
@@ -45,11 +45,11 @@ def fingerprint(rules: System) -> str:
 
 
 def load(name: str | Path) -> System:
-    """A system by its name, or from a file. Raises Refused with the file, the line and the rule."""
+    """Load a system by name or from a file. Raises UserError naming file, line and rule."""
     path = Path(name)
     if path.suffix != SUFFIX:
         if str(name) not in names():
-            raise Refused(
+            raise UserError(
                 f"unknown bidding system '{name}': did you mean '{nearest(str(name), names())}'? "
                 f"A file of your own ends in {SUFFIX}"
             )
@@ -57,7 +57,7 @@ def load(name: str | Path) -> System:
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
     return _loaded(path.resolve(), stamp)
 
 

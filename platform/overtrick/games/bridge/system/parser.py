@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from overtrick.core import Refused
+from overtrick.core import UserError
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".bidding"
@@ -65,7 +65,7 @@ class Place:
 def read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, str], tuple[Place, ...]]:
     """The head of a file and its places, with those of the file that it is based on.
 
-    above: the files that are based on this one. Raises Refused with the file and the line.
+    above: the files that are based on this one. Raises UserError with the file and the line.
     """
     text = _text(path)
     head: dict[str, str] = {}
@@ -90,16 +90,16 @@ def read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, str], tupl
                 close()
                 open_place = (number, line)
             elif open_place is None:
-                raise Refused(f"'{line}' stands before the first place: write 'at ...' above it")
+                raise UserError(f"'{line}' stands before the first place: write 'at ...' above it")
             else:
                 rules.append(_rule(number, line, path.name))
-        except Refused as error:
-            raise Refused(f"{path.name}, line {number}: {error}") from None
+        except UserError as error:
+            raise UserError(f"{path.name}, line {number}: {error}") from None
     close()
     if "system" not in head:
-        raise Refused(f"{path.name}: no name: begin with 'system NAME'")
+        raise UserError(f"{path.name}: no name: begin with 'system NAME'")
     if not places:
-        raise Refused(f"{path.name}: no places: write 'at opening' and rules below it")
+        raise UserError(f"{path.name}: no places: write 'at opening' and rules below it")
     if "based" in head:
         places += _based(path, head["based"].removeprefix("on").strip(), above)
     return head, tuple(places)
@@ -109,9 +109,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refused(f"{path.name} is not text in UTF-8") from None
+        raise UserError(f"{path.name} is not text in UTF-8") from None
 
 
 def _based(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
@@ -119,9 +119,9 @@ def _based(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
     if not found.exists() or found == path:
-        raise Refused(f"{path.name}: based on '{base}', which is none of {', '.join(names())}")
+        raise UserError(f"{path.name}: based on '{base}', which is none of {', '.join(names())}")
     if found.resolve() in above:
-        raise Refused(f"{path.name}: based on '{base}', which is based on it")
+        raise UserError(f"{path.name}: based on '{base}', which is based on it")
     more = read(found, (*above, path.resolve()))[1]
     return [replace(place, based=place.based + 1) for place in more]
 
@@ -131,14 +131,14 @@ def _place(number: int, line: str, rules: tuple[Rule, ...], source: str) -> Plac
     text, _, when = line.removeprefix("only ").removeprefix("at").partition(" if ")
     patterns = tuple(" ".join(each.split()) for each in text.split("|"))
     if not rules:
-        raise Refused(f"{source}, line {number}: no rules at '{line}'")
+        raise UserError(f"{source}, line {number}: no rules at '{line}'")
     return Place(number, patterns, _parts(when), only, rules, source)
 
 
 def _rule(number: int, line: str, source: str) -> Rule:
     columns = [" ".join(column.split()) for column in line.split("|")]
     if len(columns) not in (3, 4):
-        raise Refused(f"'{line}': write CALL | what it shows | name | kinds")
+        raise UserError(f"'{line}': write CALL | what it shows | name | kinds")
     shows, _, when = columns[1].partition(" if ")
     kinds = _parts(columns[3]) if len(columns) == 4 else ()
     return Rule(number, columns[0], _parts(shows), _parts(when), columns[2], kinds, source)

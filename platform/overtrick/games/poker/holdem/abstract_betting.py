@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from overtrick.core import END, Array, Chains, Refused
+from overtrick.core import END, Array, BucketedGame, UserError
 from overtrick.games.poker.betting_tree import compile_rules
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, Rules
 
@@ -21,14 +21,14 @@ ROUNDING = 1e-6  # by how much stored probabilities may miss a sum of 1
 
 def abstract_holdem(
     start: Array, moves: Array, win: Array, rules: Rules = LIMIT_HOLDEM_TEXTBOOK
-) -> Chains:
+) -> BucketedGame:
     """Abstract limit hold'em from an abstraction's tables; seat 0 has the button.
 
     start (K, K): probability of both seats' first buckets. moves: from each bucket to each of
     the next round, a table (K, K) for each of the three changes of round; or joint, a table
     (K, K, K, K) from both seats' buckets to both. win (K, K): probability that the first seat
     wins the showdown, plus half that of a tie. With independent tables start counts for its sums
-    only: the seats' buckets are then independent. Raises Refused for other shapes, and for
+    only: the seats' buckets are then independent. Raises UserError for other shapes, and for
     probabilities that do not sum to 1; what rounding leaves is made exact.
     """
     start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
@@ -36,13 +36,13 @@ def abstract_holdem(
     size, changes = win.shape[0] if win.ndim else 0, len(rules.caps) - 1
     shapes = ((changes, size, size), (changes, size, size, size, size))
     if win.shape != (size, size) or start.shape != (size, size):
-        raise Refused(
+        raise UserError(
             f"start and win must be square tables of one size, not {start.shape}, {win.shape}"
         )
     if moves.shape not in shapes:
-        raise Refused(f"moves must be {shapes[0]}, or joint {shapes[1]}, not {moves.shape}")
+        raise UserError(f"moves must be {shapes[0]}, or joint {shapes[1]}, not {moves.shape}")
     if not ((win >= 0) & (win <= 1)).all():
-        raise Refused("win must hold probabilities, from 0 to 1")
+        raise UserError("win must hold probabilities, from 0 to 1")
     start = _exact("start", start, start.sum())
     joint = moves.ndim == 5
     sums = moves.sum(axis=(-2, -1) if joint else -1, keepdims=True)
@@ -51,7 +51,7 @@ def abstract_holdem(
         start = np.outer(start.sum(axis=1), start.sum(axis=0))
     acts, shown = betting.seat >= 0, betting.live.all(axis=1)
     points = betting.chips.min(axis=1) / rules.chips_a_unit  # all that the loser put in
-    return Chains(
+    return BucketedGame(
         name=rules.name,
         unit=rules.unit,
         action_names=tuple(name for name, _ in rules.actions),
@@ -92,8 +92,8 @@ def paper_index(rules: Rules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
 
 
 def _exact(what: str, table: Array, sums: Array) -> Array:
-    """A table divided by its sums. Raises Refused unless these are 1 but for rounding."""
+    """A table divided by its sums. Raises UserError unless these are 1 but for rounding."""
     if not (np.abs(sums - 1) < ROUNDING).all() or (table < 0).any():
         worst = np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()]
-        raise Refused(f"{what} must be probabilities that sum to 1, not to {worst:.6g}")
+        raise UserError(f"{what} must be probabilities that sum to 1, not to {worst:.6g}")
     return table / sums

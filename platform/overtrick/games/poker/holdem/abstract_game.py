@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from overtrick.core import Array, Chains, Refused
+from overtrick.core import Array, BucketedGame, UserError
 from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
@@ -83,14 +83,14 @@ class AbstractHoldem:
         }  # fmt: skip
 
     def check(self, file: Path) -> None:
-        """Raise Refused if the file is not the one that the game was made with."""
+        """Raise UserError if the file is not the one that the game was made with."""
         if self.digest is not None and self.digest != digest_of(file):
-            raise Refused(
+            raise UserError(
                 f"{file} is another abstraction than this was made with (its digest is not "
                 f"{self.digest}): put that one back, or start anew"
             )
 
-    def chains(self, tables: Tables) -> tuple[Chains, Array | None]:
+    def chains(self, tables: Tables) -> tuple[BucketedGame, Array | None]:
         """The game on an abstraction's tables, and the index (B,) of its strategies."""
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
@@ -99,10 +99,10 @@ class AbstractHoldem:
     def situations(self) -> Array:
         """(N / K, 4) int32 round, button, own and the other's raises of each index of the paper.
 
-        Raises Refused for the public index, whose situations are more than that.
+        Raises UserError for the public index, whose situations are more than that.
         """
         if self.index != "paper":
-            raise Refused(f"{self.name}: only index paper has situations, inputs of a network")
+            raise UserError(f"{self.name}: only index paper has situations, inputs of a network")
         return paper_index()[1]
 
     def brief(self, buckets: int) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Refused
+from overtrick.core import Array, UserError
 from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, judge
 from overtrick.games.poker.holdem.hand_isomorphism import (
     BOARD,
@@ -99,7 +99,7 @@ def cluster(
     """The bucket of every holding of a round, and (K,) mean, lowest, highest and share of each.
 
     rolled: what roll_out found, in order. A score is one of few numbers, so that k-means sees each
-    of them once, weighed by all the holdings that have it. Raises Refused if there are fewer
+    of them once, weighed by all the holdings that have it. Raises UserError if there are fewer
     strengths than buckets.
     """
     from sklearn.cluster import KMeans
@@ -113,7 +113,7 @@ def cluster(
     strength, weight = found / most, weight[found] / weight.sum()
     k = parameters.buckets
     if len(found) < k:
-        raise Refused(
+        raise UserError(
             f"'{ROUNDS[round]}' has only {len(found)} different strengths for {k} buckets: "
             "ask for more roll-outs"
         )
@@ -126,7 +126,9 @@ def cluster(
     bucket = np.searchsorted(edges, strength)
     share = np.bincount(bucket, weight, k)
     if not share.all():
-        raise Refused(f"k-means left a bucket of '{ROUNDS[round]}' empty: allow more kmeans_steps")
+        raise UserError(
+            f"k-means left a bucket of '{ROUNDS[round]}' empty: allow more kmeans_steps"
+        )
     told = {
         "mean": np.bincount(bucket, weight * strength, k) / share,
         "lowest": np.array([strength[bucket == b].min() for b in range(k)]),
