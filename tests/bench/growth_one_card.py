@@ -18,20 +18,20 @@ ROUNDS, NODES_A_ROUND = 5, 2e7  # enough iterations to visit so many nodes
 ALONE = """
 import json, resource, sys
 from statistics import median
-from overtrick import environment, make
-environment.prepare()
-from overtrick.solvers.cfr import Solver
-from overtrick.solvers.tree import build
+from overtrick import make, startup
+startup.prepare()
+from overtrick.solvers.cfr import CfrSolver
+from overtrick.solvers.extensive.tree import build
 from tests.bench.measure import seconds_of
 
 def held():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 ranks, rounds, visits = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-Solver(build(make("kuhn"))).run(1)
+CfrSolver(build(make("kuhn"))).run(1)
 before = held()
 whole = build(make("one_card", ranks=ranks))
-solver, iterations = Solver(whole), max(1, round(visits / whole.nodes))
+solver, iterations = CfrSolver(whole), max(1, round(visits / whole.nodes))
 solver.run(1)
 seconds = median(seconds_of(lambda: solver.run(iterations)) for _ in range(rounds)) / iterations
 print(json.dumps({"ranks": ranks, "nodes": whole.nodes, "ms": seconds * 1e3,

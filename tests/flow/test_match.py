@@ -168,7 +168,7 @@ def drawn():
 
 def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
     """RLlib has none before it runs."""
-    monkeypatch.setattr(videos.games, "film_of", lambda game, path: None)
+    monkeypatch.setattr(videos.registry, "film_of", lambda game, path: None)
     job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
     assert job.films.every
     videos.check(job)
@@ -265,7 +265,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
     """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
     job = job_file.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
     state = TRAINERS["exploit"].trainer(job, LocalPool()).state()
-    monkeypatch.setattr(videos.games, "film_of", lambda game, path: lambda batch: path.touch())
+    monkeypatch.setattr(videos.registry, "film_of", lambda game, path: lambda batch: path.touch())
     tracker, told = Told(tmp_path, 0), []
     tell = videos.listener(job, tmp_path, 0, tracker)
     for iteration in range(1, 9):

@@ -117,7 +117,7 @@ def test_what_we_start_ourselves_names_this_machine() -> None:
     assert [name for name, _ in started] == ["dashboard.py"]
     assert "'--host', host" in started[0][1]
     # a local Ray listens on all interfaces, so it asks for a token
-    asked = "import os; from overtrick import environment as e; e.prepare(); "
+    asked = "import os; from overtrick import startup as e; e.prepare(); "
     asked += "print(os.environ['RAY_AUTH_MODE'], len(os.environ['RAY_AUTH_TOKEN']))"
     told = subprocess.run(
         [sys.executable, "-c", asked], env=environment(), capture_output=True, text=True, check=True
