@@ -77,7 +77,7 @@ def play(
     if hindsight:
         told = game.hindsight(batch.observations(), deals[batch.game])  # type: ignore[attr-defined]
         batch = replace(batch, note={**batch.note, HINDSIGHT: told})
-    return Rollout(batch, payoff, int(np.sum(getattr(state, "astray", 0))))
+    return Rollout(batch, payoff, int(np.sum(getattr(state, "diverged_games", 0))))
 
 
 def duplicate(

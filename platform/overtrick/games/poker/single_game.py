@@ -110,7 +110,7 @@ class Alone:
         return points
 
     @property
-    def seen(self) -> Array:
+    def observation(self) -> Array:
         return np.concatenate((self._features[self._row, self._node.view], self._node.features))
 
     @property
