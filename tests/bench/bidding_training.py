@@ -76,7 +76,7 @@ def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, flo
     content = {
         "trainer": "bidding", "game": "auction", "examples": folder,
         "resources": {"cpus": CORES}, "evaluate": {"every": 1000},
-        "network": {"hidden": hidden, "half": half, "batch": BATCH},
+        "network": {"hidden": hidden, "bfloat16": half, "batch_size": BATCH},
     }  # fmt: skip
     job = job_file.parse(content, registry.JOBS, "the bench")
     trainer = supervised.BiddingTrainer(job, LocalPool())

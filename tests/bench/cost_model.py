@@ -191,7 +191,7 @@ def head(*cells: object) -> None:
 def main() -> None:
     model, seen = fitted()
     print(f"l {model.between * 1e3:.1f} ms, d {model.driver * 1e3:.2f} ms,", end=" ")
-    print(f"r {model.rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
+    print(f"r {model.learning_rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
     head("nodes", "work, ms", "result, kB", "ms a shard", "by the model")
     for count, work, size, took in seen:
         told = model.seconds(count, 1, work, size)

@@ -109,7 +109,7 @@ def _ppo(each: int, parts: int, entropy: float) -> Way:
     """Our PPO plays both seats of every game, with the steps of RLlib's."""
     theirs: Any = job_file.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
     game, rng = make("leduc"), np.random.default_rng(0)
-    hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.rate, theirs.ppo
+    hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.learning_rate, theirs.ppo
     critic = Critic(inputs(game), hidden, rng, rate)
     solver = Ppo(rate, entropy, ppo.clip, ppo.epochs)
     learner = ActorCritic(

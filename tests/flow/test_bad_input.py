@@ -61,8 +61,8 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
     ("override", "said"),
     [
         ("poplation.size=3", "unknown key 'poplation' in job.yaml: did you mean 'population'?"),
-        ("meta.iner_step=1", "unknown key 'meta.iner_step' in job.yaml: did you mean "
-         "'meta.inner_step'?"),
+        ("meta.iner_steps=1", "unknown key 'meta.iner_steps' in job.yaml: did you mean "
+         "'meta.inner_steps'?"),
         ("stop.iterations=many", "'stop.iterations' in job.yaml: input should be a valid integer"),
         ("population.elite_share=1.5", "'population.elite_share' in job.yaml: input should be "
          "less than or equal to 1, not 1.5"),
@@ -71,35 +71,45 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("game={name: leduc, options: {ranks: ace}}", "game 'leduc' does not take these options"),
         ("game={name: brps, fold: true}", "game 'brps' has no option 'fold': it takes none"),
         ("meta.hidden=64", "'meta.hidden' in job.yaml: input should be a list, such as [64], not"),
-        ("evaluate.strangers=[random, cal]", "unknown opponent 'cal' in leduc: did you mean "
+        ("evaluate.opponents=[random, cal]", "unknown opponent 'cal' in leduc: did you mean "
          "'call'?"),
         ("trainer=mata", "unknown trainer 'mata' in job.yaml: did you mean 'meta'?"),
-        ("meta.inner_step", "override 'meta.inner_step' must be key=value"),
+        ("meta.inner_lr", "override 'meta.inner_lr' must be key=value"),
         ("game.name.x=1", "'name' holds a value, not keys"),
         ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
         ("population={kind: random, immigrants: 2, fitness_games: 9}", "'population' in job.yaml: "
          "kind random has no use for fitness_games, immigrants"),
-        ("population={kind: selfplay, style: 2.0}", "kind selfplay has no use for style"),
+        ("population={kind: selfplay, head_init_scale: 2.0}", "kind selfplay has no use for "
+            "head_init_scale"),
         ("resources.gpus=1", "this trainer uses no gpus: leave gpus at 0"),
         ("resources.learners=2", "this trainer uses no learners: leave learners at 1"),
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
         ("track.uri='http://[::1'", "no MLflow server answers at http://[::1"),
         ("track.experiment=../../x", "'track.experiment' in job.yaml: string should match pattern"),
-        ("evaluate.strangers=[call, call]", "two of them are called call"),
-        ("evaluate.strangers=[]", "'evaluate.strangers' in job.yaml: tuple should have at least 1"),
-        ("evaluate.strangers=[./absent]", "no model in "),
+        ("evaluate.opponents=[call, call]", "two of them are called call"),
+        ("evaluate.opponents=[]", "'evaluate.opponents' in job.yaml: tuple should have at least 1"),
+        ("evaluate.opponents=[./absent]", "no model in "),
         ("game={name: leduc, fould: true}", "game 'leduc' has no option 'fould'"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
-        ("meta.test_credit=hindsight", "meta.test_credit hindsight needs another critic than"),
+        ("adaptation.gradient_estimator=privileged_critic", "adaptation.gradient_estimator "
+         "privileged_critic needs another critic than"),
         (
-            "meta={values: exact, outer_games: 5}",
-            "meta.values exact has no use for meta.outer_games",
+            "meta={objective: exact, outer_games: 5}",
+            "meta.objective exact has no use for meta.outer_games",
         ),
-        ("meta={solver: ppo, parts: 3}", "meta.parts 3 does not divide meta.tasks 10"),
-        ("meta={solver: ppo, thinned: 2}", "meta.solver ppo has no use for meta.thinned"),
-        ("meta.parts=2", "meta.solver trpo has no use for meta.parts"),
-        ("population={kind: selfplay, spread: 0.5}", "kind selfplay has no use for spread"),
-        ("meta.test_updates=2", "meta.test_updates 2 needs meta.test_credit model, not critic"),
+        ("meta={solver: ppo, minibatches: 3}", "meta.minibatches 3 does not divide meta.tasks 10"),
+        ("meta={solver: ppo, fisher_subsample: 2}", "meta.solver ppo has no use for "
+         "meta.fisher_subsample"),
+        ("meta={solver: ppo, outer_kl: 0.1}", "meta.solver ppo has no use for meta.outer_kl"),
+        ("meta.outer_lr=0.1", "meta.solver trpo has no use for meta.outer_lr"),
+        ("meta.gae=0.9", "key 'meta.gae' in job.yaml is now called 'meta.gae_lambda'"),
+        ("meta={solver: ppo, outer_step: 0.1}", "is now called 'meta.outer_lr'"),
+        ("meta.test_credit=model", "is now called 'adaptation.gradient_estimator'"),
+        ("meta.minibatches=2", "meta.solver trpo has no use for meta.minibatches"),
+        ("population={kind: selfplay, action_std_scale: 0.5}", "kind selfplay has no use for "
+         "action_std_scale"),
+        ("adaptation.gradient_steps=2", "adaptation.gradient_steps 2 needs "
+            "adaptation.gradient_estimator opponent_model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
         ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),
         ("resources.cpus=.inf", "'resources.cpus' in job.yaml: input should be a finite number"),
@@ -115,19 +125,26 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ({"trainer": "nfsp", "evaluate": {"steps": 2, "draws": 4}}, "'evaluate' in job.yaml: this "
-         "trainer's model never adapts and has no use for steps, draws: leave that out"),
+        ({"trainer": "nfsp", "evaluate": {"steps": 2, "repeats": 4}}, "'evaluate' in job.yaml: "
+            "this "
+         "trainer's model never adapts and has no use for steps, repeats: leave that out"),
         ({"trainer": "rllib", "evaluate": {"games": 50}}, "has no use for games: leave that out"),
-        ({"trainer": "eom", "model": {"games": 50, "step": 0.1}}, "'model' in job.yaml: reply "
-         "exact has no use for games, step: leave that out, or set reply: ppo"),
-        ({"trainer": "meta", "meta": {"credit": "aivat", "discount": 0.9}}, "meta.credit aivat has "
+        ({"trainer": "eom", "model": {"ppo_games": 50, "ppo_learning_rate": 0.1}}, "'model' in "
+            "job.yaml: response exact has no use for ppo_games, ppo_learning_rate: leave that "
+            "out, or "
+         "set response: ppo"),
+        ({"trainer": "meta", "meta": {"gradient_estimator": "aivat", "discount": 0.9}},
+         "meta.gradient_estimator aivat has "
          "no use for meta.discount: leave that out, or set critic"),
-        ({"trainer": "meta", "meta": {"credit": "model", "gae": 0.9}}, "meta.credit model has no "
-         "use for meta.gae: leave that out, or set critic"),
-        ({"trainer": "meta", "meta": {"values": "exact", "gae": 0.9}}, "meta.values exact has no "
-         "use for meta.gae: leave that out, or set sampled"),
-        ({"trainer": "evolve", "evolve": {"credit": "model", "discount": 0.9}}, "evolve.credit: "
-         "model has no use for evolve.discount: leave that out"),
+        ({"trainer": "meta", "meta": {"gradient_estimator": "opponent_model", "gae_lambda": 0.9}},
+         "meta.gradient_estimator opponent_model has no "
+         "use for meta.gae_lambda: leave that out, or set critic"),
+        ({"trainer": "meta", "meta": {"objective": "exact", "gae_lambda": 0.9}}, "meta.objective "
+            "exact has no "
+         "use for meta.gae_lambda: leave that out, or set sampled"),
+        ({"trainer": "evolve", "evolve": {"gradient_estimator": "opponent_model",
+                                          "discount": 0.9}}, "evolve.gradient_estimator: "
+         "opponent_model has no use for evolve.discount: leave that out"),
     ],
 )  # fmt: skip
 def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
@@ -137,12 +154,20 @@ def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        {"trainer": "nfsp", "evaluate": {"judged": 50, "safe": 0.1}},
-        {"trainer": "eom", "model": {"reply": "ppo", "games": 50, "step": 0.1}},
-        {"trainer": "meta", "meta": {"credit": "aivat", "test_credit": "critic", "discount": 0.9}},
-        {"trainer": "meta", "meta": {"discount": 0.9, "gae": 0.9, "test_credit": "model"}},
-        {"trainer": "meta", "meta": {"values": "exact", "discount": 0.9}},
-        {"trainer": "evolve", "evolve": {"credit": "critic", "discount": 0.9}},
+        {"trainer": "nfsp", "evaluate": {"eval_deals": 50, "exploitability_bound": 0.1}},
+        {"trainer": "eom", "model": {"response": "ppo", "ppo_games": 50, "ppo_learning_rate": 0.1}},
+        {
+            "trainer": "meta",
+            "meta": {"gradient_estimator": "aivat", "discount": 0.9},
+            "adaptation": {"gradient_estimator": "critic"},
+        },
+        {
+            "trainer": "meta",
+            "meta": {"discount": 0.9, "gae_lambda": 0.9},
+            "adaptation": {"gradient_estimator": "opponent_model"},
+        },
+        {"trainer": "meta", "meta": {"objective": "exact", "discount": 0.9}},
+        {"trainer": "evolve", "evolve": {"gradient_estimator": "critic", "discount": 0.9}},
     ],
 )
 def test_the_same_key_is_taken_where_it_has_one(job) -> None:
@@ -160,15 +185,21 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
     ("override", "said"),
     [
         ("workers=2", "'workers' in job.yaml: plans are solved in one process: set 0"),
-        ("solve.memory=.inf", "'solve.memory' in job.yaml: input should be a finite number"),
-        ("solve.memory=1e308", "'solve.memory' in job.yaml: memory must be 0.001 to 1,048,576 GiB"),
-        ("solve.memory=1e-4", "'solve.memory' in job.yaml: memory must be 0.001 to"),
+        (
+            "solve.memory_gib=.inf",
+            "'solve.memory_gib' in job.yaml: input should be a finite number",
+        ),
+        (
+            "solve.memory_gib=1e308",
+            "'solve.memory_gib' in job.yaml: memory must be 0.001 to 1,048,576 GiB",
+        ),
+        ("solve.memory_gib=1e-4", "'solve.memory_gib' in job.yaml: memory must be 0.001 to"),
         ("game=kuhn_three", "plan lp: the linear program needs 2 seats: this game has 3"),
         ("game={name: one_card, ranks: 1}", "ranks must be 2 or more, not 1: 2 cards go out"),
     ],
 )
 def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None:
-    job = write_job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {plans: [cfr, lp]}\n")
+    job = write_job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {variants: [cfr, lp]}\n")
     assert said in refused("train", job, override)
 
 
@@ -342,7 +373,7 @@ def stored(tmp_path: Path) -> Path:
 
 
 def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: Path) -> None:
-    job = write_job_file(stored.parent, JOB + "evaluate: {strangers: [model]}\n")
+    job = write_job_file(stored.parent, JOB + "evaluate: {opponents: [model]}\n")
     said = refused("train", job)
     assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
 
@@ -369,12 +400,13 @@ def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None
 @pytest.mark.parametrize(
     ("job", "check"),
     [
-        ({"trainer": "meta", "evaluate": {"strangers": ["kuhn-7"]}}, True),
+        ({"trainer": "meta", "evaluate": {"opponents": ["kuhn-7"]}}, True),
         ({"trainer": "exploit", "exploit": {"opponent": "kuhn-7"}}, True),
         ({"trainer": "tournament", "tournament": {"players": ["random", "kuhn-7"]}}, True),
-        ({"trainer": "rllib", "population": {"strangers": ["kuhn-7"]}}, True),
-        ({"trainer": "meta", "films": {"every": 1, "against": "kuhn-7"}}, False),
-        ({"trainer": "bidder", "game": "auction", "calls": "kuhn-7", "imps": "x", "deals": "d"},
+        ({"trainer": "rllib", "population": {"opponents": ["kuhn-7"]}}, True),
+        ({"trainer": "meta", "videos": {"every": 1, "opponent": "kuhn-7"}}, False),
+        ({"trainer": "bidder", "game": "auction", "call_model": "kuhn-7", "value_model": "x",
+          "deals": "d"},
          False),
     ],
 )  # fmt: skip
@@ -388,7 +420,7 @@ def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) 
 def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path) -> None:
     (a_run / "model").rename(a_run / "gone")
     line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
-    named = JOB.replace("leduc", "kuhn") + "evaluate: {strangers: [kuhn-7]}\n"
+    named = JOB.replace("leduc", "kuhn") + "evaluate: {opponents: [kuhn-7]}\n"
     job = write_job_file(a_run.parents[1], named)
     for words in (
         ("match", "kuhn-7", "call"), ("match", "kuhn-7", "natural"), ("evaluate", "kuhn-7"),
@@ -413,7 +445,7 @@ def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
 
 
 def test_a_name_almost_of_a_run_is_told_it(refused, a_run: Path) -> None:
-    job = write_job_file(a_run.parents[1], JOB + "evaluate: {strangers: [khun-7]}\n")
+    job = write_job_file(a_run.parents[1], JOB + "evaluate: {opponents: [khun-7]}\n")
     said = "unknown opponent 'khun-7' in leduc: did you mean 'kuhn-7'?"
     assert refused("train", job) == said
     assert refused("best-response", "leduc", "--against", "khun-7") == said
@@ -511,31 +543,58 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("meta.values=exact", "meta.values: exact needs a tree, and holdem is too large for one"),
-        ("meta.credit=aivat", "meta.credit: aivat needs a tree, and holdem is too large for one"),
-        ("meta.credit=model", "meta.credit: model needs a tree, and holdem is too large for one"),
-        ("meta.test_credit=aivat", "meta.test_credit: aivat needs a tree, and holdem is too large"),
-        ("evaluate.safe=0.1", "evaluate.safe: a bound is kept on a tree, and holdem is too large"),
-        ("evaluate.strangers=[cfr]", "unknown opponent 'cfr' in holdem"),
-        ("population.spread=0.1", "population.spread: holdem has single actions, without a"),
+        (
+            "meta.objective=exact",
+            "meta.objective: exact needs a tree, and holdem is too large for one",
+        ),
+        (
+            "meta.gradient_estimator=aivat",
+            "meta.gradient_estimator: aivat needs a tree, and holdem is too large for one",
+        ),
+        (
+            "meta.gradient_estimator=opponent_model",
+            "meta.gradient_estimator: opponent_model needs a tree, and holdem is too large for one",
+        ),
+        (
+            "adaptation.gradient_estimator=aivat",
+            "adaptation.gradient_estimator: aivat needs a tree, and holdem is too large",
+        ),
+        (
+            "evaluate.exploitability_bound=0.1",
+            "evaluate.exploitability_bound: a bound is kept on a tree, and holdem is too large",
+        ),
+        ("evaluate.opponents=[cfr]", "unknown opponent 'cfr' in holdem"),
+        (
+            "population.action_std_scale=0.1",
+            "population.action_std_scale: holdem has single actions, without a",
+        ),
         ("game.view=suits", "view must be cards or strength, not 'suits'"),
     ],
 )
 def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
-    job = write_job_file(tmp_path), "game.name=holdem", "evaluate.strangers=[random]"
+    job = write_job_file(tmp_path), "game.name=holdem", "evaluate.opponents=[random]"
     assert said in refused("train", *job, override)
 
 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("meta.test_credit=model", "meta.test_credit: model counts single actions, and sumo has"),
-        ("meta.credit=hindsight", "meta.credit: sumo tells nothing in hindsight: set critic"),
         (
-            "evaluate.strangers=[zoo:mlp1]",
+            "adaptation.gradient_estimator=opponent_model",
+            "adaptation.gradient_estimator: opponent_model counts discrete actions, and sumo has",
+        ),
+        (
+            "meta.gradient_estimator=privileged_critic",
+            "meta.gradient_estimator: sumo has no privileged features: set critic",
+        ),
+        (
+            "evaluate.opponents=[zoo:mlp1]",
             "zoo:mlp1 needs AgentZoo's parameter files: set game.zoo",
         ),
-        ("evaluate.safe_by=nearest", "evaluate.safe_by is of no use without evaluate.safe"),
+        (
+            "evaluate.bound_method=nearest",
+            "evaluate.bound_method is of no use without evaluate.exploitability_bound",
+        ),
         ("trainer=nfsp", "sumo moves by real vectors: this trainer needs single actions"),
     ],
 )
@@ -543,7 +602,7 @@ def test_what_needs_single_actions_is_refused_in_sumo(
     refused, tmp_path, override, said, monkeypatch
 ):
     monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
-    job = {"trainer": "meta", "game": "sumo", "evaluate": {"strangers": ["random"]}}
+    job = {"trainer": "meta", "game": "sumo", "evaluate": {"opponents": ["random"]}}
     (tmp_path / "sumo.yaml").write_text(yaml.safe_dump(job))
     assert said in refused("train", str(tmp_path / "sumo.yaml"), override)
 
@@ -553,17 +612,21 @@ def test_what_needs_single_actions_is_refused_in_sumo(
     [
         (
             "evolve",
-            "evolve.credit=hindsight",
-            "evolve.credit: hindsight needs a critic",
+            "evolve.gradient_estimator=privileged_critic",
+            "evolve.gradient_estimator: privileged_critic needs a critic",
         ),
         *[
-            (trainer, "evaluate.step=0.1", "unknown key 'evaluate.step' in job.yaml: did you mean")
+            (
+                trainer,
+                "evaluate.learning_rate=0.1",
+                "unknown key 'evaluate.learning_rate' in job.yaml: did you mean",
+            )
             for trainer in ("nfsp", "dron", "eom")
         ],
     ],
 )
 def test_a_key_that_a_trainer_cannot_use_is_refused(refused, tmp_path, trainer, override, said):
     job = write_job_file(
-        tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{strangers: [random]}}\n"
+        tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{opponents: [random]}}\n"
     )
     assert said in refused("train", job, override)

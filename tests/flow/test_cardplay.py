@@ -62,7 +62,12 @@ def made(folder, **changes) -> minibridge_games.Kept:
 
 def trained(tmp_path, **sections):
     """A trainer after its last iteration."""
-    how = {"deals": 500, "final": 500, "solved": str(tmp_path / "solved"), "double_dummy": False}
+    how = {
+        "deals": 500,
+        "final_deals": 500,
+        "solutions": str(tmp_path / "solutions"),
+        "double_dummy": False,
+    }
     job = {"trainer": "tabular", "game": "minibridge", "stop": {"iterations": 2}}
     if sections.get("trainer") != "sampling":
         job["evaluate"] = how | sections.pop("evaluate", {})
@@ -143,7 +148,7 @@ def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
 def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     made(tmp_path / "g")
     data = str(tmp_path / "g")
-    plan = {"data": data, "games": 3500, "representation": "known_hands", "rule": "q"}
+    plan = {"data": data, "games": 3500, "state_abstraction": "known_hands", "update": "q"}
     trainer, _ = trained(tmp_path, tabular=plan)
     alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), like_cards())
     kept = minibridge_games.load(tmp_path / "g")
@@ -162,7 +167,13 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
 
 @pytest.mark.slow
 def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
-    plan = {"lost": True, "alpha": None, "gamma": 0.0, "games": 10_000, "spread": 0.0}
+    plan = {
+        "learn_lost_games": True,
+        "learning_rate": None,
+        "discount": 0.0,
+        "games": 10_000,
+        "neighbour_share": 0.0,
+    }
     trainer, history = trained(tmp_path, tabular=plan, evaluate={"double_dummy": True})
     (row,) = trainer.report(history).rows
     assert row["made"] > 0.6  # 0.29 at random
@@ -184,14 +195,20 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     with pytest.raises(UserError, match=r"the table of declarer in .* is damaged"):
         stranger(str(tmp_path / "cut"), game, None)
     # and guides a search
-    sampling = {"worlds": 4, "guide": str(folder), "double_dummy": False}
+    sampling = {"worlds": 4, "rollout_policy": str(folder), "double_dummy": False}
     _, history = trained(tmp_path, trainer="sampling", sampling=sampling, stop={"iterations": 1})
     assert history[0][1]["made"] > 0.75
 
 
 def test_a_network_of_values_learns_and_is_a_player(tmp_path):
     plan = {"games": 1000, "hidden": [64]}
-    values = {"steps": 150, "rows": 256, "room": 60_000, "epsilon": 0.3, "whole": True}
+    values = {
+        "gradient_steps": 150,
+        "batch_size": 256,
+        "replay_capacity": 60_000,
+        "epsilon": 0.3,
+        "monte_carlo": True,
+    }
     trainer, history = trained(
         tmp_path, trainer="dqn", game={"name": "minibridge", "scoring": "tricks"}, dqn=plan,
         values=values, stop={"iterations": 4},
@@ -211,9 +228,15 @@ def plain(job: BaseModel) -> dict:
 
 
 def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
-    plan = {"lost": True, "alpha": None, "gamma": 0.0, "games": 8000, "spread": 0.0}
+    plan = {
+        "learn_lost_games": True,
+        "learning_rate": None,
+        "discount": 0.0,
+        "games": 8000,
+        "neighbour_share": 0.0,
+    }
     one, _ = trained(tmp_path, tabular=plan, stop={"iterations": 1})
-    eight, _ = trained(tmp_path, tabular=plan | {"shards": 8}, stop={"iterations": 1})
+    eight, _ = trained(tmp_path, tabular=plan | {"merged_tables": 8}, stop={"iterations": 1})
     single, merged = one.tables["declarer"], eight.tables["declarer"]
     assert single.choices == merged.choices
     deals = overtrick.make("minibridge").deal(300, generator(4))
@@ -224,7 +247,7 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     assert np.array_equal(known, np.isfinite(eight_say))
     assert np.allclose(one_says[known], eight_say[known], atol=1e-3)
     with pytest.raises(UserError, match="8000 games are made 1000 at a time, too few for 9 tables"):
-        trained(tmp_path, tabular=plan | {"shards": 9})
+        trained(tmp_path, tabular=plan | {"merged_tables": 9})
 
 
 def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatch):
@@ -238,8 +261,9 @@ def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatc
 
 def test_each_defender_learns_to_beat_a_declarer(tmp_path):
     plan = {
-        "learners": ["left", "right"], "lost": True, "explore": 0.5, "alpha": None, "gamma": 0.0,
-        "spread": 0.0, "games": 4000, "opponents": "random",
+        "learners": ["left", "right"], "learn_lost_games": True, "epsilon": 0.5,
+        "learning_rate": None, "discount": 0.0,
+        "neighbour_share": 0.0, "games": 4000, "opponents": "random",
     }  # fmt: skip
     defenders = {"defenders": ["random", "learned"]}
     trainer, history = trained(tmp_path, tabular=plan, evaluate=defenders)
@@ -251,11 +275,11 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
     ("section", "said"),
     [
         ({"learners": ["declarer", "declarer"]}, "one of them stands twice"),
-        ({"learners": ["left"]}, "explore 1 is for a declarer alone"),
-        ({"explore": 0.5}, "set tabular.lost"),
-        ({"data": "x", "lost": True}, "leave explore and lost out"),
-        ({"representation": "prospect"}, "representation"),
-        ({"alpha": 0}, "alpha"),
+        ({"learners": ["left"]}, "epsilon 1 is for a declarer alone"),
+        ({"epsilon": 0.5}, "set tabular.learn_lost_games"),
+        ({"data": "x", "learn_lost_games": True}, "leave epsilon and learn_lost_games out"),
+        ({"state_abstraction": "prospect"}, "state_abstraction"),
+        ({"learning_rate": 0}, "learning_rate"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):

@@ -52,13 +52,13 @@ QUICK = (
 """How examples begin that take a second at most, and need nothing made before."""
 
 META = (
-    "stop.iterations=1 meta.tasks=2 meta.games=10 population.size=4 evaluate.strangers=[random] "
-    "evaluate.steps=1 evaluate.games=10 evaluate.draws=2 evaluate.every=1"
+    "stop.iterations=1 meta.tasks=2 meta.games=10 population.size=4 evaluate.opponents=[random] "
+    "evaluate.steps=1 evaluate.games=10 evaluate.repeats=2 evaluate.every=1"
 )
 TAUGHT = "stop.iterations=1 network.hidden=[8]"
-BID = "stop.iterations=1 workers=0 network.batch=8 evaluate.boards=2 evaluate.final=2"
+BID = "stop.iterations=1 workers=0 network.batch_size=8 evaluate.boards=2 evaluate.final_deals=2"
 DEFENDED = (
-    "stop.iterations=1 tabular.games=20 evaluate.deals=4 evaluate.final=4 "
+    "stop.iterations=1 tabular.games=20 evaluate.deals=4 evaluate.final_deals=4 "
     "evaluate.double_dummy=false"
 )
 SHORT = {
@@ -83,7 +83,7 @@ SHORT = {
     "solve openspiel/liars_dice": "--iterations 1",
     "generate abstraction": "ranks=5 preflop=300 flop=20 turn=10 river=5 deals=20000 --workers 0",
     "sweep jobs/coevolve_kuhn_grid.yaml": (
-        "stop.iterations=1 coevolve.generations=1 'search={coevolve.step: {grid: [0.1, 0.5]}}'"
+        "stop.iterations=1 coevolve.generations=1 'search={coevolve.step_size: {grid: [0.1, 0.5]}}'"
     ),
     "generate deals": "--boards 25 --workers 0",
     "agreement": "",
@@ -92,8 +92,8 @@ SHORT = {
     "train jobs/bm_natural.yaml": TAUGHT,
     "generate examples --file DEALS": "",
     "train jobs/em_natural.yaml": TAUGHT,
-    "train jobs/bidder_selfplay.yaml": f"{BID} play.boards=8 play.wait=0",
-    "train jobs/bidder_natural.yaml": f"{BID} bidder.games=8 bidder.steps=1",
+    "train jobs/bidder_selfplay.yaml": f"{BID} play.boards=8 play.value_warmup_iterations=0",
+    "train jobs/bidder_natural.yaml": f"{BID} bidder.games=8 bidder.gradient_steps=1",
     "match RUN natural": "--boards 2",
     "suggest RUN": "",
     "register RUN": "",
@@ -113,10 +113,10 @@ ELSEWHERE = {
 """How those begin that need a server, a cluster, or what nobody has here, and who runs such."""
 
 KUHN: dict[str, Any] = {"game": "kuhn", "stop": {"iterations": 1}}
-ONE: dict[str, Any] = {"strangers": ["random"], "every": 1}
-FEW: dict[str, Any] = {**ONE, "steps": 1, "games": 4, "draws": 2}
-CARDS: dict[str, Any] = {"deals": 20, "final": 20, "double_dummy": False}
-VALUES: dict[str, Any] = {"steps": 1, "rows": 4}
+ONE: dict[str, Any] = {"opponents": ["random"], "every": 1}
+FEW: dict[str, Any] = {**ONE, "steps": 1, "games": 4, "repeats": 2}
+CARDS: dict[str, Any] = {"deals": 20, "final_deals": 20, "double_dummy": False}
+VALUES: dict[str, Any] = {"gradient_steps": 1, "batch_size": 4}
 SMALL: dict[str, dict[str, Any]] = {
     "coevolve": {"coevolve": {"generations": 1}},
     "dqn": {
@@ -124,9 +124,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "evaluate": CARDS,
     },
     "dron": {
-        "dron": {"opponents": 2, "steps": 1, "games": 4}, "values": VALUES, "evaluate": FEW,
+        "dron": {"random_opponents": 2, "adaptation_steps": 1, "games": 4}, "values": VALUES,
+        "evaluate": FEW,
     },
-    "eom": {"eom": {"newcomers": 2, "games": 4}, "model": {"epochs": 1}, "evaluate": FEW},
+    "eom": {"eom": {"random_opponents": 2, "games": 4}, "model": {"epochs": 1}, "evaluate": FEW},
     "evolve": {"evolve": {"size": 3, "games": 4}, "evaluate": FEW},
     "exploit": {"exploit": {"games": 20, "solver": "trpo"}},
     "meta": {**TINY, **KUHN},

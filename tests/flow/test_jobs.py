@@ -34,7 +34,7 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         if "zoo:" in said:
             with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
                 schedule.check(table)
-            table = table.model_copy(update={"strangers": {"still": "motionless"}})
+            table = table.model_copy(update={"opponents": {"still": "motionless"}})
         assert schedule.check(table) > 0
         return
     job = job_file.load(path, [], JOBS)

@@ -170,7 +170,7 @@ def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
     """RLlib has none before it runs."""
     monkeypatch.setattr(videos.registry, "film_of", lambda game, path: None)
     job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
-    assert job.films.every
+    assert job.videos.every
     videos.check(job)
 
 
@@ -225,8 +225,8 @@ def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
 PUSHING = {
     "trainer": "exploit", "game": {"name": "sumo", "integrator": "euler"},
     "stop": {"iterations": 3}, "checkpoints": {"every": 1},
-    "exploit": {"games": 4, "hidden": [4], "judged": 2, "every": 3},
-    "films": {"every": 2},
+    "exploit": {"games": 4, "hidden": [4], "eval_deals": 2, "eval_interval": 3},
+    "videos": {"every": 2},
 }  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
     tmp_path, monkeypatch, killed
 ):
     """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
-    job = job_file.parse({**PUSHING, "films": {"every": 3}}, JOBS, "a test")
+    job = job_file.parse({**PUSHING, "videos": {"every": 3}}, JOBS, "a test")
     state = TRAINERS["exploit"].trainer(job, LocalPool()).state()
     monkeypatch.setattr(videos.registry, "film_of", lambda game, path: lambda batch: path.touch())
     tracker, told = Told(tmp_path, 0), []
@@ -286,9 +286,15 @@ TWO = {"players": ["random", "motionless"]}
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"game": "leduc"}, "films: leduc cannot be filmed"),
-        ({"films": {"every": 1, "against": "nobody"}}, "films: unknown opponent 'nobody' in sumo"),
-        ({"films": {"against": "motionless"}}, "films.against is of no use without films.every"),
+        ({"game": "leduc"}, "videos: leduc cannot be filmed"),
+        (
+            {"videos": {"every": 1, "opponent": "nobody"}},
+            "videos: unknown opponent 'nobody' in sumo",
+        ),
+        (
+            {"videos": {"opponent": "motionless"}},
+            "videos.opponent is of no use without videos.every",
+        ),
         (
             {
                 "trainer": "tournament",
@@ -296,7 +302,7 @@ TWO = {"players": ["random", "motionless"]}
                 "tournament": TWO,
                 "game": {"name": "sumo", "reward": "result"},
             },
-            "films.every: tournament makes no model that plays",
+            "videos.every: tournament makes no model that plays",
         ),
     ],
 )

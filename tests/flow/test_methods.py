@@ -25,9 +25,9 @@ JOB: dict[str, Any] = {
     "coevolve": {"generations": 2},
     "checkpoints": {"every": 1, "keep": 2},
 }
-STEP = {"coevolve.step": {"loguniform": [0.01, 3.0]}}
+STEP = {"coevolve.step_size": {"loguniform": [0.01, 3.0]}}
 PBT = {"method": "pbt", "trials": 4, "every": 3, **STEP}
-ASHA = {"method": "asha", "trials": 6, "grace": 1, "factor": 2, **STEP}
+ASHA = {"method": "asha", "trials": 6, "grace_period": 1, "reduction_factor": 2, **STEP}
 ALL = {
     "cpus": 4.0
 }  # of local_ray: one trial after the other, so that halving is not left to chance
@@ -116,8 +116,8 @@ def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) ->
     assert told[1][number]["values"] != told[0][donor]["values"]
     for row in done.rows:
         card = model_files.load(group.place_of(done.folder, row["trial"]) / "model")
-        assert card.job["coevolve"]["step"] == row["coevolve.step"]
-        assert row["schedule"][-1]["coevolve.step"] == row["coevolve.step"]
+        assert card.job["coevolve"]["step"] == row["coevolve.step_size"]
+        assert row["schedule"][-1]["coevolve.step_size"] == row["coevolve.step_size"]
     assert len(json.loads((left / pbt.SCHEDULE).read_text())) == 2
     resumed = sweep.go(left, lambda told: None)
     assert resumed.rows == done.rows

@@ -34,7 +34,7 @@ from overtrick.training.registry import JOBS
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 RULES = {"precision": loader.fingerprint(loader.load("precision"))}
-NETWORK = {"activation": "leaky_relu", "half": False}
+NETWORK = {"activation": "leaky_relu", "bfloat16": False}
 
 
 def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.ndarray]:
@@ -79,8 +79,8 @@ def stored(tmp_path_factory, whole):
             place = tmp_path_factory.mktemp(kind.replace(" ", "_")) / "model"
             job = {
                 "trainer": "tests", "game": {"name": kind.split(maxsplit=1)[0], "options": {}},
-                "system": "precision", "rules": RULES, "network": NETWORK,
-                "tabular": {"representation": "prospects"},
+                "system": "precision", "system_version": RULES, "network": NETWORK,
+                "tabular": {"state_abstraction": "prospects"},
             }  # fmt: skip
             weights = weights_of(kind, np.random.default_rng(4), whole)
             model_files.save(model_files.Model(weights, job["game"]["name"], job), place)
@@ -303,20 +303,20 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
     plan = {
         "trainer": "meta",
         "game": "leduc",
-        "evaluate": {"strangers": ["call", "models:/leduc-meta/1"]},
+        "evaluate": {"opponents": ["call", "models:/leduc-meta/1"]},
     }
     job = job_file.parse(plan, JOBS, "a test")
-    _, there = job.evaluate.strangers
+    _, there = job.evaluate.opponents
     assert Path(there).parents[2] == tmp_path / "cache"
     assert Path(there).name == "leduc-meta-1"  # what tables and metrics call it
     game = overtrick.make("leduc")
     assert reference_opponents.stranger(there, game, None).probs is not None
     again = job_file.parse(job.model_dump(mode="json"), JOBS, "a test")
     assert again == job
-    plan["evaluate"]["strangers"][1] = "models:/leduc-meta/2"
+    plan["evaluate"]["opponents"][1] = "models:/leduc-meta/2"
     with pytest.raises(
         UserError,
-        match=r"'evaluate.strangers.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
+        match=r"'evaluate.opponents.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
     ):
         job_file.parse(plan, JOBS, "a test")
 
@@ -325,7 +325,7 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     plan = {
         "trainer": "meta",
         "game": "leduc",
-        "evaluate": {"strangers": ["call", "models:/leduc-meta/1"]},
+        "evaluate": {"opponents": ["call", "models:/leduc-meta/1"]},
         "track": {"uri": store},
     }
     folder = tmp_path / "meets"
@@ -336,7 +336,7 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     told = MlflowClient(store, store).get_run(mlflow_tracker.run_id(folder)).data.tags
     assert json.loads(told["overtrick.model.1"]) == {
         "model": "models:/leduc-meta/1",
-        "sha256": locate.digests(Path(job.evaluate.strangers[1])),
+        "sha256": locate.digests(Path(job.evaluate.opponents[1])),
     }
     assert "overtrick.model.2" not in told
 

@@ -253,7 +253,7 @@ def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path
 def job_of(folder: str, **changes: Any) -> Any:
     content = {
         "trainer": "bidding", "game": "auction", "examples": folder, "stop": {"iterations": 12},
-        "network": {"hidden": [64], "rate": 0.003, "schedule": "linear", "batch": 32},
+        "network": {"hidden": [64], "learning_rate": 0.003, "schedule": "linear", "batch_size": 32},
         **changes,
     }  # fmt: skip
     return job_file.parse(content, registry.JOBS, "tiny")
@@ -264,7 +264,7 @@ def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     """A small model of each network."""
     places = {}
     for learn in network_bidder.OUTPUTS:
-        job = job_of(folder, learn=learn)
+        job = job_of(folder, target=learn)
         trainer = supervised.BiddingTrainer(job, LocalPool())
         history = [trainer.step() for _ in range(job.stop.iterations)]
         assert history[-1]["loss_nats"] < 0.8 * history[0]["loss_nats"]
@@ -290,7 +290,7 @@ def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, P
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "rmsprop"])
 def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer: str):
-    network = {"hidden": [16], "rate": 0.001, "optimizer": optimizer, "auction": True}
+    network = {"hidden": [16], "learning_rate": 0.001, "optimizer": optimizer, "raw_auction": True}
     job = job_of(folder, network=network, stop={"iterations": 2})
     whole = supervised.BiddingTrainer(job, LocalPool())
     told = [whole.step() for _ in range(2)]
@@ -318,7 +318,7 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
 @pytest.mark.usefixtures("local_ray")
 def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     """From a checkpoint on; batches are odd, so that their shares differ."""
-    network = {"hidden": [16], "rate": 0.003, "batch": 333}
+    network = {"hidden": [16], "learning_rate": 0.003, "batch_size": 333}
     one = job_of(folder, network=network, stop={"iterations": 3})
     alone = supervised.BiddingTrainer(one, LocalPool())
     alone.step()
@@ -373,7 +373,7 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
     """It is not begun again, for it would diverge again, and its checkpoint stays."""
 
     def job_at(iterations: int, rate: float) -> Any:
-        network = {"hidden": [8], "optimizer": "sgd", "rate": rate, "batch": 512}
+        network = {"hidden": [8], "optimizer": "sgd", "learning_rate": rate, "batch_size": 512}
         return job_of(folder, network=network, stop={"iterations": iterations})
 
     def ended(iterations: int, rate: float) -> RunError | None:
@@ -394,11 +394,12 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
 
 def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
     content = {
-        "trainer": "bidder", "game": "auction", "calls": str(taught["calls"]),
-        "imps": str(taught["imps"]), "deals": str(boards), "stop": {"iterations": 2},
-        "bidder": {"games": 300, "steps": 5, "room": 2000, "refresh": 3, **bidder},
-        "network": {"batch": 64},
-        "evaluate": {"every": 2, "boards": 60, "final": 60, "against": ["precision"]},
+        "trainer": "bidder", "game": "auction", "call_model": str(taught["calls"]),
+        "value_model": str(taught["imps"]), "deals": str(boards), "stop": {"iterations": 2},
+        "bidder": {"games": 300, "gradient_steps": 5, "replay_capacity": 2000,
+                   "target_update_interval": 3, **bidder},
+        "network": {"batch_size": 64},
+        "evaluate": {"every": 2, "boards": 60, "final_boards": 60, "opponents": ["precision"]},
     }  # fmt: skip
     return job_file.parse(content, registry.JOBS, "tiny")
 
@@ -526,7 +527,7 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
         bidding_examples_build.plan_of([boards], []), plain, LocalPool(), silent
     )
     with pytest.raises(UserError, match="do not say what calls brought: generate them again with"):
-        check(job_of(str(plain), learn="imps"))
+        check(job_of(str(plain), target="imps"))
     files = [next(plain.glob(f"{split}/*.parquet")) for split in bidding_examples.SPLITS]
     kept = parquet.load(files[0], bidding_examples.KIND)
     for file in files:
@@ -548,7 +549,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     """Once a system says something else, its networks would see calls otherwise."""
     job = bidder_job(taught, boards)
     before = job_file.parse(model_files.load(taught["calls"]).job, registry.JOBS, "its card")
-    assert before.rules == {"natural": loader.fingerprint(loader.load("natural"))}
+    assert before.system_version == {"natural": loader.fingerprint(loader.load("natural"))}
     monkeypatch.setattr(loader, "fingerprint", lambda rules: f"{rules.name} changed")
     place, plan = str(taught["calls"]), ["solved=true"]
     told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
@@ -570,7 +571,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     )
     new = job_of(str(made))
     registry.TRAINERS["bidding"].check(new)
-    old = new.model_copy(update={"rules": before.rules})
+    old = new.model_copy(update={"system_version": before.system_version})
     for asked in (lambda: registry.TRAINERS["bidding"].check(old),
                   lambda: supervised.judge(old, weights, LocalPool(), rng)):  # fmt: skip
         with pytest.raises(UserError, match="by other rules than those of natural in this job"):
@@ -625,7 +626,7 @@ def test_models_that_do_not_serve_are_one_line(
     stored = model_files.load(taught["calls"])
     for network, said in (
         ({}, "is damaged: its network is no section"),
-        ({"activation": "tanh", "half": False}, "leaky_relu, but .* has tanh"),
+        ({"activation": "tanh", "bfloat16": False}, "leaky_relu, but .* has tanh"),
     ):
         bad = tmp_path / f"bad{len(network)}"
         model_files.save(

@@ -30,19 +30,48 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 NFSP: dict[str, Any] = {
     "stop": {"iterations": 4},
-    "nfsp": {"games": 600, "hidden": [8], "steps": 3, "rows": 16, "room": 100},
-    "values": {"steps": 5, "rows": 16, "room": 2000, "refresh": 4},
-    "evaluate": {"strangers": ["random", "call"], "every": 1},
+    "nfsp": {
+        "games": 600,
+        "hidden": [8],
+        "gradient_steps": 3,
+        "batch_size": 16,
+        "reservoir_capacity": 100,
+    },
+    "values": {
+        "gradient_steps": 5,
+        "batch_size": 16,
+        "replay_capacity": 2000,
+        "target_update_interval": 4,
+    },
+    "evaluate": {"opponents": ["random", "call"], "every": 1},
 }
 
 DRON: dict[str, Any] = {
     "stop": {"iterations": 4},
-    "dron": {"hidden": [8], "gate": [8], "experts": 2, "opponents": 7, "steps": 1, "games": 20},
-    "values": {"steps": 5, "rows": 16, "room": 500, "refresh": 4},
-    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 2, "every": 1},
+    "dron": {
+        "hidden": [8],
+        "gate_hidden": [8],
+        "experts": 2,
+        "random_opponents": 7,
+        "adaptation_steps": 1,
+        "games": 20,
+    },
+    "values": {
+        "gradient_steps": 5,
+        "batch_size": 16,
+        "replay_capacity": 500,
+        "target_update_interval": 4,
+    },
+    "evaluate": {
+        "opponents": ["random", "call"],
+        "steps": 2,
+        "games": 20,
+        "repeats": 2,
+        "every": 1,
+    },
 }
 
-FEW_DEALS = {"evaluate": {"deals": 600, "final": 700}}
+FEW_DEALS = {"evaluate": {"deals": 600, "final_deals": 700}}
 
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
@@ -117,13 +146,13 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
         {
             "trainer": "evolve",
             "evolve": {"size": 12, "games": 5, "hidden": [8]},
-            "evaluate": {"strangers": ["random", "call"], "draws": 2, "every": 1},
+            "evaluate": {"opponents": ["random", "call"], "repeats": 2, "every": 1},
         },
         {
             "trainer": "eom",
-            "eom": {"hidden": [8], "newcomers": 12, "games": 5},
+            "eom": {"hidden": [8], "random_opponents": 12, "games": 5},
             "model": {"epochs": 3},
-            "evaluate": {"strangers": ["random", "call"], "draws": 2, "games": 9, "every": 1},
+            "evaluate": {"opponents": ["random", "call"], "repeats": 2, "games": 9, "every": 1},
         },
         {
             "trainer": "coevolve",
@@ -140,8 +169,8 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "game": {"name": "minibridge", "strain": "trump"},
             "tabular": {
                 "games": 300,
-                "explore": 0.5,
-                "lost": True,
+                "epsilon": 0.5,
+                "learn_lost_games": True,
                 "learners": ["left", "declarer"],
             },
             **FEW_DEALS,
@@ -149,7 +178,7 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
         {
             "trainer": "tabular",
             "game": "minibridge",
-            "tabular": {"games": 2500, "shards": 3, "representation": "known_hands"},
+            "tabular": {"games": 2500, "merged_tables": 3, "state_abstraction": "known_hands"},
             **FEW_DEALS,
         },
         {
@@ -161,22 +190,27 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "trainer": "dqn",
             "game": "minibridge",
             "dqn": {"games": 300, "hidden": [8]},
-            "values": {"steps": 3, "rows": 16, "room": 500, "whole": True},
+            "values": {
+                "gradient_steps": 3,
+                "batch_size": 16,
+                "replay_capacity": 500,
+                "monte_carlo": True,
+            },
             **FEW_DEALS,
         },
         {
             "trainer": "meta",
             "game": {"name": "sumo", "options": {"integrator": "euler"}},
-            "meta": {"hidden": [8], "tasks": 6, "games": 2, "inner_step": 1e-5},
+            "meta": {"hidden": [8], "tasks": 6, "games": 2, "inner_lr": 1e-5},
             "population": {"size": 3, "fitness_games": 2, "immigrants": 3},
             "evaluate": {
-                "strangers": ["random"],
+                "opponents": ["random"],
                 "steps": 1,
                 "games": 2,
-                "draws": 2,
-                "judged": 2,
+                "repeats": 2,
+                "eval_deals": 2,
                 "every": 1,
-                "step": 1e-5,
+                "learning_rate": 1e-5,
             },
         },
     ],
@@ -193,10 +227,10 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
 @pytest.mark.parametrize(
     "kind",
     [
-        {"values": "exact", "second_order": True},
-        {"credit": "hindsight", "outer_games": 7},
-        {"credit": "aivat", "test_credit": "model"},
-        {"credit": "model"},
+        {"objective": "exact", "second_order": True},
+        {"gradient_estimator": "privileged_critic", "outer_games": 7},
+        {"gradient_estimator": "aivat"},
+        {"gradient_estimator": "opponent_model"},
     ],
 )
 def test_no_kind_of_values_or_credit_depends_on_workers_either(
@@ -318,15 +352,16 @@ def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
 
 ANTS: dict[str, Any] = {
     "game": {"name": "sumo", "integrator": "euler", "reward": "result"},
-    "evaluate": {"strangers": ["random"], "draws": 2},
+    "evaluate": {"opponents": ["random"], "repeats": 2},
 }
 SUMO: dict[str, dict[str, Any]] = {
     "meta": {
         **ANTS,
         "meta": {
-            "hidden": [4], "tasks": 2, "games": 1, "outer_games": 2, "solver": "ppo", "parts": 2,
+            "hidden": [4], "tasks": 2, "games": 1, "outer_games": 2, "solver": "ppo",
+            "minibatches": 2,
         },
-        "population": {"size": 3, "fitness_games": 1, "every": 2, "spread": 0.5},
+        "population": {"size": 3, "fitness_games": 1, "every": 2, "action_std_scale": 0.5},
     },
     "evolve": {**ANTS, "evolve": {"hidden": [4], "size": 4, "games": 1, "mutation_rate": 1.0}},
 }  # fmt: skip
@@ -349,25 +384,26 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
         "exploit": {"exploit": {"games": 30, "hidden": [8]}},
         "evolve": {
             "evolve": {"games": 9, "hidden": [8]},
-            "evaluate": {"strangers": ["random"], "draws": 2, "every": 3},
+            "evaluate": {"opponents": ["random"], "repeats": 2, "every": 3},
         },
         "nfsp": NFSP,
         "dron": DRON,
         "eom": {
-            "model": {"reply": "ppo", "iterations": 2},
-            "evaluate": {"strangers": ["random"], "draws": 2, "games": 9, "every": 4},
+            "model": {"response": "ppo", "ppo_iterations": 2},
+            "evaluate": {"opponents": ["random"], "repeats": 2, "games": 9, "every": 4},
         },
         "tabular": {
             "game": "minibridge",
             "tabular": {
-                "games": 200, "learners": ["declarer", "right"], "explore": 0.4, "lost": True,
+                "games": 200, "learners": ["declarer", "right"], "epsilon": 0.4,
+                "learn_lost_games": True,
             },
             **FEW_DEALS,
         },
         "dqn": {
             "game": "minibridge",
             "dqn": {"games": 50, "hidden": [8]},
-            "values": {"steps": 3, "rows": 16, "room": 500},
+            "values": {"gradient_steps": 3, "batch_size": 16, "replay_capacity": 500},
             **FEW_DEALS,
         },
     }[kind]  # fmt: skip
@@ -395,7 +431,7 @@ def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
 def test_a_game_without_a_tree_is_learnt_and_judged_from_games(pair: WorkerPool) -> None:
     changes = {
         "game": {"name": "holdem"},
-        "meta": {**TINY["meta"], "credit": "hindsight"},
+        "meta": {**TINY["meta"], "gradient_estimator": "privileged_critic"},
         "stop": {"iterations": 1},
     }
     metrics, state = outcome(LocalPool(), changes)

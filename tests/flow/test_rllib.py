@@ -29,17 +29,17 @@ from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.rllib.rllib_job import Dqn, Ppo
 
-FEW = {"strangers": ["call"], "every": 2}
+FEW = {"opponents": ["call"], "every": 2}
 JOB: dict[str, Any] = {
     "trainer": "rllib",
     "game": "leduc",
     "seed": 3,
     "stop": {"iterations": 4},
-    "rllib": {"turns": 60, "hidden": [8]},
-    "ppo": {"rows": 30, "epochs": 2},
+    "rllib": {"env_steps": 60, "hidden": [8]},
+    "ppo": {"minibatch_size": 30, "epochs": 2},
     "evaluate": FEW,
 }
-MEMORY = {"steps": 2, "rows": 8, "first": 20}
+MEMORY = {"gradient_steps": 2, "batch_size": 8, "learning_starts": 20}
 
 
 def job_of(**more: Any) -> Any:
@@ -191,8 +191,8 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
     job = job_of(
         game="kuhn_three",
         stop={"iterations": 1},
-        population={"past": 1, "strangers": ["random"]},
-        evaluate={"strangers": ["random"]},
+        population={"past_selves": 1, "opponents": ["random"]},
+        evaluate={"opponents": ["random"]},
     )
     before, metrics, state, kept = stepped(job)
     weights = "rllib.module.learner.policy.0.weight"
@@ -227,7 +227,12 @@ def said_by(kind, game, observations, state, name):
 def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, tmp_path):
     job = job_of(
         rllib={**JOB["rllib"], "networks": "seat"},
-        population={"past": 1, "every": 2, "strangers": ["call"], "share": 0.5},
+        population={
+            "past_selves": 1,
+            "snapshot_interval": 2,
+            "opponents": ["call"],
+            "opponent_share": 0.5,
+        },
     )
     page = TRAINERS["rllib"]
     page.check(job)
@@ -281,7 +286,7 @@ def plan_of(algorithm, **own):
 def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
     ppo, dqn = config_of(plan_of("PPO", **Ppo().model_dump())), Dqn().model_dump()
     appo = config_of(plan_of("APPO", **Ppo().model_dump()))
-    assert ppo.lambda_ == Ppo().gae
+    assert ppo.lambda_ == Ppo().gae_lambda
     assert (ppo.vf_loss_coeff, appo.vf_loss_coeff) == (0.5, 2 * 0.5)  # of half the squared error
     assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
 
@@ -290,10 +295,15 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
     job = job_of(
         algorithm="rllib/DQN",
         game="kuhn_three",
-        rllib={"turns": 30, "hidden": [4]},
-        dqn={**MEMORY, "first": 4, "refresh": 40, "room": 50},  # some are forgotten
+        rllib={"env_steps": 30, "hidden": [4]},
+        dqn={
+            **MEMORY,
+            "learning_starts": 4,
+            "target_update_interval": 40,
+            "replay_capacity": 50,
+        },  # some are forgotten
         ppo={},
-        population={"strangers": ["random"]},
+        population={"opponents": ["random"]},
         evaluate={**FEW, "every": 9},
     )
     page = TRAINERS["rllib"]
@@ -331,12 +341,12 @@ def trained_once(name, **more):
     job = job_file.parse(
         {
             **{k: v for k, v in JOB.items() if k != "ppo"},
-            **({} if "dqn" in more else {"ppo": {"rows": 20, "epochs": 1}}),
+            **({} if "dqn" in more else {"ppo": {"minibatch_size": 20, "epochs": 1}}),
             **{k: v for k, v in more.items() if k != "options"},
             "game": {"name": name, **more.get("options", {})},
             "stop": {"iterations": 1},
-            "rllib": {"turns": 40, "hidden": [8]},
-            "evaluate": {"strangers": ["random"], "judged": 2},
+            "rllib": {"env_steps": 40, "hidden": [8]},
+            "evaluate": {"opponents": ["random"], "eval_deals": 2},
         },
         JOBS,
         "job.yaml",
@@ -358,7 +368,7 @@ def trained_once(name, **more):
 )
 def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     options = {"seats": 4} if name == "minibridge" else {}
-    game, state, kept = trained_once(name, options=options, population={"strangers": ["random"]})
+    game, state, kept = trained_once(name, options=options, population={"opponents": ["random"]})
     model_files.save(kept, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
     played = play(game, (policy,) * game.seats, 2, rng)
@@ -372,7 +382,10 @@ def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
 
 def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
     game, state, kept = trained_once(
-        "minibridge", options={"seats": 4}, algorithm="rllib/DQN", dqn={**MEMORY, "first": 4}
+        "minibridge",
+        options={"seats": 4},
+        algorithm="rllib/DQN",
+        dqn={**MEMORY, "learning_starts": 4},
     )
     model_files.save(kept, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
@@ -402,8 +415,8 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             **(moves if algorithm == "SAC" else {}),
             "algorithm": f"rllib/{algorithm}",
             "workers": workers,
-            "population": {"past": 1, "every": 2, "strangers": [strangers]},
-            "evaluate": {"strangers": [strangers], "every": 4, "judged": 2},
+            "population": {"past_selves": 1, "snapshot_interval": 2, "opponents": [strangers]},
+            "evaluate": {"opponents": [strangers], "every": 4, "eval_deals": 2},
             **({} if own else {"ppo": JOB["ppo"]}),
         },
         JOBS,
@@ -443,9 +456,12 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             {"algorithm": "rllib/DQN"},
             "no use for the section ppo: leave it out, or set ppo={}",
         ),
-        ({"algorithm": "rllib/APPO", "ppo": {"gae": 0.9}}, "APPO has no use for ppo.gae"),
-        ({"population": {"every": 3}}, "population.every is of no use without population.past"),
-        ({"population": {"share": 0.1}}, "population.share is of no use without population.past"),
+        (
+            {"algorithm": "rllib/APPO", "ppo": {"gae_lambda": 0.9}},
+            "APPO has no use for ppo.gae_lambda",
+        ),
+        ({"population": {"snapshot_interval": 3}}, "population.snapshot_interval is of no use"),
+        ({"population": {"opponent_share": 0.1}}, "population.opponent_share is of no use"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
             "leduc has single actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
@@ -455,10 +471,10 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             "sumo moves by real vectors: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
         ),
         ({"algorithm": "rllib/TD3"}, "algorithm"),
-        ({"population": {"strangers": ["nobody"]}}, "unknown opponent 'nobody'"),
-        ({"rllib": {"turns": 20}}, "ppo.rows is more than rllib.turns"),
+        ({"population": {"opponents": ["nobody"]}}, "unknown opponent 'nobody'"),
+        ({"rllib": {"env_steps": 20}}, "ppo.minibatch_size is more than rllib.env_steps"),
         ({"game": "openspiel/kuhn_poker"}, "can be solved, but not played"),
-        ({"game": "kuhn_three", "evaluate": {**FEW, "safe": 0.1}}, "needs 2 seats"),
+        ({"game": "kuhn_three", "evaluate": {**FEW, "exploitability_bound": 0.1}}, "needs 2 seats"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):

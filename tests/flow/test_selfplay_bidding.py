@@ -56,8 +56,8 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = {"natural": loader.fingerprint(loader.load("natural"))}
     told = {
         "system": "natural",
-        "rules": rules,
-        "network": {"activation": "leaky_relu", "half": False},
+        "system_version": rules,
+        "network": {"activation": "leaky_relu", "bfloat16": False},
     }
     folder = tmp_path_factory.mktemp("untaught") / "model"
     model_files.save(model_files.Model(weights, "auction", told), folder)
@@ -66,13 +66,15 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **more: Any) -> Any:
     content = {
-        "trainer": "selfplay_bidding", "game": "auction", "calls": str(untaught),
-        "imps": str(untaught), "deals": str(deals), "stop": {"iterations": 3},
-        "network": {"batch": 32},
-        "play": {"boards": 140, "rate": 0.001, "parts": 2, "wait": 1, "past": 2, "every": 1,
+        "trainer": "selfplay_bidding", "game": "auction", "call_model": str(untaught),
+        "value_model": str(untaught), "deals": str(deals), "stop": {"iterations": 3},
+        "network": {"batch_size": 32},
+        "play": {"boards": 140, "learning_rate": 0.001, "minibatches": 2,
+                 "value_warmup_iterations": 1, "past_selves": 2, "snapshot_interval": 1,
                  **(play or {})},
-        "values": {"steps": 3, "room": 3000},
-        "evaluate": {"every": 3, "boards": 20, "final": 20, "against": ["precision"]}, **more,
+        "values": {"gradient_steps": 3, "replay_capacity": 3000},
+        "evaluate": {"every": 3, "boards": 20, "final_boards": 20, "opponents": ["precision"]},
+        **more,
     }  # fmt: skip
     return job_file.parse(content, registry.JOBS, "tiny")
 
@@ -163,7 +165,7 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
 def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     untaught: Path, deals: Path, tmp_path: Path
 ):
-    job = job_of(untaught, deals, {"wait": 9}, stop={"iterations": 1})
+    job = job_of(untaught, deals, {"value_warmup_iterations": 9}, stop={"iterations": 1})
     trainer = PAGE.trainer(job, LocalPool())
     trainer.step()
     folder = tmp_path / "model"
@@ -183,18 +185,21 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
     assert bidders.side_of(str(folder)).imps is None
-    trainer.job = job_of(untaught, deals, {"decides": "values"})
+    trainer.job = job_of(untaught, deals, {"final_policy": "values"})
     assert network_bidder.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
 
 
 def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):
     for wrong, said in (
         (job_of(untaught, deals, game="kuhn"), "the selfplay_bidding trainer is for the auction"),
-        (job_of(untaught, deals, {"others": ["naturel"]}), "did you mean 'natural'"),
-        (job_of(untaught, deals, evaluate={"against": ["precisian"]}), "did you mean 'precision'"),
+        (job_of(untaught, deals, {"opponents": ["naturel"]}), "did you mean 'natural'"),
+        (
+            job_of(untaught, deals, evaluate={"opponents": ["precisian"]}),
+            "did you mean 'precision'",
+        ),
         (job_of(untaught, deals, system="precision"), "system is precision, but the model in"),
     ):
         with pytest.raises(UserError, match=said):
             PAGE.check(wrong)
-    with pytest.raises(UserError, match=r"play\.pull"):
-        job_of(untaught, deals, {"pull": -1})
+    with pytest.raises(UserError, match=r"play.teacher_kl_coef"):
+        job_of(untaught, deals, {"teacher_kl_coef": -1})

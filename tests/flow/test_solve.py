@@ -68,7 +68,7 @@ def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
 
 
 def test_step_k_has_run_10_to_the_k_over_looks_iterations():
-    one = trainer(plans=["cfr", "external"], looks=2)
+    one = trainer(variants=["cfr", "external"], measurements_per_decade=2)
     reached = [one.step()["solver_iterations"] for _ in range(4)]
     assert reached == [4, 10, 32, 100]
     assert {s.iteration for s in one.solvers.values()} == {100}
@@ -76,7 +76,11 @@ def test_step_k_has_run_10_to_the_k_over_looks_iterations():
 
 def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
     plans = ["cfr+", "dcfr-simultaneous", "external", "outcome", "lp"]
-    first, second, whole_run = trainer(plans=plans), trainer(plans=plans), trainer(plans=plans)
+    first, second, whole_run = (
+        trainer(variants=plans),
+        trainer(variants=plans),
+        trainer(variants=plans),
+    )
     for _ in range(5):
         first.step()
         whole_run.step()
@@ -87,7 +91,7 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
 
 
 def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
-    alone, among = trainer(plans=["outcome"]), trainer(plans=["external", "cfr", "outcome"])
+    alone, among = trainer(variants=["outcome"]), trainer(variants=["external", "cfr", "outcome"])
     name = "exploitability_chip/outcome"
     assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
     answer = exact.solve_game("kuhn", "outcome", 10)
@@ -118,7 +122,7 @@ def test_the_command_draws_by_its_seed(plan):
     ],
 )
 def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan, said):
-    content = {"trainer": "solve", "game": game, "solve": {"plans": ["outcome", plan]}}
+    content = {"trainer": "solve", "game": game, "solve": {"variants": ["outcome", plan]}}
     job = job_file.parse(content, JOBS, "this test")
     with pytest.raises(UserError, match=said):
         TRAINERS["solve"].check(job)
@@ -127,7 +131,7 @@ def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan
 
 
 def test_a_job_that_all_plans_can_solve_is_taken():
-    content = {"trainer": "solve", "game": "kuhn", "solve": {"plans": solve.ON_TREES}}
+    content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": solve.ON_TREES}}
     TRAINERS["solve"].check(job_file.parse(content, JOBS, "this test"))
 
 
@@ -135,7 +139,9 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     game = {"name": "abstract_holdem", "abstraction": str(abstraction)}
     monkeypatch.chdir(abstraction.parent)
     content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
-    job = job_file.parse({**content, "solve": {"plans": list(solve.ON_CHAINS)}}, JOBS, "this test")
+    job = job_file.parse(
+        {**content, "solve": {"variants": list(solve.ON_CHAINS)}}, JOBS, "this test"
+    )
     monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
     TRAINERS["solve"].check(job)
     one = TRAINERS["solve"].trainer(job, LocalPool())
@@ -145,25 +151,29 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     assert last["exploitability_bet/descent"] < first["exploitability_bet/descent"] / 2
     row = one.report([(1, first), (2, last)]).rows[1]
     assert row["nash_conv"] == 2 * row["exploitability"] == 2 * last["exploitability_bet/descent"]
-    public = {**content, "game": {**game, "index": "public"}, "solve": {"plans": ["cfr+"]}}
+    public = {**content, "game": {**game, "index": "public"}, "solve": {"variants": ["cfr+"]}}
     best = TRAINERS["solve"].trainer(job_file.parse(public, JOBS, "this test"), LocalPool())
     for _ in range(16):
         found = best.step()
     assert found["exploitability_bet/cfr_plus"] < 0.1
     with pytest.raises(UserError, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
         TRAINERS["solve"].check(
-            job_file.parse({**content, "game": game, "solve": {"plans": ["dcfr"]}}, JOBS, "x")
+            job_file.parse({**content, "game": game, "solve": {"variants": ["dcfr"]}}, JOBS, "x")
         )
 
 
 def test_a_job_stops_after_40_measurements_and_keeps_each():
     job = job_file.parse({"trainer": "solve", "game": "kuhn"}, JOBS, "this test")
-    assert (job.stop.iterations, job.checkpoints.every, job.solve.looks) == (40, 1, 8)
+    assert (job.stop.iterations, job.checkpoints.every, job.solve.measurements_per_decade) == (
+        40,
+        1,
+        8,
+    )
     assert job.checkpoints.keep == job_file.Checkpoints().keep
 
 
 def test_the_report_has_a_row_for_every_plan_and_the_curves():
-    one = trainer(plans=["cfr", "cfr+"])
+    one = trainer(variants=["cfr", "cfr+"])
     history = [(k, one.step()) for k in range(1, 9)]
     report = one.report(history)
     assert [row["plan"] for row in report.rows] == ["cfr", "cfr+"]
@@ -179,7 +189,7 @@ def test_the_report_has_a_row_for_every_plan_and_the_curves():
 
 @pytest.mark.filterwarnings("error")
 def test_the_curve_of_an_exact_answer_can_be_drawn(tmp_path):
-    one = trainer(plans=["lp"])
+    one = trainer(variants=["lp"])
     assert abs(one.step()["exploitability_chip/lp"]) < 1e-15
     history = [
         (k, one.step() | {"exploitability_chip/lp": gap}) for k, gap in ((1, 0), (2, -1e-18))

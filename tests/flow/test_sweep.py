@@ -170,11 +170,11 @@ def test_what_all_trials_share_cannot_be_searched() -> None:
 
 def test_options_of_a_game_and_small_numbers_can_be_searched(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
-        "trainer: solve\ngame: leduc\nsolve: {memory: 1e+1}\n"
+        "trainer: solve\ngame: leduc\nsolve: {memory_gib: 1e+1}\n"
         "search: {game.fold: {grid: [true, false]}}\n"
     )
     job = job_file.load(tmp_path / "job.yaml", [], JOBS)
-    assert job.model_dump()["solve"]["memory"] == 10
+    assert job.model_dump()["solve"]["memory_gib"] == 10
     made = sweep.trials_of(job, "job.yaml")
     assert [each.game.options for _, each in made] == [{"fold": True}, {"fold": False}]
 
@@ -192,7 +192,7 @@ def trained(**metrics: Any) -> Any:
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(broken: float) -> None:
     drawn = {"seed": {"randint": [0, 99]}}
-    job = parse(search={"method": "pbt", "trials": 4, "share": 0.5, **drawn})
+    job = parse(search={"method": "pbt", "trials": 4, "quantile_fraction": 0.5, **drawn})
     whole: Any = SimpleNamespace(
         parts=[trained(score=score) for score in (broken, 1.0, broken, broken)], ended=[None] * 4
     )

@@ -39,8 +39,8 @@ TABLE: dict[str, Any] = {
     "game": "kuhn",
     "seeds": [0, 1],
     "checkpoints": {"every": 1},
-    "evaluate": {"steps": 1, "games": 10, "draws": 2, "every": 2},
-    "strangers": {"call": "call", "cfr": "cfr", "learnt": {"method": "other"}},
+    "evaluate": {"steps": 1, "games": 10, "repeats": 2, "every": 2},
+    "opponents": {"call": "call", "cfr": "cfr", "learnt": {"method": "other"}},
     "methods": {
         "ours": {"job": "tiny.yaml", "set": {"stop.iterations": 3}},
         "other": {"job": "jobs/learn.yaml"},
@@ -80,15 +80,15 @@ def compared(
 def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
     nfsp = {"trainer": "nfsp", "game": "kuhn", "nfsp": {"hidden": [8]}}
     methods = {"ours": METHODS["ours"], "NFSP": {"job": nfsp}}
-    changes = {"methods": methods, "strangers": {"call": "call"}, "seeds": [0]}
+    changes = {"methods": methods, "opponents": {"call": "call"}, "seeds": [0]}
     for every in ("2", "null"):
         table = table_job.load(
-            write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.judged=50"]
+            write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.eval_deals=50"]
         )
         schedule.check(table)
         ours, never = schedule.planned(table, tmp_path).jobs
-        assert (ours.evaluate.games, ours.evaluate.judged) == (10, 50)
-        assert (never.evaluate.games, never.evaluate.judged) == (200, 50)
+        assert (ours.evaluate.games, ours.evaluate.eval_deals) == (10, 50)
+        assert (never.evaluate.games, never.evaluate.eval_deals) == (200, 50)
         kept = schedule.in_training(table, never)
         assert job_file.parse(kept.model_dump(mode="json"), JOBS, "as a run keeps it") == kept
 
@@ -120,7 +120,7 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
 ) -> None:
     assert not compared.failed
     alone = {
-        "ours": {**TINY, "stop": {"iterations": 3}, "evaluate": {"draws": 2}},
+        "ours": {**TINY, "stop": {"iterations": 3}, "evaluate": {"repeats": 2}},
         "other": LEARN,
     }
     wanted = [(alone[method], seed) for method in alone for seed in TABLE["seeds"]]
@@ -154,7 +154,7 @@ def test_known_answers_stand_where_they_belong(compared: runner.Compared) -> Non
 
 def test_a_cell_is_what_evaluate_says_of_its_trial(compared: runner.Compared) -> None:
     rows, _, _ = lifecycle.judge(str(group.place_of(compared.folder, 1)), workers=0)
-    for stranger, again in zip(TABLE["strangers"], rows, strict=True):
+    for stranger, again in zip(TABLE["opponents"], rows, strict=True):
         assert row(compared.outcome, "ours", stranger)["payoffs"][1] == again["steps"][-1]
 
 
@@ -246,18 +246,21 @@ def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Pat
     table = table_job.load(write(tmp_path), ["evaluate={every: null}"])
     for each in schedule.planned(table, tmp_path).jobs[:2]:
         unwatched = schedule.in_training(table, each)
-        assert unwatched.evaluate.strangers == ("random",)
+        assert unwatched.evaluate.opponents == ("random",)
         assert unwatched.evaluate.every > each.stop.iterations
-        assert each.evaluate.strangers[:2] == ("call", "cfr")
+        assert each.evaluate.opponents[:2] == ("call", "cfr")
         assert unwatched.model_copy(update={"evaluate": each.evaluate}) == each
 
 
 def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
-    change = {"without": ["population"], "set": {"population.size": 4, "population.style": 2.0}}
+    change = {
+        "without": ["population"],
+        "set": {"population.size": 4, "population.head_init_scale": 2.0},
+    }
     methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
     table = table_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
     ours = schedule.planned(table, tmp_path).jobs[0]
-    assert (ours.population.size, ours.population.style) == (4, 2.0)
+    assert (ours.population.size, ours.population.head_init_scale) == (4, 2.0)
     assert ours.population.fitness_games == 50  # the default, not the 10 of the file
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
 
@@ -266,11 +269,11 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
     tmp_path: Path,
 ) -> None:
     game = {"name": "sumo", "reward": "result"}
-    theirs = {"trainer": "meta", "evaluate": {"strangers": ["random"]}}
+    theirs = {"trainer": "meta", "evaluate": {"opponents": ["random"]}}
 
     def loaded(**options: Any) -> table_job.Table:
         methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
-        asked = {"game": game, "strangers": {"still": "motionless"}, "methods": methods}
+        asked = {"game": game, "opponents": {"still": "motionless"}, "methods": methods}
         return table_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
     assert schedule.check(loaded(reward={"win": 3.0})) > 0
@@ -283,7 +286,7 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
 ) -> None:
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
     strangers = {"learnt": {"method": "other"}, "call": "call"}
-    table = table_job.load(write(tmp_path, methods=methods, strangers=strangers), [])
+    table = table_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
     made = schedule.planned(table, tmp_path / "t")
     theirs = str(group.place_of(tmp_path / "t", 2) / "model")
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
@@ -294,16 +297,16 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"strangers": {"la": "la"}, "paper": {}}, "strangers.la: unknown opponent 'la' in"),
-        ({"strangers": {"x": {"method": "CFR"}}, "paper": {}}, "unknown name 'CFR' in strangers.x: "
+        ({"opponents": {"la": "la"}, "paper": {}}, "opponents.la: unknown opponent 'la' in"),
+        ({"opponents": {"x": {"method": "CFR"}}, "paper": {}}, "unknown name 'CFR' in opponents.x: "
          "did you mean"),
-        ({"strangers": {"x": {"metod": "other"}}, "paper": {}}, "unknown key 'strangers.x.metod' "
-         "in table.yaml: did you mean 'strangers.x.method'?"),
+        ({"opponents": {"x": {"metod": "other"}}, "paper": {}}, "unknown key 'opponents.x.metod' "
+         "in table.yaml: did you mean 'opponents.x.method'?"),
         ({"methods": {**METHODS, "ours": {"jobb": "tiny.yaml"}}}, "unknown key 'methods.ours.jobb' "
          "in table.yaml: did you mean 'methods.ours.job'?"),
         ({"evaluate": {"games": 0}}, "'evaluate.games' in table.yaml: input should be greater"),
         ({"evaluate": {"steps": 0}}, "'evaluate.steps' in table.yaml: input should be greater"),
-        ({"evaluate": {"step": 0.1}}, "unknown key 'evaluate.step' in table.yaml: did you mean "
+        ({"evaluate": {"step": 2}}, "unknown key 'evaluate.step' in table.yaml: did you mean "
          "'evaluate.steps'?"),
         ({"seeds": []}, "'seeds' in table.yaml: tuple should have at least 1"),
         ({"seeds": [0, 0]}, "seeds: one of them stands twice"),
@@ -323,7 +326,7 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
         ({"methods": {**METHODS, "CFR": {"policy": "cfrr"}}}, "methods.CFR.policy: unknown"),
         ({"methods": {**METHODS, "Oracle": {"oracle": "jobs/learn.yaml", "key": "exploit.foe"}}},
          "unknown key 'exploit.foe' in jobs/learn.yaml"),
-        ({"game": "holdem", "strangers": {"la": "la"}, "methods": {"x": {"oracle": "exact"}},
+        ({"game": "holdem", "opponents": {"la": "la"}, "methods": {"x": {"oracle": "exact"}},
           "ours": None, "paper": {}}, "methods.x: exact needs a tree, and holdem is too large"),
         ({"paper": {"us": {"call": 1}}}, "unknown name 'us' in paper: did you mean 'ours'?"),
         ({"paper": {"ours": {"cal": 1}}}, "unknown name 'cal' in paper.ours: did you mean 'call'?"),

@@ -19,7 +19,7 @@ def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
 
 def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     tracker = open_tracker(store, tmp_path / "whole")
-    tracker.params({"meta.inner_step": 0.1, "long": "x" * 10_000})
+    tracker.params({"meta.inner_lr": 0.1, "long": "x" * 10_000})
     (tmp_path / "table.json").write_text("[]")
     tracker.artifact(tmp_path / "table.json", "tables")
     for step in range(1, 451):  # more than two batches
@@ -28,7 +28,7 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     client = MlflowClient(store)
     run = client.get_run(tracker.run_id)
     assert run.info.status == "FINISHED"
-    assert run.data.params["meta.inner_step"] == "0.1"
+    assert run.data.params["meta.inner_lr"] == "0.1"
     assert len(run.data.params["long"]) == mlflow_tracker.PARAM_LENGTH
     assert run.data.tags["overtrick.game"] == "kuhn"
     assert points.known(MlflowClient(store), tracker.run_id) == {

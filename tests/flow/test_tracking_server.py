@@ -92,7 +92,7 @@ def check(
     place = client.get_experiment_by_name("overtrick").experiment_id
     (known,) = client.search_runs([place])
     assert known.info.status == "FINISHED"
-    assert known.data.params["meta.inner_step"] == "0.1"
+    assert known.data.params["meta.inner_lr"] == "0.1"
     expected_points = points.of(enumerate(metrics, start=1))
     assert points.known(client, known.info.run_id) == expected_points
     assert known.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}

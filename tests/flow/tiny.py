@@ -16,7 +16,13 @@ TINY: dict[str, Any] = {
     "stop": {"iterations": 6},
     "meta": {"hidden": [8], "tasks": 7, "games": 20},
     "population": {"size": 6, "fitness_games": 10, "immigrants": 1},
-    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 3, "every": 3},
+    "evaluate": {
+        "opponents": ["random", "call"],
+        "steps": 2,
+        "games": 20,
+        "repeats": 3,
+        "every": 3,
+    },
     "checkpoints": {"every": 1, "keep": 2},
 }
 """Two shards of every kind of work, and no more."""

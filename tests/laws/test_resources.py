@@ -26,7 +26,7 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
     given = asked({"cpus": 2, "worker_cpus": 0.5})
     assert given.bundles == [{"CPU": 2.0}, {"CPU": 0.5}, {"CPU": 0.5}]
     assert given.strategy == "PACK"
-    assert asked({"together": True}).strategy == "STRICT_PACK"
+    assert asked({"single_node": True}).strategy == "STRICT_PACK"
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_bundles_are_held_as_often_as_there_are_places(
 
 
 def test_what_is_to_be_together_is_one_place() -> None:
-    resources = {"cpus": 2.0, "gpus": 0.0, "worker_cpus": 1.0, "learners": 1, "readers": 1}
-    job = {"workers": 2, "resources": {**resources, "together": True}}
+    resources = {"cpus": 2.0, "gpus": 0.0, "worker_cpus": 1.0, "learners": 1, "data_readers": 1}
+    job = {"workers": 2, "resources": {**resources, "single_node": True}}
     assert placed(job) == [{"CPU": 4.0}, {"CPU": 1.0}]
-    job["resources"] = {**resources, "together": False}
+    job["resources"] = {**resources, "single_node": False}
     assert placed(job) == [{"CPU": 2.0}, {"CPU": 1.0}, {"CPU": 1.0}, {"CPU": 1.0}]
 
 

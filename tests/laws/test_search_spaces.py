@@ -16,7 +16,7 @@ from overtrick.training.registry import JOBS
 from overtrick.training.scores import closeness, made, named, payoff
 
 JOB: dict[str, Any] = {"trainer": "coevolve", "game": "kuhn"}
-STEP = {"coevolve.step": {"loguniform": [0.01, 1.0]}}
+STEP = {"coevolve.step_size": {"loguniform": [0.01, 1.0]}}
 BOTH = STEP | {"coevolve.population": {"randint": [4, 9]}}
 
 
@@ -39,7 +39,7 @@ def test_every_draw_meets_every_value_of_a_grid() -> None:
     search = {"method": "random", "trials": 3, **STEP, "seed": {"grid": [0, 1]}}
     chosen = tried(search)
     assert [each["seed"] for each in chosen] == [0, 1] * 3
-    steps = [each["coevolve.step"] for each in chosen]
+    steps = [each["coevolve.step_size"] for each in chosen]
     assert steps[::2] == steps[1::2]
     assert len(set(steps)) == 3
 
@@ -65,7 +65,10 @@ def test_what_is_perturbed_moves_and_stays_within_its_ends(rng: np.random.Genera
 
 
 def test_a_search_is_read_again_as_it_was_written() -> None:
-    for search in ({"method": "asha", "trials": 4, "factor": 2, **BOTH}, {"seed": {"grid": [1]}}):
+    for search in (
+        {"method": "asha", "trials": 4, "reduction_factor": 2, **BOTH},
+        {"seed": {"grid": [1]}},
+    ):
         job = job_of(search)
         plain = job.model_dump(mode="json")
         assert job_file.parse(plain, JOBS, "again") == job
@@ -78,10 +81,11 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
     [
         ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
         ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
-        ({"method": "random", **STEP}, "'coevolve.step' is drawn: say how often"),
+        ({"method": "random", **STEP}, "'coevolve.step_size' is drawn: say how often"),
         ({"trials": 3, **STEP}, "method grid has no use for trials"),
-        (STEP, "'coevolve.step' is drawn: set search.method to random, asha or pbt"),
-        ({"method": "random", "trials": 3, "grace": 1, **STEP}, "random has no use for grace"),
+        (STEP, "'coevolve.step_size' is drawn: set search.method to random, asha or pbt"),
+        ({"method": "random", "trials": 3, "grace_period": 1, **STEP}, "random has no use for "
+            "grace_period"),
         ({"method": "random", "trials": 3, "seed": {"grid": [1]}}, "every key is a grid, so"),
         ({"method": "pbt", "seed": {"grid": [1]}}, "pbt moves what is drawn, and every key is"),
         ({"method": "pbt", "trials": 1, **STEP}, "pbt needs trials to copy from"),
@@ -105,17 +109,21 @@ ASHA = {"method": "asha", "trials": 3}
     ("job", "search", "said"),
     [
         ({}, {**ASHA, "stop.iterations": {"randint": [5, 9]}}, "do not search stop.iterations"),
-        ({}, {**ASHA, "grace": 100, **STEP}, "search.grace 100 in job.yaml must be 1"),
-        ({}, {"method": "pbt", "trials": 3, "every": 100, **STEP}, "search.every 100 in"),
+        ({}, {**ASHA, "grace_period": 100, **STEP}, "search.grace_period 100 in job.yaml must be "
+            "1"),
+        ({}, {"method": "pbt", "trials": 3, "perturbation_interval": 100, **STEP},
+         "search.perturbation_interval "
+            "100 in"),
         ({"coevolve": {"genome": "network"}},
          {"method": "pbt", "trials": 6, "coevolve.hidden": {"choice": [3, 4, 5]}},
          "search.method pbt in job.yaml: coevolve.hidden make trainers of different shapes"),
         ({"trainer": "meta", "game": "leduc"},
-         {**ASHA, "grace": 3, "meta.inner_step": {"uniform": [0, 1]}}, "must be 10 (eval"),
+         {**ASHA, "grace_period": 3, "meta.inner_lr": {"uniform": [0, 1]}}, "must be 10 (eval"),
         ({"trainer": "tournament", "tournament": {"players": ["random", "call"]}},
          {**ASHA, "seed": {"randint": [0, 9]}}, "tournament measures no score on its way"),
         ({}, {**ASHA, "checkpoints.every": {"randint": [1, 2]}}, "trials of a sweep share it"),
-        ({}, {**ASHA, "coevolve.step": {"uniform": [-2, -1]}}, "'coevolve.step' in job.yaml with"),
+        ({}, {**ASHA, "coevolve.step_size": {"uniform": [-2, -1]}}, "'coevolve.step_size' in "
+            "job.yaml with"),
     ],
 )  # fmt: skip
 def test_a_search_that_could_decide_nothing_is_refused_before_it_trains(

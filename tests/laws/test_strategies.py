@@ -144,7 +144,7 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
     with pytest.raises(UserError, match=said):
         TRAINERS["exploit"].check(job_file.parse(content, JOBS, "this test"))
-    content = {"trainer": "meta", "game": "leduc", "evaluate": {"strangers": [folder]}}
+    content = {"trainer": "meta", "game": "leduc", "evaluate": {"opponents": [folder]}}
     with pytest.raises(UserError, match=said):
         TRAINERS["meta"].check(job_file.parse(content, JOBS, "this test"))
     with pytest.raises(UserError, match=said):

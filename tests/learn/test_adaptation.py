@@ -30,8 +30,8 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     size = inputs(game)
     theta = initial((size, 32, game.actions), rng)
     critic = initial((size, 8, 1), rng, head=0.1)
-    how = Evaluate(steps=1, games=20_000, draws=2, step=1.0)
-    start = held_out_evaluation.Start(theta, critic, False, 1.0, "model")
+    how = Evaluate(steps=1, games=20_000, repeats=2, learning_rate=1.0)
+    start = held_out_evaluation.Start(theta, critic, False, 1.0, "opponent_model")
     before, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
     alone = repeat(theta, 1)
@@ -58,13 +58,15 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     theta = initial((inputs(game), 32, game.actions), rng, head=0.1)
     critic = initial((inputs(game), 8, 1), rng, head=0.1)
-    how = Evaluate(steps=1, games=5_000, draws=2, step=0.3)
-    start = held_out_evaluation.Start(theta, critic, False, 1.0, "model", updates=10)
+    how = Evaluate(steps=1, games=5_000, repeats=2, learning_rate=0.3)
+    start = held_out_evaluation.Start(
+        theta, critic, False, 1.0, "opponent_model", gradient_steps=10
+    )
     _, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
     payoffs, params = [], repeat(theta, 1)
     for _ in range(10):
-        params = adapt(params, exact_sample(game, tree, params, theirs[None]), how.step)
+        params = adapt(params, exact_sample(game, tree, params, theirs[None]), how.learning_rate)
         payoffs.append(exact_payoff(tree, strategies(game, tree, params)[0], theirs))
     assert payoffs[0] < 0.2
     assert payoffs[-1] > 0.28

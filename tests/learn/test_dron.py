@@ -56,14 +56,16 @@ def test_what_is_known_decides_what_is_the_best_reply(biased):
             "seed": 0,
             "stop": {"iterations": 60},
             "dron": {
-                "hidden": [16], "gate": [32], "experts": 4, "opponents": 40, "steps": 1,
+                "hidden": [16], "gate_hidden": [32], "experts": 4, "random_opponents": 40,
+                "adaptation_steps": 1,
                 "games": 100, "opponent_hidden": [8],
             },
             "values": {
-                "rate": 0.01, "steps": 30, "rows": 128, "room": 80_000, "refresh": 30,
+                "learning_rate": 0.01, "gradient_steps": 30, "batch_size": 128,
+                "replay_capacity": 80_000, "target_update_interval": 30,
                 "epsilon": 0.5, "epsilon_end": 0.5,
             },
-            "evaluate": {"strangers": biased, "steps": 2, "games": 300, "draws": 10},
+            "evaluate": {"opponents": biased, "steps": 2, "games": 300, "repeats": 10},
         }
     )  # fmt: skip
     rows = registry.TRAINERS["dron"].judge(
@@ -168,8 +170,14 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
         "trainer": "dron",
         "game": "kuhn",
         "stop": {"iterations": 1},
-        "dron": {"hidden": [4], "gate": [4], "opponents": 2, "games": 5, "steps": 1},
-        "evaluate": {"strangers": ["call"], "games": 5, "draws": 2},
+        "dron": {
+            "hidden": [4],
+            "gate_hidden": [4],
+            "random_opponents": 2,
+            "games": 5,
+            "adaptation_steps": 1,
+        },
+        "evaluate": {"opponents": ["call"], "games": 5, "repeats": 2},
     }
     trainer, metrics = trained(plain)
     kept = model_files.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))

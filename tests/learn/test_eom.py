@@ -105,8 +105,8 @@ def test_the_best_reply_to_a_model_wins_what_a_best_response_wins(
 def job(game, **changes):
     content = {
         "trainer": "eom", "game": game, "stop": {"iterations": 10},
-        "eom": {"hidden": [16], "newcomers": 10, "games": 50},
-        "evaluate": {"strangers": ["call"], "games": 200, "draws": 2, "every": 100},
+        "eom": {"hidden": [16], "random_opponents": 10, "games": 50},
+        "evaluate": {"opponents": ["call"], "games": 200, "repeats": 2, "every": 100},
         **changes,
     }  # fmt: skip
     return job_file.parse(content, JOBS, "this test")
@@ -129,7 +129,7 @@ def test_a_caller_is_soon_replied_to_as_well_as_can_be(game):
 
 
 def test_ppo_finds_a_reply_to_a_model_where_no_tree_is_asked_for():
-    learnt = {"reply": "ppo", "iterations": 15, "games": 400, "step": 0.01}
+    learnt = {"response": "ppo", "ppo_iterations": 15, "ppo_games": 400, "ppo_learning_rate": 0.01}
     (row,) = rows_of(job("kuhn", model=learnt))
     assert row["steps"][0] < 0.8 * row["best_response"]
     assert row["share"] > 0.9
@@ -146,7 +146,7 @@ def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_d
 
 
 def test_without_a_tree_an_exact_reply_is_refused():
-    content = job("holdem", evaluate={"strangers": ["random"]})
-    with pytest.raises(UserError, match=r"model.reply: exact needs a tree.*set ppo"):
+    content = job("holdem", evaluate={"opponents": ["random"]})
+    with pytest.raises(UserError, match=r"model.response: exact needs a tree.*set ppo"):
         TRAINERS["eom"].check(content)
-    TRAINERS["eom"].check(job("holdem", evaluate={"strangers": ["la"]}, model={"reply": "ppo"}))
+    TRAINERS["eom"].check(job("holdem", evaluate={"opponents": ["la"]}, model={"response": "ppo"}))

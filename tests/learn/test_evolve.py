@@ -21,7 +21,7 @@ def trainer(game, seed=0, iterations=60, **section):
     content = {
         "trainer": "evolve", "game": game, "seed": seed, "stop": {"iterations": iterations},
         "evolve": {"hidden": [8], **section},
-        "evaluate": {"strangers": ["random"], "draws": 2, "every": 1000},
+        "evaluate": {"opponents": ["random"], "repeats": 2, "every": 1000},
     }  # fmt: skip
     return EvolveTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
 
@@ -46,7 +46,7 @@ def test_fitness_in_biased_rock_paper_scissors_is_the_mean_of_the_payoff_table(w
 
 
 def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
-    one = trainer("kuhn", size=4, style=3.0, lean=3.0)
+    one = trainer("kuhn", size=4, head_init_scale=3.0, logit_bias_std=3.0)
     members = one.host.state()
     game, tree = whole("kuhn")
     sigma = strategies(game, tree, members)
@@ -63,7 +63,7 @@ def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_champion_of_kuhn_beats_the_population_that_it_came_from(seed, whole):
-    one = trainer("kuhn", seed, size=20, games=200, style=2.0, lean=2.0)
+    one = trainer("kuhn", seed, size=20, games=200, head_init_scale=2.0, logit_bias_std=2.0)
     game, tree = whole("kuhn")
     first = strategies(game, tree, one.host.state())
     for _ in range(40):
@@ -102,6 +102,6 @@ def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
 
 
 def test_what_members_lose_must_go_to_others():
-    section = {"trainer": "evolve", "game": "sumo", "evaluate": {"strangers": ["random"]}}
+    section = {"trainer": "evolve", "game": "sumo", "evaluate": {"opponents": ["random"]}}
     with pytest.raises(UserError, match="in sumo only results cancel: set its reward to result"):
         TRAINERS["evolve"].check(job_file.parse(section, JOBS, "this test"))

@@ -82,7 +82,7 @@ def test_each_of_as_many_tasks_as_members_has_its_own_random_opponent(rng):
 def test_only_a_population_that_evolves_is_scored(kind):
     content = {
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
-        "population": {"kind": kind}, "evaluate": {"strangers": ["random"], "draws": 2},
+        "population": {"kind": kind}, "evaluate": {"opponents": ["random"], "repeats": 2},
     }  # fmt: skip
     trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
     metrics = trainer.step()
@@ -94,7 +94,7 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
     content = {
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
         "population": {"kind": kind, "every": 2},
-        "evaluate": {"strangers": ["random"], "draws": 2},
+        "evaluate": {"opponents": ["random"], "repeats": 2},
     }  # fmt: skip
     trainer = MetaTrainer(job_file.parse(content, JOBS, "this test"), LocalPool())
     met = []
@@ -106,5 +106,5 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
 
 def test_new_members_may_move_more_calmly_than_the_learner(rng):
     founder = {**initial(SIZES, rng), LOG_STD: np.full(3, np.log(0.5), np.float32)}
-    members = opposition(rng, founder, kind="random", size=4, spread=0.1).members()
+    members = opposition(rng, founder, kind="random", size=4, action_std_scale=0.1).members()
     np.testing.assert_allclose(np.exp(members[LOG_STD]), np.full((4, 3), 0.05), rtol=1e-6)

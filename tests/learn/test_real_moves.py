@@ -206,7 +206,7 @@ TRAINED = {
         "meta": {"hidden": [4], "tasks": 2, "games": 1, "outer_games": 3, "solver": "ppo"},
         "population": {"size": 2, "fitness_games": 1},
     },
-    "exploit": {"exploit": {"hidden": [4], "games": 8, "every": 9}},
+    "exploit": {"exploit": {"hidden": [4], "games": 8, "eval_interval": 9}},
 }  # fmt: skip
 
 

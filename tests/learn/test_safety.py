@@ -31,11 +31,12 @@ TINY = {
     "trainer": "meta",
     "game": "kuhn",
     "stop": {"iterations": 1},
-    "meta": {"hidden": [8], "tasks": 2, "games": 20, "test_credit": "model"},
+    "meta": {"hidden": [8], "tasks": 2, "games": 20},
+    "adaptation": {"gradient_estimator": "opponent_model"},
     "population": {"size": 2, "fitness_games": 10},
-    "evaluate": {"strangers": ["random", "call"], "steps": 2, "games": 20, "draws": 3},
+    "evaluate": {"opponents": ["random", "call"], "steps": 2, "games": 20, "repeats": 3},
 }
-SAMPLED = ("meta.test_credit=critic",)
+SAMPLED = ("adaptation.gradient_estimator=critic",)
 
 
 @pytest.fixture
@@ -273,18 +274,20 @@ def judged(*overrides):
     return page.judge(job, weights, LocalPool(), np.random.default_rng(3))
 
 
-@pytest.mark.parametrize("how", ["evaluate.safe_by=nearest", "meta.test_play=response", ""])
+@pytest.mark.parametrize(
+    "how", ["evaluate.bound_method=nearest", "adaptation.policy=best_response", ""]
+)
 def test_what_adapts_keeps_its_bound_after_every_step(how):
     bound = 0.03
     free = judged()
-    held = judged(f"evaluate.safe={bound}", *filter(None, [how]))
+    held = judged(f"evaluate.exploitability_bound={bound}", *filter(None, [how]))
     for row, before in zip(held, free, strict=True):
         assert max(row["exploitability"]) < bound + ROUNDING
         assert min(before["exploitability"]) > bound + 0.1
         assert row["steps"] != before["steps"]
     # far enough from its bound, a policy is as free as without one
-    if how != "meta.test_play=response":
-        loose = judged("evaluate.safe=9", *filter(None, [how]))
+    if how != "adaptation.policy=best_response":
+        loose = judged("evaluate.exploitability_bound=9", *filter(None, [how]))
         for row, before in zip(loose, free, strict=True):
             assert row["steps"] == pytest.approx(before["steps"], abs=1e-6)
             assert row["exploitability"] == pytest.approx(before["exploitability"], abs=1e-6)
@@ -292,7 +295,11 @@ def test_what_adapts_keeps_its_bound_after_every_step(how):
 
 def test_a_response_to_what_was_seen_comes_near_the_most_that_its_bound_allows(whole):
     game, tree = whole("kuhn")
-    plays = ("evaluate.safe=0.05", "meta.test_play=response", "evaluate.games=2000")
+    plays = (
+        "evaluate.exploitability_bound=0.05",
+        "adaptation.policy=best_response",
+        "evaluate.games=2000",
+    )
     for row in judged(*plays):
         policy = reference_opponents.stranger(row["stranger"], game, tree)
         opponent = best_response.sigma_of(tree, [policy] * 2)
@@ -316,15 +323,31 @@ def test_a_row_says_how_exploitable_each_policy_is(whole):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["evaluate.safe=-1"], "'evaluate.safe' in this test: input should be greater"),
-        (["meta.test_play=response"], "meta.test_play: response keeps a bound: set evaluate.safe"),
         (
-            ["meta.test_play=response", "evaluate.safe=0.1", "meta.test_credit=critic"],
-            "meta.test_play: response needs meta.test_credit aivat or model",
+            ["evaluate.exploitability_bound=-1"],
+            "'evaluate.exploitability_bound' in this test: input should be greater",
         ),
         (
-            ["game=holdem", "evaluate.safe=1", "evaluate.strangers=[random]", *SAMPLED],
-            "evaluate.safe: a bound is kept on a tree, and holdem is too large for one",
+            ["adaptation.policy=best_response"],
+            "adaptation.policy: best_response keeps a bound: set evaluate.exploitability_bound",
+        ),
+        (
+            [
+                "adaptation.policy=best_response",
+                "evaluate.exploitability_bound=0.1",
+                "adaptation.gradient_estimator=critic",
+            ],
+            "adaptation.policy: best_response needs adaptation.gradient_estimator aivat or",
+        ),
+        (
+            [
+                "game=holdem",
+                "evaluate.exploitability_bound=1",
+                "evaluate.opponents=[random]",
+                *SAMPLED,
+            ],
+            "evaluate.exploitability_bound: a bound is kept on a tree, and holdem is too large "
+            "for one",
         ),
     ],
 )

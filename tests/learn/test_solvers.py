@@ -39,7 +39,12 @@ STEPS = {"ppo": 0.01, "trpo": 0.01}
 
 def trainer(game, opponent, solver, seed=0, games=500, **more):
     plan = Exploit(
-        opponent=opponent, solver=solver, step=STEPS[solver], hidden=(32,), games=games, **more
+        opponent=opponent,
+        solver=solver,
+        learning_rate=STEPS[solver],
+        hidden=(32,),
+        games=games,
+        **more,
     )
     job = ExploitJob(trainer="exploit", game=game, seed=seed, exploit=plan)
     return ExploitTrainer(job, LocalPool())
@@ -116,15 +121,17 @@ def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
     assert won[-1] > 0.97 * best
 
 
-@pytest.mark.parametrize("more", [{"parts": 10}, {"credit": "hindsight"}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{"minibatches": 10}, {"gradient_estimator": "privileged_critic"}], ids=str
+)
 def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
     """A step for each part in every pass; the critic sees as much as it is told."""
-    passes = more.get("parts", 1)
+    passes = more.get("minibatches", 1)
     one = trainer("kuhn", "random", "ppo", **more)
     one.step()
     steps = {float(v) for n, v in one.learner.solver.state().items() if n.startswith("step.")}
     assert steps <= {float(k * passes) for k in range(1, 9)}
-    seen = hindsight_inputs(one.game) if "credit" in more else inputs(one.game)
+    seen = hindsight_inputs(one.game) if "gradient_estimator" in more else inputs(one.game)
     assert len(one.learner.critic.weights["w0"]) == seen
     won, best = trained("kuhn", "random", "ppo", iterations=40, **more)
     assert won[0] < 0.5 * best
@@ -133,7 +140,7 @@ def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
 
 def test_a_part_in_which_nobody_decides_changes_nothing_for_the_worse():
     """The opponent may end all games of a part before the learner's first turn."""
-    one = trainer("leduc", "random", "ppo", games=40, parts=40)
+    one = trainer("leduc", "random", "ppo", games=40, minibatches=40)
     for _ in range(2):
         one.step()
     assert all(np.isfinite(v).all() for v in one.model().values())

@@ -178,7 +178,7 @@ def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
 
 def test_only_best_replies_are_averaged():
     job = job_file.load(
-        "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.room=1000"], registry.JOBS
+        "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.replay_capacity=1000"], registry.JOBS
     )
     trainer = registry.TRAINERS["nfsp"].trainer(job, LocalPool())
     for _ in range(3):

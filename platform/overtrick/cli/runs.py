@@ -208,7 +208,7 @@ def register(
 def safety(
     what: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="key=value, such as evaluate.safe_by=nearest.")
+        list[str] | None, typer.Argument(help="key=value, such as evaluate.bound_method=nearest.")
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Strangers, as call,bluff; else those of the job.")

@@ -46,7 +46,7 @@ class Compared:
 def read_job(folder: Path) -> Table:
     """The job of a table's folder. Raises Refused if it holds none, or a damaged one."""
     lifecycle.check_kind(folder, "table")
-    return job_file.load(folder / "job.json", [], TABLES)
+    return job_file.load_stored(folder, TABLES)
 
 
 def go(folder: Path, progress: Callable[[int], None]) -> Compared:
@@ -83,12 +83,12 @@ def _train(
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
     keep = functools.partial(_keep_model, whole.folder)
     whole.train(jobs[: plan.early], progress, keep)
-    for column, who in zip(table.strangers, plan.strangers, strict=True):
+    for column, who in zip(table.opponents, plan.strangers, strict=True):
         if (
-            isinstance(table.strangers[column], ModelOf)
+            isinstance(table.opponents[column], ModelOf)
             and not (Path(who) / model_files.CARD).exists()
         ):
-            raise RunError(f"no model for strangers.{column}: {'; '.join(whole.failed)}")
+            raise RunError(f"no model for opponents.{column}: {'; '.join(whole.failed)}")
     if plan.early < len(jobs):
         whole.train(jobs, progress, keep)
 
@@ -134,7 +134,7 @@ def _judge(
         crew.map(_row, common, shards, generator(0, RngStream.JUDGE), told)
     finally:
         crew.close()
-    names = list(table.strangers)
+    names = list(table.opponents)
     return {
         (entry.method, entry.seed, column): json.loads(file.read_text())
         | {"stranger": names[column]}
@@ -156,13 +156,13 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
     luck, crew = generator(entry.seed, RngStream.JUDGE), start_pool(0)
     luck.spawn(column)  # those of the strangers before it
     if entry.job is not None and hasattr(entry.job, "evaluate"):
-        alone = entry.job.evaluate.model_copy(update={"strangers": (who,)})
+        alone = entry.job.evaluate.model_copy(update={"opponents": (who,)})
         job = entry.job.model_copy(update={"evaluate": alone})
         return TRAINERS[job.trainer].judge(job, knows, crew, luck)[0]
     policy: Any = knows
     if entry.policy is not None:  # of the exact oracle nobody asks how it plays
         policy = Uniform() if entry.policy == EXACT else opponent_of(choice, entry.policy)
-    how = how.model_copy(update={"strangers": (who,)})
+    how = how.model_copy(update={"opponents": (who,)})
     (row,) = evaluate(choice, unchanged, policy, how, crew, luck)
     if entry.policy == EXACT:
         return row | {"steps": [row["best_response"]], "share": 1.0}
@@ -183,7 +183,7 @@ def _closeness(table: Table, plan: ComparisonSchedule) -> list[str]:
     """How far the strangers that were trained for the table are from an equilibrium."""
     game, tree = two_seats(table.game)
     notes = []
-    for (column, who), name in zip(table.strangers.items(), plan.strangers, strict=True):
+    for (column, who), name in zip(table.opponents.items(), plan.strangers, strict=True):
         if isinstance(who, ModelOf):
             note = f"{column} is the model of {who.method}, seed {table.seeds[0]}"
             if tree is not None:

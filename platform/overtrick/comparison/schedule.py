@@ -18,7 +18,7 @@ from overtrick.runs import group, videos
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
 
-UNWATCHED = {"strangers": ("random",), "draws": 2, "judged": 2, "every": 10**9}
+UNWATCHED = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "every": 10**9}
 """The evaluation of a training that nobody looks at: its last iteration has one all the same."""
 
 
@@ -62,8 +62,8 @@ class ComparisonSchedule:
 def planned(table: Table, folder: Path) -> ComparisonSchedule:
     """The plan of a table that is worked on in a folder. Raises UserError."""
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
-    met, columns = [], range(len(table.strangers))
-    for who in table.strangers.values():
+    met, columns = [], range(len(table.opponents))
+    for who in table.opponents.values():
         if isinstance(who, ModelOf):
             number = trials.index((who.method, table.seeds[0]))
             met.append(str(group.place_of(folder, number) / "model"))
@@ -93,7 +93,7 @@ def planned(table: Table, folder: Path) -> ComparisonSchedule:
 
 def _trained_for_it(table: Table) -> list[int]:
     """The columns whose strangers are methods of the table."""
-    return [k for k, who in enumerate(table.strangers.values()) if isinstance(who, ModelOf)]
+    return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
 def _job(
@@ -109,7 +109,7 @@ def _job(
     if "evaluate" in content:
         how = JOBS[content["trainer"]].model_fields["evaluate"].annotation
         budget = _read_by(how, table.evaluate.model_dump(exclude={"every"}))
-        content["evaluate"] = {**content["evaluate"], **budget, "strangers": met}
+        content["evaluate"] = {**content["evaluate"], **budget, "opponents": met}
     return job_file.parse(content, JOBS, f"methods.{name}")
 
 
@@ -122,10 +122,10 @@ def in_training(table: Table, job: Job) -> Job:
     """The job, but while it is trained only those strangers are met that are there already."""
     if not hasattr(job, "evaluate"):
         return job
-    there = tuple(who for who in table.strangers.values() if isinstance(who, str))
+    there = tuple(who for who in table.opponents.values() if isinstance(who, str))
     changes = _read_by(job.evaluate, UNWATCHED)
     if table.evaluate.every is not None and there:
-        changes = {"strangers": there, "every": table.evaluate.every}
+        changes = {"opponents": there, "every": table.evaluate.every}
     return job.model_copy(update={"evaluate": job.evaluate.model_copy(update=changes)})
 
 
@@ -135,7 +135,7 @@ def check(table: Table) -> int:
     Raises UserError for what would only fail later.
     """
     game, tree = two_seats(table.game)
-    named = {f"strangers.{k}": who for k, who in table.strangers.items() if isinstance(who, str)}
+    named = {f"opponents.{k}": who for k, who in table.opponents.items() if isinstance(who, str)}
     named |= {f"methods.{k}.policy": m.policy for k, m in table.methods.items() if m.policy}
     for key, who in named.items():
         try:

@@ -48,7 +48,7 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
     step.
     """
     game = registry.scored(two_seats(table.game)[0])
-    columns = list(table.strangers)
+    columns = list(table.opponents)
     oracle = next((n for n, m in table.methods.items() if m.oracle is not None), None)
     rows = []
     for method in table.methods:
@@ -95,7 +95,7 @@ def _against(table: Table, rows: Rows, oracle: str | None) -> Rows:
     baselines = [method for method in table.methods if method not in aside]
     payoffs = {(row["method"], row["stranger"]): row["payoffs"] for row in rows}
     faced = []
-    for stranger in table.strangers:
+    for stranger in table.opponents:
         ours = payoffs[table.ours, stranger]
         others = [payoffs[method, stranger] for method in baselines]
         shared = [seed for seed in table.seeds if others and all(seed in won for won in others)]

@@ -70,7 +70,7 @@ class ModelOf(Section):
     method: Name = Field(description="the method whose model of the first seed it is")
 
 
-class Judging(Budget):
+class ComparisonEvaluation(Budget):
     """The same for every method."""
 
     every: Count | None = Field(
@@ -90,8 +90,8 @@ class Table(Work):
     workers: int = Field(
         default=0, ge=0, description="Ray workers that judge side by side; 0 = in this process"
     )
-    evaluate: Judging = Judging()
-    strangers: dict[Name, Opponent | ModelOf] = Field(
+    evaluate: ComparisonEvaluation = ComparisonEvaluation()
+    opponents: dict[Name, Opponent | ModelOf] = Field(
         min_length=1, description="columns: a stranger, a model's folder, or {method: ...}"
     )
     methods: dict[Name, Method] = Field(min_length=1, description="rows")
@@ -123,10 +123,10 @@ class Table(Work):
         yield "variants", self.variants, self.methods
         yield "paper", self.paper, self.methods
         for row, figures in self.paper.items():
-            yield f"paper.{row}", figures, self.strangers
-        for column, who in self.strangers.items():
+            yield f"paper.{row}", figures, self.opponents
+        for column, who in self.opponents.items():
             if isinstance(who, ModelOf):
-                yield f"strangers.{column}", [who.method], learners or ["(no method has a job)"]
+                yield f"opponents.{column}", [who.method], learners or ["(no method has a job)"]
 
 
 TABLES: dict[str, type[Table]] = {"table": Table}

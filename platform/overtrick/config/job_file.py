@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
@@ -24,6 +25,7 @@ from overtrick.config.search_space import Search
 from overtrick.core import UserError, nearest
 from overtrick.games import registry
 from overtrick.storage import locate
+from overtrick.storage.old_names import new_key, translate_job
 from overtrick.tracking import server_address
 from overtrick.tracking.model_versions import NAMED
 
@@ -66,11 +68,11 @@ class Resources(Section):
     cpus: Positive = Field(default=1, description="CPUs kept for the learner")
     gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
     worker_cpus: Positive = Field(default=1, description="CPUs kept for each game worker")
-    together: bool = Field(
+    single_node: bool = Field(
         default=False, description="learner and workers on one machine, and wait until there is one"
     )
     learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
-    readers: int = Field(
+    data_readers: int = Field(
         default=0,
         ge=0,
         description="CPUs that read for a learner, by Ray Data; 0 = itself",
@@ -92,18 +94,18 @@ class Track(Section):
     register: str | None = Field(default=None, pattern=NAMED, description="registers its model as")
 
 
-class Films(Section):
+class Videos(Section):
     """Films of the model on its way, of games that can be seen."""
 
     every: Count | None = Field(
         default=None, description="a film of the first checkpoint after so many iterations each"
     )
-    against: Opponent = Field(default="random", description="whom the model meets there")
+    opponent: Opponent = Field(default="random", description="whom the model meets there")
 
     @model_validator(mode="after")
-    def _somebody_films(self) -> Films:
-        if self.every is None and self.against != "random":
-            raise ValueError("films.against is of no use without films.every: set that too")
+    def _somebody_films(self) -> Videos:
+        if self.every is None and self.opponent != "random":
+            raise ValueError("videos.opponent is of no use without videos.every: set that too")
         return self
 
 
@@ -138,7 +140,7 @@ class Job(Work):
     workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
     stop: Stop = Stop()
     resources: Resources = Resources()
-    films: Films = Films()
+    videos: Videos = Videos()
     search: Search = Field(
         default=Search(),
         description="what `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
@@ -150,7 +152,7 @@ class Job(Work):
     def _they_are_used(cls, value: Resources) -> Resources:
         for name, field in Resources.model_fields.items():
             if (
-                name not in {"cpus", "worker_cpus", "together", *cls.uses}
+                name not in {"cpus", "worker_cpus", "single_node", *cls.uses}
                 and getattr(value, name) != field.default
             ):
                 raise ValueError(f"this trainer uses no {name}: leave {name} at {field.default}")
@@ -187,6 +189,15 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Ask
     return parse(overridden(read(path), overrides), jobs, str(path))
 
 
+def load_stored(folder: Path, jobs: Mapping[str, type[Asked]]) -> Asked:
+    """Load the job that a folder of a run was made with; keys of earlier versions are translated.
+
+    Raises UserError if the file is missing or damaged.
+    """
+    path = folder / "job.json"
+    return parse(translate_job(read(path)), jobs, str(path))
+
+
 def read(path: str | Path) -> dict[str, Any]:
     """What a job file says, unchecked. Raises UserError if it cannot be read."""
     try:
@@ -216,7 +227,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: s
         near = nearest(str(trainer or content.get("algorithm")), jobs)
         raise UserError(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
     job = jobs[trainer]
-    _refuse_unknown_keys(content, job, source, "")
+    _refuse_unknown_keys(content, job, source, "", partial(new_key, trainer, job=content))
     try:
         return job.model_validate(content)
     except ValidationError as error:
@@ -273,10 +284,16 @@ def put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
 
 
 def _refuse_unknown_keys(
-    content: Mapping[str, Any], section: type[Section], source: str, prefix: str
+    content: Mapping[str, Any],
+    section: type[Section],
+    source: str,
+    prefix: str,
+    renamed: Callable[[str], str | None],
 ) -> None:
     for key, value in content.items():
         if key not in section.model_fields:
+            if (new := renamed(f"{prefix}{key}")) is not None:
+                raise UserError(f"key '{prefix}{key}' in {source} is now called '{new}'")
             near = nearest(str(key), section.model_fields)
             raise UserError(
                 f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
@@ -289,7 +306,7 @@ def _refuse_unknown_keys(
         inner = _section(annotation)
         for where, each in inside.items():
             if inner is not None and inner is not GameChoice and isinstance(each, Mapping):
-                _refuse_unknown_keys(each, inner, source, f"{where}.")
+                _refuse_unknown_keys(each, inner, source, f"{where}.", renamed)
 
 
 def _section(annotation: Any) -> type[Section] | None:

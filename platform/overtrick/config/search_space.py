@@ -23,8 +23,9 @@ Ends = tuple[float, float]
 Chosen = dict[str, Any]
 """A trial's values by dotted key."""
 FORM = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-OF = {"trials": ("random", "asha", "pbt"), "metric": ("asha", "pbt"), "grace": ("asha",),
-      "factor": ("asha",), "every": ("pbt",), "share": ("pbt",)}  # fmt: skip
+OF = {"trials": ("random", "asha", "pbt"), "metric": ("asha", "pbt"), "grace_period": ("asha",),
+      "reduction_factor": ("asha",), "perturbation_interval": ("pbt",),
+      "quantile_fraction": ("pbt",)}  # fmt: skip
 """Options of some methods only."""
 RESAMPLED = 0.25  # the chance that a perturbed value is drawn anew (Tune has the same)
 STEPS = (0.8, 1.2)  # else a number is multiplied by one of these (Jaderberg et al. 2017, 4.1.1)
@@ -108,16 +109,16 @@ class Search(BaseModel):
     metric: str | None = Field(
         default=None, description="what they go by before the end; -NAME if less is better"
     )
-    grace: Annotated[int, Field(ge=1)] | None = Field(
+    grace_period: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="iterations before the first may be stopped, with asha"
     )
-    factor: int = Field(
+    reduction_factor: int = Field(
         default=3, ge=2, description="of as many trials at a rung about one goes on, with asha"
     )
-    every: Annotated[int, Field(ge=1)] | None = Field(
+    perturbation_interval: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="iterations between copies, with pbt"
     )
-    share: float = Field(
+    quantile_fraction: float = Field(
         default=0.25, gt=0, le=0.5, description="of the trials copies one as good, with pbt"
     )
 

@@ -28,7 +28,7 @@ def together(job: dict[str, Any]) -> list[Bundle]:
 
 def apart(job: dict[str, Any]) -> list[Bundle]:
     """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
-    learners, readers = (int(job["resources"][kind]) for kind in ("learners", "readers"))
+    learners, readers = (int(job["resources"][kind]) for kind in ("learners", "data_readers"))
     spread = [learner(job["resources"])] * learners if learners > 1 else []
     return spread + [{"CPU": 1.0}] * readers * learners
 
@@ -36,7 +36,7 @@ def apart(job: dict[str, Any]) -> list[Bundle]:
 def placed(job: dict[str, Any]) -> list[Bundle]:
     """All that a job needs at once, each on one node."""
     own = together(job)
-    return ([total(own)] if job["resources"]["together"] else own) + apart(job)
+    return ([total(own)] if job["resources"]["single_node"] else own) + apart(job)
 
 
 def learner(resources: dict[str, Any]) -> Bundle:

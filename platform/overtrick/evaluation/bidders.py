@@ -33,7 +33,7 @@ class SystemJob(Job):
     """What a job says of the calls of its network."""
 
     system: Opponent = Field(default="natural", description="what its calls mean")
-    rules: dict[str, str] = Field(
+    system_version: dict[str, str] = Field(
         default={}, description="the version of its rules; a new run takes the present one"
     )
 
@@ -43,7 +43,7 @@ class SystemJob(Job):
         loader.load(name)
         return name
 
-    @field_validator("rules")
+    @field_validator("system_version")
     @classmethod
     def _a_version_is_told(cls, rules: dict[str, str], told: ValidationInfo) -> dict[str, str]:
         if "system" not in told.data:  # which is wrong, and says so
@@ -80,7 +80,7 @@ def side_of(what: str) -> Side:
         raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
     own = loader.load(told_of(stored, folder, "system"))
-    check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+    check_version(told_of(stored, folder, "system_version"), own, f"the model in {folder}")
     return Side(name, own, calls, imps)
 
 
@@ -105,7 +105,7 @@ def network_of(stored: model_files.Model, name: str, folder: Path) -> Network | 
     model_files.check_layers(weights, seen, network_bidder.OUTPUTS[name], what, "networks that bid")
     learning = told_of(stored, folder, "network")
     try:
-        return Network(weights, learning["activation"], learning["half"])
+        return Network(weights, learning["activation"], learning["bfloat16"])
     except (KeyError, TypeError):
         raise UserError(
             f"{folder / model_files.CARD} is damaged: its network is no section"

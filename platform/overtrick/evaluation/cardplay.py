@@ -41,7 +41,7 @@ DOUBLE_DUMMY = parquet.Kind(
 )  # of deals that a seed makes
 
 
-class Judging(Section):
+class CardplayEvaluation(Section):
     """How a declarer is judged: on deals that nothing is learnt from."""
 
     defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
@@ -49,14 +49,14 @@ class Judging(Section):
         description="whom it meets; learned: defenders that this run trains",
     )  # fmt: skip
     deals: Count = Field(default=1000, description="deals of a measurement on the way")
-    final: Count = Field(default=10_000, description="deals of the table at the end")
+    final_deals: Count = Field(default=10_000, description="deals of the table at the end")
     every: Count = Field(default=1, description="iterations between measurements")
     double_dummy: bool = Field(
         default=True,
         description="solve the deals of the final table, once: the share of contracts that perfect "
         "play makes against perfect defence",
     )
-    solved: Folder = Field(
+    solutions: Folder = Field(
         default="double_dummy", description="the folder where solutions are kept"
     )
 
@@ -138,15 +138,15 @@ Known = Callable[[Observations], Array]
 def judged(
     choice: GameChoice, declarer: BehaviouralPolicy, defence: Mapping[str, BehaviouralPolicy],
     known: Known | None,
-    how: Judging, deals: int, seed: int, crew: WorkerPool,
+    how: CardplayEvaluation, deals: int, seed: int, crew: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """A row for each defence: the share of contracts made on deals that only judging uses, the
     double-dummy mark of the same deals if it was asked for with the final number of deals, and the
     share of the declarer's decisions that it recognised."""
     sizes = _sizes(deals, JUDGED)
     marks = None
-    if how.double_dummy and deals == how.final:
-        marks = mark(choice, how.solved, deals, seed, crew)
+    if how.double_dummy and deals == how.final_deals:
+        marks = mark(choice, how.solutions, deals, seed, crew)
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)

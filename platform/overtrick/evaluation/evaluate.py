@@ -28,8 +28,8 @@ class Budget(Section):
 
     steps: Count = Field(default=3, description="steps of adaptation, each after games of its own")
     games: Count = Field(default=200, description="sampled games a step")
-    draws: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
-    judged: int = Field(
+    repeats: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
+    eval_deals: int = Field(
         default=2000, ge=2,
         description="deals, played from every seat, that give each policy's payoff where no tree "
         "gives it exactly",
@@ -41,13 +41,13 @@ class Judged(Budget):
 
     idle: ClassVar[tuple[str, ...]] = ()  # the keys that nobody reads
 
-    strangers: tuple[Opponent, ...] = Field(
+    opponents: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
         min_length=1,
         description="opponents or runs by name, or folders of models; training never meets them",
     )
 
-    @field_validator("strangers")
+    @field_validator("opponents")
     @classmethod
     def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         called = [opponent_label(name) for name in names]
@@ -57,12 +57,12 @@ class Judged(Budget):
         return names
 
     every: Count = Field(default=10, description="training iterations between evaluations")
-    safe: float | None = Field(
+    exploitability_bound: float | None = Field(
         default=None, ge=0,
         description="points a game by which what an adapted policy can be beaten may exceed an "
         "equilibrium's, kept on the tree; none: adaptation is free",
     )  # fmt: skip
-    safe_by: Literal["mixture", "nearest"] = Field(
+    bound_method: Literal["mixture", "nearest"] = Field(
         default="mixture",
         description="how a policy beyond that is held back. mixture: with the equilibrium, by "
         "drawing one of them before each game. nearest: the nearest strategy that is safe, which "
@@ -71,21 +71,24 @@ class Judged(Budget):
 
     @model_validator(mode="after")
     def _a_bound_is_kept(self) -> Self:
-        if self.safe is None and self.safe_by != "mixture":
-            raise ValueError("evaluate.safe_by is of no use without evaluate.safe: set that too")
+        if self.exploitability_bound is None and self.bound_method != "mixture":
+            raise ValueError(
+                "evaluate.bound_method is of no use without evaluate.exploitability_bound: set "
+                "that too"
+            )
         return self
 
 
 class Evaluate(Judged):
     """How a model that adapts by gradient steps is judged."""
 
-    step: Positive = Field(default=0.1, description="size of a gradient step at test")
+    learning_rate: Positive = Field(default=0.1, description="size of a gradient step at test")
 
 
 class Unadapted(Judged):
     """How a model that never adapts is judged."""
 
-    idle = ("steps", "games", "draws")
+    idle = ("steps", "games", "repeats")
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> Self:
@@ -111,16 +114,17 @@ or as many as there are independent adaptations. At the top of a module, for it 
 def check(choice: GameChoice, how: Judged) -> None:
     """Raise UserError for a stranger that does not exist, or a bound that cannot be kept."""
     game, tree = played(choice)
-    for name in how.strangers:
+    for name in how.opponents:
         reference_opponents.check(name, game, tree)
-    if how.safe is None:
+    if how.exploitability_bound is None:
         return
     if tree is None:
         raise UserError(
-            f"evaluate.safe: a bound is kept on a tree, and {game.name} is too large for one: "
+            f"evaluate.exploitability_bound: a bound is kept on a tree, and {game.name} is too "
+            "large for one: "
             "leave it out"
         )
-    sequence_form.check(tree, "evaluate.safe")
+    sequence_form.check(tree, "evaluate.exploitability_bound")
 
 
 def evaluate(
@@ -130,7 +134,7 @@ def evaluate(
     nothing is learnt from. Raises UserError as check."""
     check(choice, how)
     common = (choice, adapt, knows, how)
-    return crew.map(_row, common, [(name,) for name in how.strangers], rng)
+    return crew.map(_row, common, [(name,) for name in how.opponents], rng)
 
 
 def _row(rng: Generator, common: Any, name: str) -> Row:
@@ -140,9 +144,9 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
     steps = adapt(rng, knows, how, choice, opponent)
     means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
-        safe = policies if how.safe is None else held_back(choice, policies, how)
+        safe = policies if how.exploitability_bound is None else held_back(choice, policies, how)
         won = [
-            payoff_against(scored, tree, policy, opponent, how.judged, luck)
+            payoff_against(scored, tree, policy, opponent, how.eval_deals, luck)
             for policy, luck in zip(safe, step_rng.spawn(len(safe)), strict=True)
         ]
         mean, error = np.array(won).T
@@ -173,7 +177,7 @@ def held_back(
     """Policies that keep the bound of how, each made of the one in its place."""
     _, tree = played(choice)
     assert tree is not None
-    assert how.safe is not None
+    assert how.exploitability_bound is not None
     safe = equilibrium_of(choice)
     done: dict[bytes, BehaviouralPolicy] = {}  # before the first step all draws are one policy
     out = []
@@ -181,10 +185,14 @@ def held_back(
         free = best_response.sigma_of(tree, [policy] * 2)
         key = free.tobytes()
         if key not in done:
-            if how.safe_by == "nearest":
-                done[key] = Tabular(safe_exploitation.nearest(tree, safe, free, how.safe))
+            if how.bound_method == "nearest":
+                done[key] = Tabular(
+                    safe_exploitation.nearest(tree, safe, free, how.exploitability_bound)
+                )
             else:
-                done[key] = Tabular(safe_exploitation.within(tree, safe, free, how.safe)[0])
+                done[key] = Tabular(
+                    safe_exploitation.within(tree, safe, free, how.exploitability_bound)[0]
+                )
         out.append(done[key])
     return out
 

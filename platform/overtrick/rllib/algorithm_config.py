@@ -145,70 +145,90 @@ def _sampling(plan: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _ppo(
-    plan: MultiAgentSetup, rows: int, epochs: int, gae: float, critic: float, **own: Any
+    plan: MultiAgentSetup,
+    minibatch_size: int,
+    epochs: int,
+    gae_lambda: float,
+    vf_loss_coef: float,
+    **own: Any,
 ) -> dict[str, Any]:
     return {
         "train_batch_size_per_learner": plan.turns,
-        "minibatch_size": rows,
+        "minibatch_size": minibatch_size,
         "num_epochs": epochs,
-        "lambda_": gae,
+        "lambda_": gae_lambda,
         "use_kl_loss": False,
-        "vf_loss_coeff": critic,
+        "vf_loss_coeff": vf_loss_coef,
         "vf_clip_param": FAR,
         **_gradients(plan, **own),
     }
 
 
 def _appo(
-    plan: MultiAgentSetup, rows: int, epochs: int, gae: float, critic: float, **own: Any
+    plan: MultiAgentSetup,
+    minibatch_size: int,
+    epochs: int,
+    gae_lambda: float,
+    vf_loss_coef: float,
+    **own: Any,
 ) -> dict[str, Any]:
-    return {  # nothing reads gae: V-trace has no lambda here
-        "train_batch_size_per_learner": rows,
+    return {  # nothing reads gae_lambda: V-trace has no lambda here
+        "train_batch_size_per_learner": minibatch_size,
         "circular_buffer_iterations_per_batch": epochs,
-        "vf_loss_coeff": 2 * critic,  # of half the squared error, where PPO has the whole
+        "vf_loss_coeff": 2 * vf_loss_coef,  # of half the squared error, where PPO has the whole
         **_gradients(plan, **own),
     }
 
 
-def _gradients(plan: MultiAgentSetup, clip: float, entropy: float) -> dict[str, Any]:
-    return {"lr": plan.rate, "clip_param": clip, "entropy_coeff": entropy}
+def _gradients(plan: MultiAgentSetup, clip_param: float, entropy_coef: float) -> dict[str, Any]:
+    return {"lr": plan.rate, "clip_param": clip_param, "entropy_coeff": entropy_coef}
 
 
 def _dqn(
     plan: MultiAgentSetup,
-    refresh: int,
-    double: bool,
+    target_update_interval: int,
+    double_q: bool,
     epsilon: float,
     epsilon_end: float,
     **own: Any,
 ) -> dict[str, Any]:
     return {
         "lr": plan.rate,
-        "double_q": double,
+        "double_q": double_q,
         "dueling": False,
-        "target_network_update_freq": refresh,
+        "target_network_update_freq": target_update_interval,
         "epsilon": epsilon,
         **_replay(plan, **own),
     }
 
 
-def _sac(plan: MultiAgentSetup, tau: float, temperature: float, **own: Any) -> dict[str, Any]:
+def _sac(plan: MultiAgentSetup, tau: float, initial_alpha: float, **own: Any) -> dict[str, Any]:
     rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), plan.rate)
-    own_words = {"tau": tau, "initial_alpha": temperature, "twin_q": True}
+    own_words = {"tau": tau, "initial_alpha": initial_alpha, "twin_q": True}
     return {**rates, "lr": None, **own_words, **_replay(plan, **own)}
 
 
-def _replay(plan: MultiAgentSetup, steps: int, rows: int, room: int, first: int) -> dict[str, Any]:
+def _replay(
+    plan: MultiAgentSetup, gradient_steps: int, batch_size: int, replay_capacity: int,
+    learning_starts: int,
+) -> dict[str, Any]:  # fmt: skip
     # RLlib learns after each round of sampling, and takes it that one brings a turn of each game,
     # and that this process plays beside its workers; where games are whole it brings a game
     how = SAMPLING[plan.algorithm]
     aside = how["num_envs_per_env_runner"]
     turns = max(plan.workers, 1) * (plan.length if how is WHOLE else aside)
     return {
-        "replay_buffer_config": {"type": "MultiAgentEpisodeReplayBuffer", "capacity": room},
-        "train_batch_size_per_learner": rows,
-        "training_intensity": steps * turns / plan.turns * rows / (aside * (plan.workers + 1)),
-        "num_steps_sampled_before_learning_starts": first,
+        "replay_buffer_config": {
+            "type": "MultiAgentEpisodeReplayBuffer",
+            "capacity": replay_capacity,
+        },
+        "train_batch_size_per_learner": batch_size,
+        "training_intensity": gradient_steps
+        * turns
+        / plan.turns
+        * batch_size
+        / (aside * (plan.workers + 1)),
+        "num_steps_sampled_before_learning_starts": learning_starts,
         "n_step": 1,
     }
 

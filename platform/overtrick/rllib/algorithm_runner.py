@@ -136,7 +136,7 @@ class Running:
         now = int(self._here[1])
         self._renewed(now - age)
         config = self.algorithm.config.copy(copy_frozen=False)
-        wait = max(0, self.plan.own["first"] - int(self._done[1]))
+        wait = max(0, self.plan.own["learning_starts"] - int(self._done[1]))
         config.num_steps_sampled_before_learning_starts = now + wait
         config.freeze()
         self.algorithm.config = config

@@ -28,7 +28,7 @@ class Memory(MultiAgentEpisodeReplayBuffer):
     """
 
     def __init__(self, plan: MultiAgentSetup) -> None:
-        super().__init__(capacity=plan.own["room"])
+        super().__init__(capacity=plan.own["replay_capacity"])
         self._plan = plan
 
     def reseed(self, seed: Any) -> None:

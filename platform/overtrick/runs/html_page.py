@@ -81,7 +81,7 @@ def _boards(path: Path, first: int, system: str | None) -> str:
 
 def of_run(folder: Path, kept: Games | None = None) -> str:
     """The page of a run, with games that its model has played, if they are given."""
-    job = job_file.load(folder / "job.json", [], {**JOBS})
+    job = job_file.load_stored(folder, {**JOBS})
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
     drawn = sorted((folder / "figures").glob("*.png"))
     filmed = sorted((folder / videos.FOLDER).glob("*.mp4"), reverse=True)  # the newest first

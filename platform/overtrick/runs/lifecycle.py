@@ -262,4 +262,4 @@ def keep_table(folder: Path, rows: Any, tracker: mlflow_tracker.Tracker) -> None
 
 def read_job(folder: Path) -> Job:
     """The job of a run. Raises UserError if its file is damaged."""
-    return job_file.load(folder / "job.json", [], JOBS)
+    return job_file.load_stored(folder, JOBS)

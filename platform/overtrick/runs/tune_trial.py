@@ -102,7 +102,7 @@ class Trial(tune.Trainable):
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
         """The learner's bundle first, then one for each game worker."""
         job = config["run"]["job"]
-        place = "STRICT_PACK" if job["resources"]["together"] else "PACK"
+        place = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
         return tune.PlacementGroupFactory(together(job), strategy=place)
 
 

@@ -27,24 +27,24 @@ FOLDER = "films"
 
 def check(job: Job) -> None:
     """Raise UserError, or RunError without a renderer, for a job whose videos cannot be made."""
-    if job.films.every is None:
+    if job.videos.every is None:
         return
     made, tree = two_seats(job.game)
     try:
         registry.check_film(made)
-        reference_opponents.check(job.films.against, made, tree)
+        reference_opponents.check(job.videos.opponent, made, tree)
     except UserError as error:
-        raise UserError(f"films: {error}") from None
+        raise UserError(f"videos: {error}") from None
     first = TRAINERS[job.trainer].trainer(job, LocalPool()).model()
     if first and not model_files.plays(first):  # RLlib has none before it runs
-        raise UserError(f"films.every: {job.trainer} makes no model that plays: leave it out")
+        raise UserError(f"videos.every: {job.trainer} makes no model that plays: leave it out")
     registry.film_of(made, Path("film.mp4"))  # is there something to draw with?
 
 
 def listener(job: Job, folder: Path, number: int, tracker: Tracker) -> tune_trial.Listener:
     """Tells the tracker of each iteration, and now and then films the newest checkpoint of job
     `number` in the folder."""
-    every = job.films.every
+    every = job.videos.every
     due = 0 if every is None else _next(every, _newest(folder, number))
 
     def listen(iteration: int, metrics: dict[str, float]) -> None:
@@ -75,7 +75,7 @@ def _next(every: int, state: Mapping[str, Array] | None) -> int:
 def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     """A film of the model in a trainer's state, as it plays before it adapts; unless there are to
     be none. It lies with what the tracker keeps."""
-    if job.films.every is None:
+    if job.videos.every is None:
         return
     path = tracker.folder / FOLDER / f"iteration_{int(state['iteration']):05d}.mp4"
     if path.exists():  # a kill may have come before the tracker was told
@@ -86,7 +86,7 @@ def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     trainer.load(state)
     made, _ = two_seats(job.game)
     learner = of_network(made.features, unprefixed("policy", trainer.model()))
-    both = (learner, opponent_of(job.game, job.films.against))
+    both = (learner, opponent_of(job.game, job.videos.opponent))
     try:
         registry.film_of(made, path)(
             play(made, both, 1, generator(job.seed, RngStream.JUDGE)).batch

@@ -105,7 +105,9 @@ def _bidding(stored: model_files.Model, folder: Path) -> Say:
     """Of both networks: the call that the bidder makes. Of one alone, what it says itself."""
     calls, imps = (bidders.network_of(stored, name, folder) for name in network_bidder.OUTPUTS)
     ours, theirs = loader.load(bidders.told_of(stored, folder, "system")), loader.load(AGAINST)
-    bidders.check_version(bidders.told_of(stored, folder, "rules"), ours, f"the model in {folder}")
+    bidders.check_version(
+        bidders.told_of(stored, folder, "system_version"), ours, f"the model in {folder}"
+    )
 
     def at(observations: Observations, pair: tuple[Any, Any]) -> Array:
         assert observations.legal is not None

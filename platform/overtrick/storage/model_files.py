@@ -25,6 +25,7 @@ from overtrick.policies.network import of_network
 from overtrick.policies.network_sizes import inputs, outputs
 from overtrick.policies.tabular import Tabular
 from overtrick.policies.uniform import Uniform
+from overtrick.storage.old_names import translate_job
 
 FORMAT = 1
 GREEDY = "greedy"  # the network of one who takes the action of the highest value
@@ -96,7 +97,7 @@ def load(folder: Path, game: str | None = None) -> Model:
         raise UserError(f"{card_path} is damaged: it names no game or job; restore it")
     if game is not None and card["game"] != game:
         raise UserError(f"the model in {folder} plays {card['game']}, not {game}")
-    return Model(weights, card["game"], card["job"], card.get("result", {}))
+    return Model(weights, card["game"], translate_job(card["job"]), card.get("result", {}))
 
 
 def plays(weights: Mapping[str, Array]) -> bool:
@@ -147,7 +148,7 @@ def _tables(
 ) -> BehaviouralPolicy:
     """Tables of values, each of which plays greedily for one of the players of a game."""
     try:
-        states = game.states(stored.job["tabular"]["representation"])
+        states = game.states(stored.job["tabular"]["state_abstraction"])
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{folder / CARD} is damaged: it names no representation") from None
     for who, columns in players.items():

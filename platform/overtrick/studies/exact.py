@@ -48,7 +48,7 @@ def solve_game(
     found = closeness(arena, sigma)
     if save is not None:
         job = SolveJob.model_validate(
-            {"trainer": "solve", "game": name, "seed": seed, "solve": {"plans": [plan]}}
+            {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
         )
         record = job.model_dump(mode="json", exclude_unset=True)  # no defaults that played no part
         result = {"plan": plan, "iterations": iterations, **found}

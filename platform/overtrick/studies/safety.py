@@ -55,12 +55,12 @@ class Study:
         sequence_form.check(tree, "a bound on exploitability")
         judged = dict(plain.get("evaluate", {}))
         if against:
-            judged["strangers"] = [located(name, game) for name in against]
+            judged["opponents"] = [located(name, game) for name in against]
         jobs = {}
         for bound in (None, *BOUNDS):
-            content = {**plain, "evaluate": {**judged, "safe": bound}}
-            if bound is None and "meta" in content:  # a response needs a bound
-                content["meta"] = {**content["meta"], "test_play": "network"}
+            content = {**plain, "evaluate": {**judged, "exploitability_bound": bound}}
+            if bound is None and "adaptation" in content:  # a best response needs a bound
+                content["adaptation"] = {**content["adaptation"], "policy": "network"}
             jobs[bound] = job_file.parse(content, JOBS, source)
             TRAINERS[job.trainer].check(jobs[bound])
         return cls(jobs, game, tree)

@@ -45,7 +45,7 @@ class Asha:
         if score is None and iteration > self._grace * self._factor and not self._passed(trial):
             self._error = (
                 f"nothing was measured by iteration {iteration}: name another search.metric, one "
-                f"of {', '.join(sorted(metrics))}, or raise search.grace"
+                f"of {', '.join(sorted(metrics))}, or raise search.grace_period"
             )
         if self._error:
             return True

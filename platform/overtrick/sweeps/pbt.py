@@ -91,7 +91,7 @@ def _scores(whole: RunGroup, measure: Measure, begin: int, end: int) -> list[flo
         if not found and not failed:
             raise UserError(
                 f"nothing was measured by iteration {end}: name another search.metric, or raise "
-                "search.every"
+                "search.perturbation_interval"
             )
         scores.append(found[-1] if found and not failed else -math.inf)
     if all(whole.ended):
@@ -109,7 +109,7 @@ def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
     made: Round = [{"copied": None, "values": each["values"]} for each in last]
     for members in populations.values():
         ranked = sorted(members, key=lambda n: (-scores[n], n))
-        few = max(1, int(search.share * len(members)))
+        few = max(1, int(search.quantile_fraction * len(members)))
         lost = sum(scores[n] == -math.inf for n in members)
         best = ranked[: min(few, len(members) - lost)]
         for number in ranked[-max(few, lost) :]:

@@ -77,7 +77,11 @@ def _check_decisions(job: Job, source: str) -> None:
         )
     if search.metric is None and TRAINERS[job.trainer].standing is None:
         raise UserError(f"{said}: {job.trainer} measures no score on its way: name a search.metric")
-    name, first = ("grace", _grace(job)) if search.method == "asha" else ("every", _every(job))
+    name, first = (
+        ("grace_period", _grace(job))
+        if search.method == "asha"
+        else ("perturbation_interval", _every(job))
+    )
     least = 1 if search.metric else _measured_every(job)
     if not least <= first < job.stop.iterations:
         raise UserError(
@@ -159,7 +163,7 @@ def _train(
         tried = [each["values"] for each in history[-1]]
         more = [{"schedule": pbt.of_trial(history, n, every)} for n in range(len(tried))]
     elif search.method == "asha":
-        halving = Asha(whole.folder / DECISIONS, _grace(job), search.factor, measure)
+        halving = Asha(whole.folder / DECISIONS, _grace(job), search.reduction_factor, measure)
         whole.train(jobs, progress, keep, halving)
         more = [
             {"iterations": part.tracker.reported, "stopped": part.number in halving.stopped_at()}
@@ -181,12 +185,14 @@ def _measured_every(job: Job) -> int:
 
 def _grace(job: Job) -> int:
     """Iterations before halving stops the first trials."""
-    return job.search.grace or _measured_every(job)
+    return job.search.grace_period or _measured_every(job)
 
 
 def _every(job: Job) -> int:
     """Iterations between the copies of population based training: ten rounds, if nobody says."""
-    return job.search.every or max(_measured_every(job), job.stop.iterations // 10, 1)
+    return job.search.perturbation_interval or max(
+        _measured_every(job), job.stop.iterations // 10, 1
+    )
 
 
 def _keep_trial(folder: Path, part: group.ChildRun) -> None:

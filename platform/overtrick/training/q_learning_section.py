@@ -13,11 +13,15 @@ from overtrick.learners.value_based import dqn
 class Values(Section):
     """How the values of actions are learnt."""
 
-    rate: Positive = Field(default=0.001, description="Adam's rate; 0 is reached at the end")
-    steps: Count = Field(default=32, description="gradient steps an iteration")
-    rows: Count = Field(default=256, description="decisions a gradient step")
-    room: Count = Field(default=200_000, description="newest decisions that are remembered")
-    refresh: Count = Field(
+    learning_rate: Positive = Field(
+        default=0.001, description="Adam's rate; 0 is reached at the end"
+    )
+    gradient_steps: Count = Field(default=32, description="gradient steps an iteration")
+    batch_size: Count = Field(default=256, description="decisions a gradient step")
+    replay_capacity: Count = Field(
+        default=200_000, description="newest decisions that are remembered"
+    )
+    target_update_interval: Count = Field(
         default=300, description="gradient steps between renewals of the target network"
     )
     discount: Share = Field(default=1.0, description="gamma, a decision")
@@ -25,8 +29,8 @@ class Values(Section):
         default="squared",
         description="huber is steadier, but leans to the median of what may follow, not its mean",
     )
-    double: bool = Field(default=True, description="double Q-learning")
-    whole: bool = Field(
+    double_q: bool = Field(default=True, description="double Q-learning")
+    monte_carlo: bool = Field(
         default=False,
         description="learn from what the rest of the game brought (Monte Carlo control) instead of "
         "the value of the next decision; refresh and double have then nothing to do",
@@ -37,8 +41,9 @@ class Values(Section):
     def plan(self) -> dqn.DqnConfig:
         """The same for the learner."""
         return dqn.DqnConfig(
-            self.rate, self.steps, self.rows, self.room, self.refresh, self.discount, self.loss,
-            self.double, self.whole,
+            self.learning_rate, self.gradient_steps, self.batch_size, self.replay_capacity,
+            self.target_update_interval, self.discount, self.loss,
+            self.double_q, self.monte_carlo,
         )  # fmt: skip
 
     def exploring(self, gone: float) -> float:

@@ -48,18 +48,22 @@ class Dron(Section):
     hidden: tuple[Count, ...] = Field(
         default=(64, 64), description="units of each ReLU layer that sees the game"
     )
-    gate: tuple[Count, ...] = Field(
+    gate_hidden: tuple[Count, ...] = Field(
         default=(64,), description="units of each ReLU layer that sees the opponent's habits"
     )
     experts: Count = Field(default=8, description="K, the experts that the gate weighs")
-    opponents: Count = Field(default=20, description="newcomers that are met each iteration")
-    steps: int = Field(default=3, ge=0, description="times that an opponent's habits are learnt")
+    random_opponents: Count = Field(default=20, description="newcomers that are met each iteration")
+    adaptation_steps: int = Field(
+        default=3, ge=0, description="times that an opponent's habits are learnt"
+    )
     games: Count = Field(default=200, description="games against an opponent before each time")
     opponent_hidden: tuple[Count, ...] = Field(
         default=(64, 64), description="units of each ReLU layer of a newcomer"
     )
-    style: Positive = Field(default=2.0, description="largest scale of a newcomer's last layer")
-    lean: float = Field(
+    head_init_scale: Positive = Field(
+        default=2.0, description="largest scale of a newcomer's last layer"
+    )
+    logit_bias_std: float = Field(
         default=5.0, ge=0, description="largest spread of a newcomer's action preferences, logits"
     )
 
@@ -92,13 +96,15 @@ class DronTrainer:
         rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         new_rng, play_rng, learn_rng = rng.spawn(3)
         plan, values = self.job.dron, self.job.values
-        met = newcomers(self.sizes, plan.opponents, plan.style, plan.lean, new_rng)
+        met = newcomers(
+            self.sizes, plan.random_opponents, plan.head_init_scale, plan.logit_bias_std, new_rng
+        )
         epsilon = values.exploring(gone)
-        common = self.job.game, self.learner.weights(), epsilon, plan.games, plan.steps
+        common = self.job.game, self.learner.weights(), epsilon, plan.games, plan.adaptation_steps
         batches, payoffs = zip(
             *self.crew.map(_meet_newcomers, common, shards(met), play_rng), strict=True
         )
-        self.learner.adam.pace(values.rate * (1 - gone))
+        self.learner.adam.pace(values.learning_rate * (1 - gone))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         unit = self.game.unit
         for k, payoff in enumerate(np.concatenate(payoffs, axis=1).mean(axis=1)):
@@ -153,7 +159,7 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
     game, plan = _watched(job.game), job.dron
     return learner.experts(
         inputs(game), plan.hidden, game.actions, game.situations * game.actions,
-        plan.gate, plan.experts, rng,
+        plan.gate_hidden, plan.experts, rng,
     )  # fmt: skip
 
 
@@ -165,7 +171,7 @@ def adapted(
     Each draw plays the best actions by what it knows, and watches its own games only.
     """
     game = _watched(choice)
-    meetings = meet(game, weights, 0.0, opponent, how.draws, how.games, how.steps, rng)
+    meetings = meet(game, weights, 0.0, opponent, how.repeats, how.games, how.steps, rng)
     known = [known for known, _, _ in meetings]
     return [[learner.against(game.features, weights, one) for one in each] for each in known]
 

@@ -40,18 +40,22 @@ class Eom(Section):
     """What is learnt before the first stranger comes."""
 
     hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    newcomers: Count = Field(default=40, description="new random opponents an iteration")
+    random_opponents: Count = Field(default=40, description="new random opponents an iteration")
     games: Count = Field(default=50, description="games against each of them")
-    style: Positive = Field(default=2.0, description="largest scale of a newcomer's last layer")
-    lean: float = Field(
+    head_init_scale: Positive = Field(
+        default=2.0, description="largest scale of a newcomer's last layer"
+    )
+    logit_bias_std: float = Field(
         default=5.0, ge=0, description="largest spread of its action preferences, logits"
     )
-    step: Positive = Field(default=0.003, description="Adam's rate of PPO for the first policy")
-    entropy: float = Field(default=0.05, ge=0, description="its bonus in points a nat")
+    learning_rate: Positive = Field(
+        default=0.003, description="Adam's rate of PPO for the first policy"
+    )
+    entropy_coef: float = Field(default=0.05, ge=0, description="its bonus in points a nat")
     discount: Share = Field(default=1.0, description="gamma, a decision")
-    gae: Share = Field(default=0.95, description="lambda of the advantages")
-    critic_rate: Positive = Field(default=0.003, description="Adam's rate of the baseline")
-    prior_rate: Positive = Field(default=0.001, description="Adam's rate of the prior")
+    gae_lambda: Share = Field(default=0.95, description="lambda of the advantages")
+    critic_learning_rate: Positive = Field(default=0.003, description="Adam's rate of the baseline")
+    prior_learning_rate: Positive = Field(default=0.001, description="Adam's rate of the prior")
 
 
 class EomJob(Job):
@@ -83,12 +87,12 @@ class EomTrainer:
         self.learner = ActorCritic(
             self.game.features,
             initial(self.sizes, rng, head=0.1),
-            Critic(wide, plan.hidden, rng, plan.critic_rate),
-            Ppo(plan.step, plan.entropy),
+            Critic(wide, plan.hidden, rng, plan.critic_learning_rate),
+            Ppo(plan.learning_rate, plan.entropy_coef),
             plan.discount,
-            plan.gae,
+            plan.gae_lambda,
         )
-        self.prior = Adam(initial(self.sizes, rng, head=0.1), plan.prior_rate)
+        self.prior = Adam(initial(self.sizes, rng, head=0.1), plan.prior_learning_rate)
 
     def step(self) -> dict[str, float]:
         """Meet new random opponents; learn to win from them, and what they do."""
@@ -96,10 +100,12 @@ class EomTrainer:
         rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         new_rng, play_rng, learn_rng, imitate_rng = rng.spawn(4)
         plan = self.job.eom
-        new = newcomers(self.sizes, plan.newcomers, plan.style, plan.lean, new_rng)
+        new = newcomers(
+            self.sizes, plan.random_opponents, plan.head_init_scale, plan.logit_bias_std, new_rng
+        )
         shards = [
             ({n: v[k : k + SHARD] for n, v in new.items()},)
-            for k in range(0, plan.newcomers, SHARD)
+            for k in range(0, plan.random_opponents, SHARD)
         ]
         common = (self.job.game, self.learner.theta, plan.games)
         ours, theirs = zip(*self.crew.map(_meet, common, shards, play_rng), strict=True)
@@ -167,9 +173,9 @@ def check(job: EomJob) -> None:
     replies where there is no tree."""
     game, tree = two_seats(job.game)
     check_actions(game)
-    if tree is None and job.model.reply == "exact":
+    if tree is None and job.model.response == "exact":
         raise UserError(
-            f"model.reply: exact needs a tree, and {game.name} is too large for one: set ppo"
+            f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
         )
     evaluate_page.check(job.game, job.evaluate)
 

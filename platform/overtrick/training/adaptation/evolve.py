@@ -25,9 +25,9 @@ from overtrick.policies.network_sizes import inputs, outputs
 from overtrick.population.genetic import Evolution
 from overtrick.population.population import Population
 from overtrick.reports import figures
-from overtrick.training.adaptation.held_out_evaluation import Start, adapted, check_credit
+from overtrick.training.adaptation.held_out_evaluation import Start, adapted, check_estimator
 from overtrick.training.adaptation.opponent_population import check_spread, newcomers
-from overtrick.training.adaptation.rollouts import ON_TREE, Credit, fitness
+from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator, fitness
 from overtrick.training.trainer import History, Report
 
 SHARD = 50  # pairs of members of one shard, whatever the number of workers
@@ -44,17 +44,19 @@ class Evolve(Section):
         default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
     )
     games: Count = Field(default=50, description="games of each pair of members a generation")
-    style: Positive = Field(default=1.0, description="largest scale of a first member's last layer")
-    lean: float = Field(
+    head_init_scale: Positive = Field(
+        default=1.0, description="largest scale of a first member's last layer"
+    )
+    logit_bias_std: float = Field(
         default=0.0,
         ge=0,
         description="largest spread of its action preferences, logits, or mean moves",
     )
-    spread: Positive = Field(
+    action_std_scale: Positive = Field(
         default=1.0, description="where one moves: factor on their standard deviations"
     )
-    credit: Credit = Field(
-        default="critic", description="of the champion's steps at test: as meta.credit"
+    gradient_estimator: GradientEstimator = Field(
+        default="critic", description="of the champion's steps at test: as meta.gradient_estimator"
     )
     discount: Share = Field(default=0.99, description="gamma, a decision, of those steps")
 
@@ -85,9 +87,9 @@ class EvolveTrainer:
         plan = job.evolve
         sizes = (inputs(self.game), *plan.hidden, outputs(self.game))
         rng = generator(job.seed, RngStream.INITIAL)
-        spread = np.full(sizes[-1], np.log(MOVE_STD * plan.spread), np.float32)
+        spread = np.full(sizes[-1], np.log(MOVE_STD * plan.action_std_scale), np.float32)
         log_std = spread if self.game.actions is None else None
-        first = newcomers(sizes, plan.size, plan.style, plan.lean, rng, log_std)
+        first = newcomers(sizes, plan.size, plan.head_init_scale, plan.logit_bias_std, rng, log_std)
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(first, operators))
 
@@ -157,15 +159,22 @@ def check(job: EvolveJob) -> None:
     not exist, or steps that need a tree where there is none."""
     game, tree = two_seats(job.game)
     registry.check_zero_sum(game)
-    check_spread("evolve.spread", job.evolve.spread, game)
-    if job.evolve.credit == "hindsight":
+    check_spread("evolve.action_std_scale", job.evolve.action_std_scale, game)
+    if job.evolve.gradient_estimator == "privileged_critic":
         raise UserError(
-            "evolve.credit: hindsight needs a critic, and evolution trains none: set critic"
+            "evolve.gradient_estimator: privileged_critic needs a critic, and evolution trains "
+            "none: set "
+            "critic"
         )
-    check_credit("evolve.credit", job.evolve.credit, game, tree)
-    if tree is not None and job.evolve.credit in ON_TREE and job.evolve.given(["discount"]):
+    check_estimator("evolve.gradient_estimator", job.evolve.gradient_estimator, game, tree)
+    if (
+        tree is not None
+        and job.evolve.gradient_estimator in ON_TREE
+        and job.evolve.given(["discount"])
+    ):
         raise UserError(
-            f"evolve.credit: {job.evolve.credit} has no use for evolve.discount: leave that out"
+            f"evolve.gradient_estimator: {job.evolve.gradient_estimator} has no use for "
+            "evolve.discount: leave that out"
         )
     evaluate_page.check(job.game, job.evaluate)
 
@@ -176,5 +185,5 @@ def judge(
     """How well a champion of this job adapts to the job's strangers."""
     theta = unprefixed("policy", weights)
     nothing = {"w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32)}
-    start = Start(theta, nothing, False, job.evolve.discount, job.evolve.credit)
+    start = Start(theta, nothing, False, job.evolve.discount, job.evolve.gradient_estimator)
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)

@@ -25,7 +25,7 @@ from overtrick.training.adaptation.opponent_modelling import Modelling, imitatio
 from overtrick.training.adaptation.rollouts import (
     ON_TREE,
     PRIOR_GAMES,
-    Credit,
+    GradientEstimator,
     adapt,
     exact_sample,
     meet,
@@ -45,21 +45,25 @@ class Start:
 
     theta: Weights
     critic: Weights
-    hindsight: bool  # the critic knows the whole deal
+    privileged: bool  # the critic knows the whole deal
     discount: float
-    credit: Credit
-    play: Literal["network", "response"] = "network"  # what is judged after a step
-    updates: int = 1  # gradient steps on the games of a step
+    gradient_estimator: GradientEstimator
+    policy: Literal["network", "best_response"] = "network"  # the policy judged after a step
+    gradient_steps: int = 1  # on the games of a step
 
 
-def check_credit(key: str, credit: Credit | None, game: Game, tree: Tree | None) -> None:
-    """Raise UserError for a credit that a game cannot give, or that needs a tree where there is
-    none; key is the job's."""
-    if credit == "hindsight" and not hasattr(game, "hindsight"):
-        raise UserError(f"{key}: {game.name} tells nothing in hindsight: set critic")
-    if game.actions is None and credit == "model":
-        raise UserError(f"{key}: model counts single actions, and {game.name} has none: set critic")
-    if tree is None and credit == "aivat":
+def check_estimator(
+    key: str, estimator: GradientEstimator | None, game: Game, tree: Tree | None
+) -> None:
+    """Raise UserError for a gradient estimator that the game cannot support, or that needs a game
+    tree where there is none. key names the job's key in the message."""
+    if estimator == "privileged_critic" and not hasattr(game, "hindsight"):
+        raise UserError(f"{key}: {game.name} has no privileged features: set critic")
+    if game.actions is None and estimator == "opponent_model":
+        raise UserError(
+            f"{key}: opponent_model counts discrete actions, and {game.name} has none: set critic"
+        )
+    if tree is None and estimator == "aivat":
         raise UserError(
             f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
         )
@@ -75,39 +79,41 @@ def adapted(
     opponent, it is thought to play an equilibrium, since from that there is nothing to win.
     """
     game, tree = two_seats(choice)
-    params = repeat(start.theta, how.draws)
-    if tree is None and start.credit == "model":
+    params = repeat(start.theta, how.repeats)
+    if tree is None and start.gradient_estimator == "opponent_model":
         return _imagining(rng, start, how, game, params, opponent)
     seen = None
     policies = [networks(game, params)]
     for _ in range(how.steps):
         (step_rng,) = rng.spawn(1)
-        if start.credit not in ON_TREE:
+        if start.gradient_estimator not in ON_TREE:
             met = meet(
                 game, params, start.critic, opponent, how.games, start.discount, 1.0, step_rng,
-                merge=True, hindsight=start.hindsight,
+                merge=True, hindsight=start.privileged,
             )  # fmt: skip
         else:
             assert tree is not None
             theirs = best_response.sigma_of(tree, [opponent] * 2)
-            them = np.broadcast_to(theirs, (how.draws, *theirs.shape))
-            prior = prior_of(choice, start.credit)
+            them = np.broadcast_to(theirs, (how.repeats, *theirs.shape))
+            prior = prior_of(choice, start.gradient_estimator)
             met = meet_on_tree(
-                game, tree, params, them, how.games, start.credit, prior, step_rng, seen
+                game, tree, params, them, how.games, start.gradient_estimator, prior, step_rng, seen
             )
             seen = met.opponent_counts
-        params = adapt(params, met.sample, how.step)
-        for _ in range(start.updates - 1):
+        params = adapt(params, met.sample, how.learning_rate)
+        for _ in range(start.gradient_steps - 1):
             assert tree is not None
             assert seen is not None
             again = exact_sample(game, tree, params, thought(seen + prior))
-            params = adapt(params, again, how.step)
-        if start.play == "response":
+            params = adapt(params, again, how.learning_rate)
+        if start.policy == "best_response":
             assert tree is not None
             assert seen is not None
-            assert how.safe is not None
-            likely = thought(seen + PRIOR_GAMES["model"] * equilibrium_of(choice))
-            policies.append([Tabular(safest_response(tree, each, how.safe)) for each in likely])
+            assert how.exploitability_bound is not None
+            likely = thought(seen + PRIOR_GAMES["opponent_model"] * equilibrium_of(choice))
+            policies.append(
+                [Tabular(safest_response(tree, each, how.exploitability_bound)) for each in likely]
+            )
         else:
             policies.append(networks(game, params))
     return policies
@@ -130,17 +136,17 @@ def _imagining(
     layers = len(start.theta) // 2
     sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
     prior = initial(sizes, prior_rng, head=0.1)
-    seen: Sequence[Trajectories | None] = [None] * how.draws
+    seen: Sequence[Trajectories | None] = [None] * how.repeats
     policies = [networks(game, params)]
     for step_rng in step_rngs:
         play_rng, fit_rng, imagine_rng = step_rng.spawn(3)
         seen = watched(game, policies[-1], opponent, how.games, play_rng, seen)
         models = imitations(game, seen, prior, Modelling(), fit_rng)
-        for luck in imagine_rng.spawn(start.updates):
+        for luck in imagine_rng.spawn(start.gradient_steps):
             met = meet(
                 game, params, start.critic, Crowd(game.features, models), IMAGINED,
-                start.discount, 1.0, luck, merge=True, hindsight=start.hindsight,
+                start.discount, 1.0, luck, merge=True, hindsight=start.privileged,
             )  # fmt: skip
-            params = adapt(params, met.sample, how.step)
+            params = adapt(params, met.sample, how.learning_rate)
         policies.append(networks(game, params))
     return policies

@@ -58,15 +58,19 @@ class MetaTrainer:
         rng = generator(job.seed, RngStream.INITIAL)
         wide = inputs(self.game)
         self.sizes = (wide, *job.meta.hidden, outputs(self.game))
-        seen = hindsight_inputs(self.game) if job.meta.credit == "hindsight" else wide
-        critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_rate)
+        seen = (
+            hindsight_inputs(self.game)
+            if job.meta.gradient_estimator == "privileged_critic"
+            else wide
+        )
+        critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_learning_rate)
         self.learner = ActorCritic(
             self.game.features,
             fresh(self.game, job.meta.hidden, rng),
             critic,
-            SOLVERS[job.meta.solver](job.meta.outer_step, job.meta.entropy),
+            SOLVERS[job.meta.solver](self._outer_step(), job.meta.entropy_coef),
             job.meta.discount,
-            job.meta.gae,
+            job.meta.gae_lambda,
         )
         self.mean = self.learner.weights()  # the moving average
         self.opponents = KINDS[job.population.kind](
@@ -86,11 +90,11 @@ class MetaTrainer:
         *inner, outer = (evidence(sample) for sample in samples)
         plan = self.job.meta
         surrogate = meta_surrogate(
-            inner, outer, plan.inner_step, plan.second_order, plan.thinned, plan.parts
+            inner, outer, plan.inner_lr, plan.second_order, plan.fisher_subsample, plan.minibatches
         )
         self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
-        now, past = self.learner.weights(), np.float32(plan.average)
+        now, past = self.learner.weights(), np.float32(plan.weight_ema)
         self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
         unit = self.game.unit
         metrics |= {
@@ -104,11 +108,14 @@ class MetaTrainer:
         return metrics
 
     def _outer_step(self) -> float:
-        """beta of this iteration."""
+        """beta of this iteration: the KL bound of TRPO, or Adam's learning rate of PPO."""
         plan, last = self.job.meta, self.job.stop.iterations
-        end = plan.outer_step if plan.outer_step_end is None else plan.outer_step_end
-        gone = (self.iteration - 1) / max(1, last - 1)
-        return plan.outer_step + gone * (end - plan.outer_step)
+        if plan.solver == "trpo":
+            start, end = plan.outer_kl, plan.outer_kl_end
+        else:
+            start, end = plan.outer_lr, plan.outer_lr_end
+        progress = max(0, self.iteration - 1) / max(1, last - 1)
+        return start + progress * ((start if end is None else end) - start)
 
     def _rows(self) -> list[Row]:
         """Adaptation to every stranger, with the same luck every time."""
@@ -185,9 +192,8 @@ def judge(
     """How well a model of this job adapts to the job's strangers."""
     start = Start(
         unprefixed("policy", weights), unprefixed("critic", weights),
-        job.meta.credit == "hindsight", job.meta.discount,
-        job.meta.test_credit or job.meta.credit, job.meta.test_play,
-        job.meta.test_updates,
+        job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
+        job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
     )  # fmt: skip
     return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 
@@ -206,26 +212,26 @@ def _adapt_to(
     samples: list[DiscreteSample | ContinuousSample] = []
     for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
         outer = k == plan.inner_steps
-        if outer and plan.values == "exact":
+        if outer and plan.objective == "exact":
             assert tree is not None
             assert theirs is not None
             samples.append(exact_sample(game, tree, params, theirs))
             break
         count = (plan.outer_games if outer else None) or plan.games
-        if plan.credit not in ON_TREE:
-            lam = plan.gae if outer else 1.0
+        if plan.gradient_estimator not in ON_TREE:
+            lam = plan.gae_lambda if outer else 1.0
             met = meet(
                 game, params, critic, crowd, count, plan.discount, lam, step_rng,
-                merge=not outer, hindsight=plan.credit == "hindsight",
+                merge=not outer, hindsight=plan.gradient_estimator == "privileged_critic",
             )  # fmt: skip
         else:
             assert tree is not None
             assert theirs is not None
-            prior = prior_of(choice, plan.credit)
+            prior = prior_of(choice, plan.gradient_estimator)
             met = meet_on_tree(
-                game, tree, params, theirs, count, plan.credit, prior, step_rng, seen
+                game, tree, params, theirs, count, plan.gradient_estimator, prior, step_rng, seen
             )
-            if plan.credit == "model":
+            if plan.gradient_estimator == "opponent_model":
                 seen = met.opponent_counts
         samples.append(met.sample)
         features.append(met.features)
@@ -233,5 +239,5 @@ def _adapt_to(
         payoffs.append(met.payoff)
         astray += met.diverged_games
         if not outer:
-            params = adapt(params, met.sample, plan.inner_step)
+            params = adapt(params, met.sample, plan.inner_lr)
     return samples, np.concatenate(features), np.concatenate(returns), payoffs, astray

@@ -39,31 +39,33 @@ from overtrick.training.adaptation.rollouts import networks, strategies
 class Modelling(Section):
     """How a model of an opponent is fitted, and how it is replied to."""
 
-    rate: Positive = Field(default=0.003, description="Adam's rate of the fit")
+    learning_rate: Positive = Field(default=0.003, description="Adam's rate of the fit")
     epochs: Count = Field(default=200, description="passes of the fit over all games, at most")
-    held: Share = Field(default=0.2, description="share of decisions held out to end the fit early")
-    trust: Positive = Field(
+    holdout_share: Share = Field(
+        default=0.2, description="share of decisions held out to end the fit early"
+    )
+    prior_count: Positive = Field(
         default=2.0,
         description="decisions that the network's guess counts as where information sets are "
         "numbered, beside those seen there",
     )
-    reply: Literal["exact", "ppo"] = Field(
+    response: Literal["exact", "ppo"] = Field(
         default="exact",
         description="exact: the best response to the model, which needs a tree. ppo: learnt in "
         "simulated games, from the policy that has just played",
     )
-    iterations: Count = Field(default=20, description="PPO iterations of each reply")
-    games: Count = Field(default=500, description="simulated games of each iteration")
-    step: Positive = Field(default=0.001, description="Adam's rate of PPO")
-    entropy: float = Field(default=0.0, ge=0, description="its bonus in points a nat")
+    ppo_iterations: Count = Field(default=20, description="PPO iterations of each reply")
+    ppo_games: Count = Field(default=500, description="simulated games of each iteration")
+    ppo_learning_rate: Positive = Field(default=0.001, description="Adam's rate of PPO")
+    ppo_entropy_coef: float = Field(default=0.0, ge=0, description="its bonus in points a nat")
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> Modelling:
         """Refuse values of PPO where it learns no reply."""
-        given = self.given(("iterations", "games", "step", "entropy"))
-        if self.reply == "exact" and given:
+        given = self.given(("ppo_iterations", "ppo_games", "ppo_learning_rate", "ppo_entropy_coef"))
+        if self.response == "exact" and given:
             raise ValueError(
-                f"reply exact has no use for {given}: leave that out, or set reply: ppo"
+                f"response exact has no use for {given}: leave that out, or set response: ppo"
             )
         return self
 
@@ -88,15 +90,15 @@ def modelled(
     decided, in every finished game: as everyone may whose gradients take luck out by AIVAT.
     """
     game, tree = two_seats(choice)
-    policies: list[BehaviouralPolicy] = [Network(game.features, knows.first)] * how.draws
-    weights = [knows.first] * how.draws  # of PPO's replies
-    seen: Sequence[Trajectories | None] = [None] * how.draws
+    policies: list[BehaviouralPolicy] = [Network(game.features, knows.first)] * how.repeats
+    weights = [knows.first] * how.repeats  # of PPO's replies
+    seen: Sequence[Trajectories | None] = [None] * how.repeats
     out = [policies]
     for step_rng in rng.spawn(how.steps):
         play_rng, fit_rng, reply_rng = step_rng.spawn(3)
         seen = watched(game, policies, opponent, how.games, play_rng, seen)
         models = fit(game, tree, seen, knows, fit_rng)
-        if knows.plan.reply == "exact":
+        if knows.plan.response == "exact":
             assert tree is not None
             policies = [
                 Tabular(best_reply(tree, best_response.sigma_of(tree, [m] * 2))) for m in models
@@ -105,7 +107,7 @@ def modelled(
             weights = [
                 _learnt(game, start, model, knows, luck)
                 for start, model, luck in zip(
-                    weights, models, reply_rng.spawn(how.draws), strict=True
+                    weights, models, reply_rng.spawn(how.repeats), strict=True
                 )
             ]
             policies = [Network(game.features, each) for each in weights]
@@ -142,7 +144,7 @@ def fit(
     )
     rows = Rows(features, legal, taken)
     guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
-    return [Tabular(sigma) for sigma in corrected(guess, taken, plan.trust)]
+    return [Tabular(sigma) for sigma in corrected(guess, taken, plan.prior_count)]
 
 
 def imitations(
@@ -155,7 +157,7 @@ def imitations(
 
 def _imitated(prior: Weights, rows: Rows, plan: Modelling, rng: Generator) -> Weights:
     whole = Imitation(plan.epochs, batch=2**30)
-    return fitted(prior, rows, plan.rate, whole, plan.held, rng)
+    return fitted(prior, rows, plan.learning_rate, whole, plan.holdout_share, rng)
 
 
 def best_reply(tree: Tree, opponent: Array) -> Array:
@@ -203,15 +205,15 @@ def _learnt(
     plan = knows.plan
     critic_rng, reply_rng = rng.spawn(2)
     hidden = [len(knows.critic[f"b{k}"]) for k in range(len(knows.critic) // 2 - 1)]
-    critic = Critic(len(knows.critic["w0"]), hidden, critic_rng, plan.step)
-    critic.adam = Adam(knows.critic, plan.step)
-    ppo = Ppo(plan.step, plan.entropy)
+    critic = Critic(len(knows.critic["w0"]), hidden, critic_rng, plan.ppo_learning_rate)
+    critic.adam = Adam(knows.critic, plan.ppo_learning_rate)
+    ppo = Ppo(plan.ppo_learning_rate, plan.ppo_entropy_coef)
     learner = ActorCritic(game.features, start, critic, ppo, 1.0, 0.95)
 
     def simulate(policy: Policy, luck: Generator) -> Trajectories:
         seat_rng, play_rng = luck.spawn(2)
-        seating = random_seating(plan.games, seat_rng)
-        return play(game, (policy, model), plan.games, play_rng, seating, watch=[0]).batch
+        seating = random_seating(plan.ppo_games, seat_rng)
+        return play(game, (policy, model), plan.ppo_games, play_rng, seating, watch=[0]).batch
 
-    learn_reply(learner, simulate, plan.iterations, reply_rng)
+    learn_reply(learner, simulate, plan.ppo_iterations, reply_rng)
     return learner.theta

@@ -28,6 +28,8 @@ SHARD = 5  # members of one shard, whatever the number of workers
 Kind = Literal["evolving", "random", "selfplay"]
 EVOLVES = ("elite_share", "mutation_rate", "mutation_strength", "fitness_games")
 """The keys that only a population that evolves reads."""
+INITIAL = ("head_init_scale", "logit_bias_std", "action_std_scale")
+"""The keys of random members."""
 
 
 class Opponents(Section):
@@ -46,13 +48,15 @@ class Opponents(Section):
         default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
     )
     fitness_games: Count = Field(default=50, description="games that score a member")
-    style: Positive = Field(default=1.0, description="largest scale of a new member's last layer")
-    lean: float = Field(
+    head_init_scale: Positive = Field(
+        default=1.0, description="largest scale of a new member's last layer"
+    )
+    logit_bias_std: float = Field(
         default=0.0,
         ge=0,
         description="largest spread of a new member's action preferences, logits, or mean moves",
     )
-    spread: Positive = Field(
+    action_std_scale: Positive = Field(
         default=1.0,
         description="where one moves: factor on a new member's standard deviations; 1: those that "
         "learning starts with",
@@ -68,7 +72,7 @@ class Opponents(Section):
         idle: dict[str, tuple[str, ...]] = {
             "evolving": (),
             "random": (*EVOLVES, "immigrants"),
-            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, "style", "lean", "spread"),
+            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, *INITIAL),
         }
         if given := self.given(idle[self.kind]):
             raise ValueError(
@@ -97,7 +101,7 @@ class Opposition(ABC):
         self.plan = plan
         self.crew = crew
         first = founder.get(LOG_STD)  # None where actions are single
-        self.log_std = None if first is None else first + np.float32(np.log(plan.spread))
+        self.log_std = None if first is None else first + np.float32(np.log(plan.action_std_scale))
         operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(self.founders(founder, rng), operators))
 
@@ -128,7 +132,14 @@ class Opposition(ABC):
 
     def newcomers(self, members: int, rng: Generator) -> Weights:
         """(members, ...) new random opponents."""
-        return newcomers(self.sizes, members, self.plan.style, self.plan.lean, rng, self.log_std)
+        return newcomers(
+            self.sizes,
+            members,
+            self.plan.head_init_scale,
+            self.plan.logit_bias_std,
+            rng,
+            self.log_std,
+        )
 
     def state(self) -> dict[str, Array]:
         return self.host.state()

@@ -34,13 +34,13 @@ from overtrick.solvers.extensive.tree import Tree
 
 log = logging.getLogger(__name__)
 
-Credit = Literal["critic", "hindsight", "aivat", "model"]
+GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_model"]
 """What the gradient of a step is made of: sampled returns less the baseline of a critic that sees
 what the learner sees, or in hindsight the whole deal; sampled decisions without their luck, on the
 tree; or all decisions, against the opponent that the games have shown."""
 
-ON_TREE: tuple[Credit, ...] = ("aivat", "model")
-PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "model": 0.25}
+ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
+PRIOR_GAMES = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
 """Games at an information set after which a sample knows more than what was thought before it."""
 
 
@@ -111,7 +111,7 @@ def meet_on_tree(
     params: Weights,
     opponents: Array,
     games: int,
-    credit: Credit,
+    estimator: GradientEstimator,
     prior: Array,
     rng: Generator,
     seen: Array | None = None,
@@ -141,7 +141,7 @@ def meet_on_tree(
             seen[m] += np.where(own, 0, met.taken)
     member, row = np.nonzero(weight)
     features, come = game.features(tree.observations)[row], weight[member, row]
-    if credit == "model":
+    if estimator == "opponent_model":
         sample = exact_sample(game, tree, params, thought(seen + prior))
     else:
         sample = padded(
@@ -151,18 +151,18 @@ def meet_on_tree(
     return OpponentRollouts(sample, features, returns[member, row] / come, payoff, seen)
 
 
-def prior_of(choice: GameChoice, credit: Credit) -> Array:
-    """(N, A) what opponents are thought to have done before their first game, in decisions.
+def prior_of(choice: GameChoice, estimator: GradientEstimator) -> Array:
+    """Return prior counts (N, A) of the opponent's actions, in decisions.
 
-    Credit model learns from every decision, also from those that no game has shown: there it
-    thinks of somebody who plays at random as often as an equilibrium. Any other guess of aivat's
-    than uniform play would do as well, for it only takes out luck. Raises Refused without a tree.
+    With opponent_model, unvisited information sets use the prior: half uniform play, half
+    equilibrium. With aivat the prior is uniform play; it changes the variance only. Raises
+    UserError for a game without a tree.
     """
     _, tree = game_and_tree(choice)
     guess = tree.uniform()
-    if credit == "model":
+    if estimator == "opponent_model":
         guess = (guess + equilibrium_of(choice)) / 2
-    return PRIOR_GAMES[credit] * guess
+    return PRIOR_GAMES[estimator] * guess
 
 
 def thought(counts: Array) -> Array:

@@ -41,13 +41,13 @@ WON = "imps_per_board"
 """What a measurement calls the IMPs that are won from the pretrained."""
 
 
-class Judging(Section):
+class BiddingEvaluation(Section):
     """How the bidder is judged, on deals that it never met."""
 
     every: Count = Field(default=10, description="iterations between measurements")
     boards: int = Field(default=1000, ge=2, description="duplicate boards of a measurement")
-    final: int = Field(default=10_000, ge=2, description="of the last one")
-    against: tuple[Opponent, ...] = Field(
+    final_boards: int = Field(default=10_000, ge=2, description="of the last one")
+    opponents: tuple[Opponent, ...] = Field(
         default=("natural", "precision"),
         description="bidding systems and folders of bidders that it meets",
     )
@@ -56,11 +56,11 @@ class Judging(Section):
 class PairJob(SystemJob):
     """What learning from play starts with, and how it is judged."""
 
-    calls: Model = Field(description="the model that proposes calls")
-    imps: Model = Field(description="the model that values them, as it is before")
+    call_model: Model = Field(description="the model that proposes calls")
+    value_model: Model = Field(description="the model that values them, as it is before")
     deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
     network: BiddingConfig = BiddingConfig()
-    evaluate: Judging = Judging()
+    evaluate: BiddingEvaluation = BiddingEvaluation()
 
 
 def check(job: PairJob, most: int) -> None:
@@ -71,15 +71,15 @@ def check(job: PairJob, most: int) -> None:
     for part in parted(job, most):
         if len(part) < 2:
             raise UserError(f"{job.deals} has too few deals to keep some of them for judging")
-    for name in job.evaluate.against:
+    for name in job.evaluate.opponents:
         side_of(name)
 
 
 def networks_of(job: PairJob) -> tuple[Network, Network]:
     """Both networks as they are before. Raises UserError."""
     found, own = [], loader.load(job.system)
-    check_version(job.rules, own, "the bidder of this job")
-    for name, place in (("calls", job.calls), ("imps", job.imps)):
+    check_version(job.system_version, own, "the bidder of this job")
+    for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.locate(place)
         stored = model_files.load(folder, Auction.name)
         network = network_of(stored, name, folder)
@@ -94,7 +94,7 @@ def networks_of(job: PairJob) -> tuple[Network, Network]:
             )
         if (bids := told_of(stored, folder, "system")) != job.system:
             raise UserError(f"system is {job.system}, but the model in {folder} bids {bids}")
-        check_version(told_of(stored, folder, "rules"), own, f"the model in {folder}")
+        check_version(told_of(stored, folder, "system_version"), own, f"the model in {folder}")
         found.append(network)
     return found[0], found[1]
 

@@ -51,7 +51,7 @@ class Playing(Section):
     """How the calls improve, and whom they meet."""
 
     boards: Count = Field(default=1000, description="boards an iteration, each at two tables")
-    deals: Count = Field(
+    max_deals: Count = Field(
         default=1_000_000, description="deals of the file that are played at most: any, by the seed"
     )
     reward: Literal["table", "par"] = Field(
@@ -59,29 +59,29 @@ class Playing(Section):
         description="IMPs against the other table, where the opponent holds the same cards, or "
         "against par",
     )
-    gae: Share = Field(default=1.0, description="lambda of the advantages")
-    rate: Positive = Field(default=0.0001, description="Adam's rate")
-    clip: Positive = Field(default=0.2, description="how far a probability ratio may move")
-    passes: Count = Field(default=2, description="over the calls of an iteration, at most")
-    parts: Count = Field(default=8, description="gradient steps of a pass")
-    kl_stop: Positive = Field(default=0.02, description="nats a call after which passes end")
-    entropy: float = Field(default=0.0, ge=0, description="bonus in IMPs a nat")
-    pull: float = Field(
+    gae_lambda: Share = Field(default=1.0, description="lambda of the advantages")
+    learning_rate: Positive = Field(default=0.0001, description="Adam's rate")
+    clip_range: Positive = Field(default=0.2, description="how far a probability ratio may move")
+    epochs: Count = Field(default=2, description="over the calls of an iteration, at most")
+    minibatches: Count = Field(default=8, description="gradient steps of a pass")
+    target_kl: Positive = Field(default=0.02, description="nats a call after which passes end")
+    entropy_coef: float = Field(default=0.0, ge=0, description="bonus in IMPs a nat")
+    teacher_kl_coef: float = Field(
         default=2.0,
         ge=0,
         description="IMPs a game for each nat of mean distance a call to what was taught",
     )
-    wait: int = Field(
+    value_warmup_iterations: int = Field(
         default=10, ge=0, description="first iterations in which only the values learn"
     )
-    decides: Literal["calls", "values"] = Field(
+    final_policy: Literal["calls", "values"] = Field(
         default="calls",
         description="how the model that is kept bids: the likeliest call, or of the likely ones "
         "that of the highest value",
     )
-    past: Count = Field(default=6, description="past selves that are met")
-    every: Count = Field(default=10, description="iterations between past selves")
-    others: tuple[Opponent, ...] = Field(
+    past_selves: Count = Field(default=6, description="past selves that are met")
+    snapshot_interval: Count = Field(default=10, description="iterations between past selves")
+    opponents: tuple[Opponent, ...] = Field(
         default=("natural", "precision"),
         description="bidding systems and folders of bidders that are met, each as often as a past "
         "self",
@@ -110,15 +110,23 @@ class SelfplayTrainer:
         self.policy = Anchored(
             self.calls.weights,
             job.network.plan("cpu"),
-            Ppo(plan.rate, plan.entropy, plan.clip, plan.passes, plan.kl_stop, plan.pull),
-            plan.parts,
+            Ppo(
+                plan.learning_rate,
+                plan.entropy_coef,
+                plan.clip_range,
+                plan.epochs,
+                plan.target_kl,
+                plan.teacher_kl_coef,
+            ),
+            plan.minibatches,
         )
         self.past = SelfPlay(
-            job.game, (), Opponents(kind="selfplay", size=plan.past), self.policy.theta, crew,
+            job.game, (), Opponents(kind="selfplay", size=plan.past_selves), self.policy.theta,
+            crew,
             generator(job.seed, RngStream.INITIAL),
         )  # fmt: skip
-        self.others = [side_of(name) for name in plan.others]
-        self.deals, self.kept = pretrained.parted(job, job.play.deals)
+        self.others = [side_of(name) for name in plan.opponents]
+        self.deals, self.kept = pretrained.parted(job, job.play.max_deals)
 
     def step(self) -> dict[str, float]:
         """Meet opponents, learn, and now and then measure."""
@@ -127,12 +135,12 @@ class SelfplayTrainer:
         where = f"in iteration {self.iteration}"
         rng = generator(job.seed, RngStream.TRAIN, self.iteration)
         deal_rng, who_rng, play_rng, learn_rng = rng.spawn(4)
-        if (self.iteration - 1) % plan.every == 0:
+        if (self.iteration - 1) % plan.snapshot_interval == 0:
             self.past.renew(self.policy.theta, who_rng)
         deals = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.boards)], deal_rng)
         cut = [deals[k : k + SHARD] for k in range(0, plan.boards, SHARD)]
         shards = list(zip(cut, self._opponents(len(cut), who_rng), strict=True))
-        common = (self._side("learner", self.outcomes.values()), plan.reward, plan.gae)
+        common = (self._side("learner", self.outcomes.values()), plan.reward, plan.gae_lambda)
         met = self.crew.map(_meet, common, shards, play_rng)
         for _, told in met:
             self.outcomes.memory.add(told, learn_rng)
@@ -143,7 +151,7 @@ class SelfplayTrainer:
             "loss_nats": self.outcomes.learn(learn_rng, where),
             "unforeseen_imps": float(np.sqrt(np.square(done["advantage"]).mean())),
         }
-        if self.iteration > plan.wait:
+        if self.iteration > plan.value_warmup_iterations:
             metrics |= self._improve(done, learn_rng)
             check_loss(metrics["gain"], where)
         if self.iteration % job.evaluate.every == 0:
@@ -152,7 +160,7 @@ class SelfplayTrainer:
 
     def _opponents(self, count: int, rng: Generator) -> list[Side]:
         """Whom so many shards meet: past selves and others, all alike."""
-        members, past = self.past.members(), self.job.play.past
+        members, past = self.past.members(), self.job.play.past_selves
         return [
             self.others[who - past] if who >= past
             else self._side("past", calls={n: v[who] for n, v in members.items()})
@@ -190,7 +198,7 @@ class SelfplayTrainer:
 
     def model(self) -> dict[str, Array]:
         """Both networks; whoever seats the model finds that of values if it decides."""
-        values = prefixed(KEPT[self.job.play.decides], self.outcomes.values().weights)
+        values = prefixed(KEPT[self.job.play.final_policy], self.outcomes.values().weights)
         return {**prefixed("calls", self.policy.theta), **values}
 
     def state(self) -> dict[str, Array]:
@@ -213,13 +221,14 @@ class SelfplayTrainer:
 
 def check(job: SelfplayJob) -> None:
     """Raise UserError for models, deals or opponents that do not serve."""
-    if job.play.wait >= job.stop.iterations:
+    if job.play.value_warmup_iterations >= job.stop.iterations:
         raise UserError(
-            f"play.wait is {job.play.wait} and stop.iterations {job.stop.iterations}: the calls "
+            f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "
+            f"stop.iterations {job.stop.iterations}: the calls "
             "would learn nothing"
         )
-    pretrained.check(job, job.play.deals)
-    for name in job.play.others:
+    pretrained.check(job, job.play.max_deals)
+    for name in job.play.opponents:
         side_of(name)
 
 
@@ -230,10 +239,12 @@ def judge(
     before; and which share of their calls but passes is true."""
     plan, rules = job.network, loader.load(job.system)
     calls, values = (
-        Network(unprefixed(name, weights), plan.activation, plan.half)
-        for name in ("calls", KEPT[job.play.decides])
+        Network(unprefixed(name, weights), plan.activation, plan.bfloat16)
+        for name in ("calls", KEPT[job.play.final_policy])
     )
-    deals = pretrained.judged(job, pretrained.parted(job, job.play.deals)[1], job.evaluate.final)
+    deals = pretrained.judged(
+        job, pretrained.parted(job, job.play.max_deals)[1], job.evaluate.final_boards
+    )
     before, *others = _opponents(job)
     alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
     rows = []
@@ -254,7 +265,7 @@ def _opponents(job: SelfplayJob) -> list[Side]:
     """Against whom it is judged: the calls as they were before, and others."""
     calls, _ = pretrained.networks_of(job)
     before = Side(PRETRAINED, loader.load(job.system), calls)
-    return [before, *map(side_of, job.evaluate.against)]
+    return [before, *map(side_of, job.evaluate.opponents)]
 
 
 def _meet(

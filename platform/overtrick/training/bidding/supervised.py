@@ -48,39 +48,39 @@ class BiddingConfig(Section):
     optimizer: Literal["adam", "sgd", "rmsprop"] = Field(
         default="adam", description="how a gradient becomes a step"
     )
-    rate: Positive = Field(default=0.001, description="learning rate, at its highest")
+    learning_rate: Positive = Field(default=0.001, description="learning rate, at its highest")
     schedule: Literal["constant", "linear"] = Field(
         default="constant", description="linear: rises over 500 steps, then falls to 0"
     )
-    batch: Count = Field(default=512, description="examples of a gradient step")
-    half: bool = Field(default=False, description="products in bfloat16")
+    batch_size: Count = Field(default=512, description="examples of a gradient step")
+    bfloat16: bool = Field(default=False, description="products in bfloat16")
     dropout: float = Field(
         default=0.0, ge=0, lt=1, description="share of hidden units left out as it learns"
     )
 
     def plan(self, device: str) -> classifier.ClassifierConfig:
         return classifier.ClassifierConfig(
-            self.activation, self.optimizer, self.rate, self.half, device, self.dropout
+            self.activation, self.optimizer, self.learning_rate, self.bfloat16, device, self.dropout
         )
 
     def pace(self, done: int, steps: int) -> float:
         """The rate of a step after so many, of so many in all."""
         if self.schedule == "constant":
-            return self.rate
-        return self.rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
+            return self.learning_rate
+        return self.learning_rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
 
 
 class Network(BiddingConfig):
     """A network and how it learns."""
 
     hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each layer")
-    auction: bool = Field(
+    raw_auction: bool = Field(
         default=False, description="it also sees the last bid, by whom, and whether it is doubled"
     )
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
         """Fresh ones."""
-        return initial((network_bidder.inputs(self.auction), *self.hidden, outputs), rng, 0.1)
+        return initial((network_bidder.inputs(self.raw_auction), *self.hidden, outputs), rng, 0.1)
 
 
 class Tested(Section):
@@ -93,11 +93,11 @@ class Tested(Section):
 class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
-    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "readers"})
+    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
     examples: Folder = Field(description="a folder that `overtrick generate examples` made")
-    learn: Learnt = Field(default="calls", description="which call is made, or what it brings")
+    target: Learnt = Field(default="calls", description="which call is made, or what it brings")
     network: Network = Network()
     evaluate: Tested = Tested()
 
@@ -110,19 +110,19 @@ class BiddingTrainer:
         self.crew = crew
         self.share = share
         self.iteration = 0
-        self.examples = Examples(job.examples, SPLITS[0], job.resources.readers)
+        self.examples = Examples(job.examples, SPLITS[0], job.resources.data_readers)
         self.kept = Examples(job.examples, SPLITS[1])
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
-            network_bidder.OUTPUTS[job.learn], generator(job.seed, RngStream.INITIAL)
+            network_bidder.OUTPUTS[job.target], generator(job.seed, RngStream.INITIAL)
         )
         self.learner = Classifier(weights, job.network.plan(device))
         share.add_gradients(self.learner.optimizer.params.values())
 
     def step(self) -> dict[str, float]:
         """Learn from every example once, then measure."""
-        network, each = self.job.network, -(-len(self.examples) // self.job.network.batch)
+        network, each = self.job.network, -(-len(self.examples) // self.job.network.batch_size)
         done = self.iteration * each
         self.iteration += 1
         rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
@@ -132,9 +132,9 @@ class BiddingTrainer:
             self.learner.seed(own)
         losses: list[torch.Tensor] = []
         total = 0.0
-        for rows in self.examples.batches(network.batch, rng):
+        for rows in self.examples.batches(network.batch_size, rng):
             self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
-            told = seen(self.share.rows(rows), self.job.learn, network.auction)
+            told = seen(self.share.rows(rows), self.job.target, network.raw_auction)
             losses.append(self.learner.learn(*told, of=len(rows["call"])))
             done += 1
             if len(losses) == LOOK or done == each * self.iteration:
@@ -154,13 +154,13 @@ class BiddingTrainer:
         """How well it does on all deals that were kept for testing."""
         _, rows = self._measured(len(self.kept))
         drawn = {
-            "precision": bar_charts.grouped(rows, "part", bidding_accuracy.SHOWN[self.job.learn])
+            "precision": bar_charts.grouped(rows, "part", bidding_accuracy.SHOWN[self.job.target])
         }
         return Report(rows, drawn)
 
     def model(self) -> dict[str, Array]:
         """The network under the name of what it knows."""
-        return prefixed(self.job.learn, self.learner.weights())
+        return prefixed(self.job.target, self.learner.weights())
 
     def state(self) -> dict[str, Array]:
         return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
@@ -187,7 +187,7 @@ def check(job: BiddingJob) -> None:
             f"{job.system}: set system"
         )
     _check_version(job, known)
-    if job.learn not in (*known.columns, "calls"):
+    if job.target not in (*known.columns, "calls"):
         raise UserError(
             f"the examples in {job.examples} do not say what calls brought: generate them again "
             "with outcomes=true from boards with double-dummy tricks"
@@ -196,7 +196,7 @@ def check(job: BiddingJob) -> None:
 
 def _check_version(job: BiddingJob, examples: Examples) -> None:
     """Raise UserError for examples made with another version of the job's bidding system."""
-    if job.rules[loader.load(job.system).name] not in examples.parameters["rules"]:
+    if job.system_version[loader.load(job.system).name] not in examples.parameters["rules"]:
         raise UserError(
             f"the examples in {job.examples} were made by other rules than those of "
             f"{job.system} in this job: set system, or begin a new run"
@@ -209,7 +209,7 @@ def judge(
     """How well a stored network does on the deals that were kept for testing."""
     kept = Examples(job.examples, "test")
     _check_version(job, kept)
-    learner = Classifier(unprefixed(job.learn, weights), job.network.plan("cpu"))
+    learner = Classifier(unprefixed(job.target, weights), job.network.plan("cpu"))
     return measured(job, learner, kept, len(kept))[1]
 
 
@@ -224,13 +224,13 @@ def measured(
     """The metrics and the table of a network on examples kept for testing, at most so many."""
     parts: list[dict[str, Array]] = []
     for rows in _pieces(kept.in_order(most)):
-        features, possible, _ = seen(rows, job.learn, job.network.auction)
+        features, possible, _ = seen(rows, job.target, job.network.raw_auction)
         told = learner.log_probs(features, possible)
-        small = ("call", "length", "type", *(("imps",) if job.learn == "imps" else ()))
-        answer = bidding_accuracy.ANSWERS[job.learn](told)
+        small = ("call", "length", "type", *(("imps",) if job.target == "imps" else ()))
+        answer = bidding_accuracy.ANSWERS[job.target](told)
         parts.append({**answer, **{name: rows[name] for name in small}})
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    table = bidding_accuracy.table(whole, bidding_accuracy.MEASURES[job.learn])
+    table = bidding_accuracy.table(whole, bidding_accuracy.MEASURES[job.target])
     said = {k: v for k, v in table[0].items() if isinstance(v, float)}
     return {METRICS.get(name, name): value for name, value in said.items()}, table
 

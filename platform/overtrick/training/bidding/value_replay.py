@@ -29,14 +29,14 @@ from overtrick.training.bidding.supervised import BiddingConfig
 class Remembered(Section):
     """What is remembered of play, and what is learnt from it."""
 
-    room: Count = Field(default=400_000, description="newest calls that are remembered")
-    steps: Count = Field(default=40, description="gradient steps an iteration")
+    replay_capacity: Count = Field(default=400_000, description="newest calls that are remembered")
+    gradient_steps: Count = Field(default=40, description="gradient steps an iteration")
     target: Literal["outcome", "next"] = Field(
         default="outcome",
         description="what a call was worth: what came of it in the end, or what the network says "
         "of its side's next call",
     )
-    refresh: Count = Field(
+    target_update_interval: Count = Field(
         default=500, description="gradient steps after which the network of targets is renewed"
     )
 
@@ -53,26 +53,26 @@ class Outcomes:
     ) -> None:
         self.network = network
         self.plan = plan
-        self.steps = plan.steps * iterations  # in all
+        self.steps = plan.gradient_steps * iterations  # in all
         self.learnt = 0  # gradient steps
         self.auction = first.auction
         self.learner = Classifier(first.weights, network.plan("cpu"))
         self.goals = Classifier(first.weights, network.plan("cpu"))
-        self.memory = Ring(plan.room)
+        self.memory = Ring(plan.replay_capacity)
 
     def values(self) -> Network:
         """The network as it is now."""
-        return Network(self.learner.weights(), self.network.activation, self.network.half)
+        return Network(self.learner.weights(), self.network.activation, self.network.bfloat16)
 
     def learn(self, rng: Generator, where: str) -> float:
         """Gradient steps on what is remembered; the mean loss. Raises Failed, saying where, if it
         or a weight is no number."""
         self.learner.seed(rng)
         losses = []
-        for _ in range(self.plan.steps):
-            if self.learnt % self.plan.refresh == 0:
+        for _ in range(self.plan.gradient_steps):
+            if self.learnt % self.plan.target_update_interval == 0:
                 self.goals.load(self.learner.weights())
-            places = self.memory.draw(self.network.batch, rng)
+            places = self.memory.draw(self.network.batch_size, rng)
             rows = self.memory.at(places)
             features = self._features(rows)
             possible = np.ones((len(places), network_bidder.VALUES), bool)

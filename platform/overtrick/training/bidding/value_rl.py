@@ -30,7 +30,7 @@ class Reinforcing(Remembered):
 
     games: Count = Field(default=1000, description="auctions an iteration")
     epsilon: Share = Field(default=0.1, description="share of calls that are any candidate")
-    deals: Count = Field(
+    max_deals: Count = Field(
         default=1_000_000, description="deals of the file that are played at most: any, by the seed"
     )
 
@@ -52,7 +52,7 @@ class BidderTrainer:
         self.calls, first = pretrained.networks_of(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         self.outcomes = Outcomes(first, job.network, job.bidder, job.stop.iterations)
-        self.deals, self.kept = pretrained.parted(job, job.bidder.deals)
+        self.deals, self.kept = pretrained.parted(job, job.bidder.max_deals)
 
     def step(self) -> dict[str, float]:
         """Bid, remember, learn, and now and then measure."""
@@ -99,7 +99,7 @@ class BidderTrainer:
 
 def check(job: BidderJob) -> None:
     """Raise Refused for another game, or for models, deals or opponents that do not serve."""
-    pretrained.check(job, job.bidder.deals)
+    pretrained.check(job, job.bidder.max_deals)
 
 
 def judge(
@@ -108,9 +108,11 @@ def judge(
     """IMPs a board of a stored bidder against its values before, and against others."""
     plan = job.network
     calls = pretrained.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
-    side = _side(job, calls, Network(unprefixed("imps", weights), plan.activation, plan.half))
-    deals = pretrained.judged(job, pretrained.parted(job, job.bidder.deals)[1], job.evaluate.final)
-    others = [_before(job), *map(side_of, job.evaluate.against)]
+    side = _side(job, calls, Network(unprefixed("imps", weights), plan.activation, plan.bfloat16))
+    deals = pretrained.judged(
+        job, pretrained.parted(job, job.bidder.max_deals)[1], job.evaluate.final_boards
+    )
+    others = [_before(job), *map(side_of, job.evaluate.opponents)]
     return [pretrained.row(side, other, deals, crew) for other in others]
 
 

@@ -13,7 +13,7 @@ from overtrick.config.job_file import Count, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.cardplay import Judging, Scripted
+from overtrick.evaluation.cardplay import CardplayEvaluation, Scripted
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.suit_canonical import renamed_batch
 from overtrick.learners.initialisation import initial
@@ -43,7 +43,7 @@ class DqnJob(Job):
     trainer: Literal["dqn"]
     dqn: Declarer = Declarer()
     values: Values = Values()
-    evaluate: Judging = Judging()
+    evaluate: CardplayEvaluation = CardplayEvaluation()
 
     @model_validator(mode="after")
     def _defenders_do_not_learn(self) -> DqnJob:
@@ -74,7 +74,7 @@ class DqnTrainer:
         common = (self.job, self.learner.weights(), values.exploring(gone))
         sizes = [min(SHARD, plan.games - first) for first in range(0, plan.games, SHARD)]
         batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
-        self.learner.adam.pace(values.rate * (1 - gone))
+        self.learner.adam.pace(values.learning_rate * (1 - gone))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         metrics[learning_curves.GAMES] = float(self.iteration * plan.games)
         last = self.iteration == self.job.stop.iterations
@@ -89,7 +89,7 @@ class DqnTrainer:
         """How often its contracts are made, by games seen."""
         how = self.job.evaluate
         drawn = learning_curves.recognition({"": [history]}, how.deals)
-        return Report(self._rows(how.final), {"learning_curve": drawn})
+        return Report(self._rows(how.final_deals), {"learning_curve": drawn})
 
     def model(self) -> dict[str, Array]:
         """The network of values; the policy takes the best of them."""
@@ -115,7 +115,7 @@ def judge(
     job: DqnJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """How often a stored declarer makes its contracts on unseen deals."""
-    return _judged(job, weights, crew, job.evaluate.final)
+    return _judged(job, weights, crew, job.evaluate.final_deals)
 
 
 def _judged(

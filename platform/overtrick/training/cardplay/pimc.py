@@ -26,16 +26,16 @@ class Sampled(Section):
     """How the declarer searches, and whom it meets."""
 
     worlds: Count = Field(default=50, description="deals imagined at each decision")
-    guide: Opponent = Field(
+    rollout_policy: Opponent = Field(
         default="random",
         description="how it goes on in an imagined deal: random, a run, or the folder of a model",
     )
     defenders: Scripted = Field(default="rules", description="who defends")
-    expects: Scripted = Field(default="rules", description="who it believes to defend")
+    assumed_defenders: Scripted = Field(default="rules", description="who it believes to defend")
     double_dummy: bool = Field(
         default=True, description="solve the deals, once: what perfect play makes of them"
     )
-    solved: Folder = Field(
+    solutions: Folder = Field(
         default="double_dummy", description="the folder where solutions are kept"
     )
 
@@ -88,7 +88,7 @@ class SamplingTrainer:
 def check(job: SamplingJob) -> None:
     """Raise Refused for another game, or a guide that does not exist."""
     cardplay.check_scoring(job.game)
-    reference_opponents.check(job.sampling.guide, cardplay.card_game(job.game), None)
+    reference_opponents.check(job.sampling.rollout_policy, cardplay.card_game(job.game), None)
 
 
 def judge(
@@ -98,7 +98,7 @@ def judge(
     plan, deals = job.sampling, int(weights["deals"])
     mark = None
     if plan.double_dummy:
-        mark = cardplay.mark(job.game, plan.solved, deals, job.seed, crew)
+        mark = cardplay.mark(job.game, plan.solutions, deals, job.seed, crew)
     return [cardplay.row(plan.defenders, int(weights["made"]), deals, mark, None)]
 
 
@@ -106,7 +106,9 @@ def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:
     """Contracts made."""
     choice, plan = job.game, job.sampling
     game = cardplay.card_game(cardplay.by_tricks(choice))
-    guide, defenders = (opponent_of(choice, who) for who in (plan.guide, plan.expects))
+    guide, defenders = (
+        opponent_of(choice, who) for who in (plan.rollout_policy, plan.assumed_defenders)
+    )
     declarer = Sampling(game, defenders, guide, plan.worlds)
     pair = (declarer, opponent_of(choice, plan.defenders))
     payoff = play(game, pair, deals, rng, watch=()).payoff

@@ -14,7 +14,7 @@ from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.cardplay import POSITIONS, Judging, Kept, Scripted, Who
+from overtrick.evaluation.cardplay import POSITIONS, CardplayEvaluation, Kept, Scripted, Who
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
@@ -29,22 +29,24 @@ UNIT = 1000  # games that are made, and learnt, at a time
 class Tabular(Section):
     """Whose table it is, and what it learns from."""
 
-    representation: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
+    state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
         default="prospects",
         description="what a decision is known by (games/bridge/cardplay/state_abstractions.py)",
     )
-    rule: Literal["q", "sarsa"] = Field(
+    update: Literal["q", "sarsa"] = Field(
         default="sarsa", description="what follows is worth its best known card, or the one played"
     )
-    alpha: float | None = Field(
+    learning_rate: float | None = Field(
         default=0.3, gt=0, le=1,
         description="share by which a value moves to its target; null: the mean of all targets",
     )  # fmt: skip
-    gamma: Share = Field(default=0.9, description="discount, a decision")
-    spread: Share = Field(
+    discount: Share = Field(default=0.9, description="discount, a decision")
+    neighbour_share: Share = Field(
         default=0.8, description="share of the reward that cards of the suit one rank away learn"
     )
-    lost: bool = Field(default=False, description="learn from lost games too, of negative reward")
+    learn_lost_games: bool = Field(
+        default=False, description="learn from lost games too, of negative reward"
+    )
     games: Count = Field(default=15_000, description="games an iteration, those kept")
     learners: tuple[Who, ...] = Field(
         default=("declarer",), min_length=1, description="who learns, an iteration each in turn"
@@ -52,7 +54,7 @@ class Tabular(Section):
     opponents: Scripted = Field(
         default="rules", description="how those play who are not among the learners"
     )
-    explore: Share = Field(
+    epsilon: Share = Field(
         default=1.0,
         description="share of random cards of the one who learns; below 1 all the others of "
         "learners play their best",
@@ -62,7 +64,7 @@ class Tabular(Section):
         description="a folder of `overtrick generate minibridge` whose games are learnt from, each "
         "once, in place of new ones",
     )
-    shards: Count = Field(
+    merged_tables: Count = Field(
         default=1, description="tables learnt apart on their shares of an iteration, then merged"
     )
 
@@ -72,19 +74,25 @@ class TabularJob(Job):
 
     trainer: Literal["tabular"]
     tabular: Tabular = Tabular()
-    evaluate: Judging = Judging()
+    evaluate: CardplayEvaluation = CardplayEvaluation()
 
     @model_validator(mode="after")
     def _somebody_plays(self) -> TabularJob:
         learners = self.tabular.learners
         if len(set(learners)) < len(learners):
             raise ValueError("tabular.learners: one of them stands twice")
-        if self.tabular.explore == 1 and learners != ("declarer",):
-            raise ValueError("tabular.explore 1 is for a declarer alone: set it below 1")
-        if self.tabular.explore < 1 and not self.tabular.lost:
-            raise ValueError("tabular.explore below 1 keeps every game: set tabular.lost")
-        if self.tabular.data is not None and (self.tabular.explore < 1 or self.tabular.lost):
-            raise ValueError("tabular.data says which games there are: leave explore and lost out")
+        if self.tabular.epsilon == 1 and learners != ("declarer",):
+            raise ValueError("tabular.epsilon 1 is for a declarer alone: set it below 1")
+        if self.tabular.epsilon < 1 and not self.tabular.learn_lost_games:
+            raise ValueError(
+                "tabular.epsilon below 1 keeps every game: set tabular.learn_lost_games"
+            )
+        if self.tabular.data is not None and (
+            self.tabular.epsilon < 1 or self.tabular.learn_lost_games
+        ):
+            raise ValueError(
+                "tabular.data says which games there are: leave epsilon and learn_lost_games out"
+            )
         if "learned" in self.evaluate.defenders and learners == ("declarer",):
             raise ValueError("evaluate.defenders: no defender is among tabular.learners")
         return self
@@ -104,17 +112,20 @@ class TabularTrainer:
         plan = self.job.tabular
         who = plan.learners[self.iteration % len(plan.learners)]
         self.iteration += 1
-        known = {} if plan.explore == 1 else {w: t.columns for w, t in self.tables.items()}
+        known = {} if plan.epsilon == 1 else {w: t.columns for w, t in self.tables.items()}
         common = (self.job, self.iteration, who, known)
         units = [
             (k, min(UNIT, plan.games - first)) for k, first in enumerate(range(0, plan.games, UNIT))
         ]
         rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
-        if plan.shards == 1:
+        if plan.merged_tables == 1:
             for games in self.crew.map(_make, common, units, rng):
                 _learn(self.tables[who], who, games)
         else:
-            apart = [(units[k :: plan.shards],) for k in range(min(plan.shards, len(units)))]
+            apart = [
+                (units[k :: plan.merged_tables],)
+                for k in range(min(plan.merged_tables, len(units)))
+            ]
             self._take_in(who, self.crew.map(_learn_apart, common, apart, rng), rng)
         seen = float(self.iteration * plan.games)
         metrics = {learning_curves.GAMES: seen, f"choices/{who}": float(self.tables[who].choices)}
@@ -137,7 +148,7 @@ class TabularTrainer:
         """How often its contracts are made, and what it recognises, by games seen."""
         how = self.job.evaluate
         drawn = learning_curves.recognition({"": [history]}, how.deals)
-        return Report(self._rows(how.final), {"learning_curve": drawn})
+        return Report(self._rows(how.final_deals), {"learning_curve": drawn})
 
     def model(self) -> dict[str, Array]:
         """The table of each learner."""
@@ -164,10 +175,10 @@ def check(job: TabularJob) -> None:
     another kind or cannot be read."""
     cardplay.check_scoring(job.game)
     plan = job.tabular
-    if plan.shards > -(-plan.games // UNIT):
+    if plan.merged_tables > -(-plan.games // UNIT):
         raise UserError(
-            f"tabular.shards: {plan.games} games are made {UNIT} at a time, too few for "
-            f"{plan.shards} tables"
+            f"tabular.merged_tables: {plan.games} games are made {UNIT} at a time, too few for "
+            f"{plan.merged_tables} tables"
         )
     if plan.data is not None:
         strain = cardplay.card_game(job.game).strain
@@ -184,7 +195,7 @@ def judge(
     job: TabularJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
 ) -> list[dict[str, Any]]:
     """How often a stored declarer makes its contracts on unseen deals."""
-    return _judged(job, weights, crew, job.evaluate.final)
+    return _judged(job, weights, crew, job.evaluate.final_deals)
 
 
 def _judged(
@@ -219,12 +230,12 @@ class _Recognised:
 
 
 def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -> GreedyTable:
-    return GreedyTable(REPRESENTATIONS[plan.representation], columns, epsilon)
+    return GreedyTable(REPRESENTATIONS[plan.state_abstraction], columns, epsilon)
 
 
 def _table(plan: Tabular) -> QTable:
-    rule = TabularConfig(plan.rule, plan.alpha, plan.gamma, plan.spread)
-    return QTable(REPRESENTATIONS[plan.representation], rule, like_cards())
+    rule = TabularConfig(plan.update, plan.learning_rate, plan.discount, plan.neighbour_share)
+    return QTable(REPRESENTATIONS[plan.state_abstraction], rule, like_cards())
 
 
 def _learn(table: QTable, who: Who, games: Kept) -> None:
@@ -242,9 +253,9 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
         return Kept(*(column[first : first + count] for column in minibridge_games.kept(plan.data)))
     luck = generator(job.seed, RngStream.TRAIN, iteration, unit)
     if not known:
-        return cardplay.random_games(game, count, plan.opponents, plan.lost, luck)
+        return cardplay.random_games(game, count, plan.opponents, plan.learn_lost_games, luck)
     best: dict[str, BehaviouralPolicy] = {
-        each: _greedy(plan, columns, plan.explore if each == who else 0.0)
+        each: _greedy(plan, columns, plan.epsilon if each == who else 0.0)
         for each, columns in known.items()
     }
     declarer = best.get("declarer", opponent_of(job.game, plan.opponents))

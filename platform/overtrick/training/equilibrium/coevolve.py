@@ -42,7 +42,7 @@ class Coevolve(Section):
         default="csa", description="adapt the step size alone, or the covariances too"
     )
     population: int = Field(default=10, ge=4, description="lambda: genomes of a generation")
-    step: Positive = Field(default=0.5, description="initial step size")
+    step_size: Positive = Field(default=0.5, description="initial step size")
     seat: int | None = Field(
         default=None, ge=0, description="the seat that evolves; none: all of them as one genome"
     )
@@ -81,7 +81,9 @@ class CoevolveTrainer:
         plan = job.coevolve
         self.genome = genome_of(job.game, plan)
         rng = generator(job.seed, RngStream.INITIAL)
-        self.strategy = Strategy(self.genome.start, plan.step, plan.population, plan.strategy, rng)
+        self.strategy = Strategy(
+            self.genome.start, plan.step_size, plan.population, plan.strategy, rng
+        )
         start = self.genome.start(generator(job.seed, RngStream.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
         self.warm = np.repeat(start[None], self.arena.seats, axis=0)  # (S, P) best replies so far

@@ -35,11 +35,11 @@ class Inner(Section):
         default=1000, description="of Monte Carlo tree search at each information set below that"
     )
     generations: Count = Field(default=5, description="of the inner evolution at the start")
-    growth: float = Field(
+    generations_growth: float = Field(
         default=0.01, ge=0, description="inner generations more for each outer generation"
     )
     population: int = Field(default=10, ge=4, description="genomes of an inner generation")
-    step: Positive = Field(default=0.5, description="initial step size of the inner evolution")
+    step_size: Positive = Field(default=0.5, description="initial step size of the inner evolution")
 
 
 def reply_won(
@@ -62,7 +62,7 @@ def reply_won(
         return arena.reply_worth(sigma, seat), warm
     if plan.kind == "searched":
         return _searched(plan, arena, sigma, seat, rng), warm
-    generations = plan.generations + int(plan.growth * generation)
+    generations = plan.generations + int(plan.generations_growth * generation)
     return _evolved(plan, arena, genome, sigma, seat, warm, generations, rng)
 
 
@@ -95,7 +95,7 @@ def _evolved(
         return arena.expecteds(replies)[:, seat]
 
     best, best_won = warm, float(won(warm[None])[0])
-    strategy = Strategy(lambda _: warm, plan.step, plan.population, "csa", rng)
+    strategy = Strategy(lambda _: warm, plan.step_size, plan.population, "csa", rng)
     for _ in range(generations):
         genes = strategy.ask()
         score = won(genes)

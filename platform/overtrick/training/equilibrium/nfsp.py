@@ -40,10 +40,14 @@ class Nfsp(Section):
     )
     games: Count = Field(default=1000, description="games an iteration")
     hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    rate: Positive = Field(default=0.001, description="Adam's rate of the average; 0 at the end")
-    steps: Count = Field(default=32, description="gradient steps of the average an iteration")
-    rows: Count = Field(default=256, description="decisions a gradient step")
-    room: Count = Field(default=2_000_000, description="decisions in the reservoir")
+    learning_rate: Positive = Field(
+        default=0.001, description="Adam's rate of the average; 0 at the end"
+    )
+    gradient_steps: Count = Field(
+        default=32, description="gradient steps of the average an iteration"
+    )
+    batch_size: Count = Field(default=256, description="decisions a gradient step")
+    reservoir_capacity: Count = Field(default=2_000_000, description="decisions in the reservoir")
 
 
 class NfspJob(Job):
@@ -71,7 +75,9 @@ class NfspTrainer:
             self.game.features,
             values,
             initial(sizes, rng, 0.1),
-            learner.NfspConfig(plan.rate, plan.steps, plan.rows, plan.room),
+            learner.NfspConfig(
+                plan.learning_rate, plan.gradient_steps, plan.batch_size, plan.reservoir_capacity
+            ),
         )
 
     def step(self) -> dict[str, float]:
@@ -87,8 +93,8 @@ class NfspTrainer:
         )  # fmt: skip
         sizes = [min(SHARD, plan.games - k) for k in range(0, plan.games, SHARD)]
         batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
-        self.learner.adam.pace(plan.rate * (1 - gone))
-        self.learner.best.adam.pace(values.rate * (1 - gone))
+        self.learner.adam.pace(plan.learning_rate * (1 - gone))
+        self.learner.best.adam.pace(values.learning_rate * (1 - gone))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:

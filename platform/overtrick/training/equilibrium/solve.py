@@ -56,21 +56,23 @@ def tree_bytes(memory: float | None) -> int | None:
 class Solve(Section):
     """Which plans, and when to look."""
 
-    plans: tuple[PlanName, ...] = Field(
+    variants: tuple[PlanName, ...] = Field(
         default=("cfr+",), min_length=1, description="side by side; the first one becomes the model"
     )
-    looks: Count = Field(default=8, description="measurements for each factor 10 of iterations")
-    memory: float | None = Field(
+    measurements_per_decade: Count = Field(
+        default=8, description="measurements for each factor 10 of iterations"
+    )
+    memory_gib: float | None = Field(
         default=None, description="GiB that the tree may take; none: what the machine has free"
     )
 
-    @field_validator("memory")
+    @field_validator("memory_gib")
     @classmethod
     def _some_memory(cls, memory: float | None) -> float | None:
         tree_bytes(memory)
         return memory
 
-    @field_validator("plans")
+    @field_validator("variants")
     @classmethod
     def _named_once(cls, plans: tuple[PlanName, ...]) -> tuple[PlanName, ...]:
         twice = sorted({plan for plan in plans if plans.count(plan) > 1})
@@ -114,11 +116,11 @@ class SolveTrainer:
         self.crew = crew
         self.iteration = 0
         self.arena = _arena(job)
-        self.solvers = {plan: solver_of(plan, self.arena, job.seed) for plan in job.solve.plans}
+        self.solvers = {plan: solver_of(plan, self.arena, job.seed) for plan in job.solve.variants}
 
     def step(self) -> dict[str, float]:
         self.iteration += 1
-        reached = math.ceil(10 ** (self.iteration / self.job.solve.looks))
+        reached = math.ceil(10 ** (self.iteration / self.job.solve.measurements_per_decade))
         metrics = {metric_names.ITERATIONS: float(reached)}
         for plan, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
@@ -160,7 +162,7 @@ class SolveTrainer:
 def check(job: SolveJob) -> None:
     """Raise UserError if the tree would not fit or a plan cannot solve it, before any work."""
     arena = _arena(job)
-    for plan in job.solve.plans:
+    for plan in job.solve.variants:
         solver_of(plan, arena, job.seed)
 
 
@@ -170,7 +172,7 @@ def judge(
     """How close a stored strategy is to an equilibrium."""
     arena, sigma = _arena(job), weights["sigma"]
     arena.check(sigma)
-    return [{"plan": job.solve.plans[0], **closeness(arena, sigma)}]
+    return [{"plan": job.solve.variants[0], **closeness(arena, sigma)}]
 
 
 class IterativeSolver(Protocol):
@@ -207,4 +209,4 @@ def solver_of(plan: str, arena: StrategyEvaluator, seed: int) -> IterativeSolver
 
 
 def _arena(job: SolveJob) -> StrategyEvaluator:
-    return arena_of(job.game, tree_bytes(job.solve.memory))
+    return arena_of(job.game, tree_bytes(job.solve.memory_gib))

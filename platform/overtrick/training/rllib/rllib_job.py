@@ -16,7 +16,7 @@ from overtrick.evaluation.game_cache import played
 class Rllib(Section):
     """What every algorithm of RLlib is told."""
 
-    turns: Count = Field(
+    env_steps: Count = Field(
         default=4000,
         description="turns of games an iteration, at least: decisions, or moves that all make at "
         "once",
@@ -25,7 +25,7 @@ class Rllib(Section):
         default="one", description="one network that plays all seats, or one for each seat"
     )
     hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    rate: Positive = Field(default=0.0003, description="Adam's learning rate")
+    learning_rate: Positive = Field(default=0.0003, description="Adam's learning rate")
     discount: Share = Field(default=1.0, description="gamma, a decision")
 
 
@@ -33,35 +33,41 @@ class Ppo(Section):
     """What PPO and APPO are told."""
 
     epochs: Count = Field(default=4, description="times that each decision is learnt from")
-    rows: Count = Field(default=256, description="decisions a gradient step; of APPO, turns")
-    gae: Share = Field(default=0.95, description="lambda of PPO's advantages; APPO has none")
-    clip: Positive = Field(default=0.2, description="ratios count from 1 - clip to 1 + clip")
-    entropy: float = Field(
+    minibatch_size: Count = Field(
+        default=256, description="decisions a gradient step; of APPO, turns"
+    )
+    gae_lambda: Share = Field(default=0.95, description="lambda of PPO's advantages; APPO has none")
+    clip_param: Positive = Field(default=0.2, description="ratios count from 1 - clip to 1 + clip")
+    entropy_coef: float = Field(
         default=0.01,
         ge=0,
         description="bonus a nat: of PPO in standard deviations of an advantage, of APPO in points",
     )
-    critic: Positive = Field(default=0.5, description="weight of the critic's squared error")
+    vf_loss_coef: Positive = Field(default=0.5, description="weight of the critic's squared error")
 
 
 class Replay(Section):
     """What algorithms are told that remember games."""
 
-    steps: Count = Field(
+    gradient_steps: Count = Field(
         default=32,
         description="gradient steps an iteration, about: DQN takes them after so many games, by "
         "the length of games of random play",
     )
-    rows: Count = Field(default=256, description="decisions a gradient step")
-    room: Count = Field(default=100_000, description="newest turns of games that are remembered")
-    first: int = Field(default=1000, ge=0, description="turns before anything is learnt")
+    batch_size: Count = Field(default=256, description="decisions a gradient step")
+    replay_capacity: Count = Field(
+        default=100_000, description="newest turns of games that are remembered"
+    )
+    learning_starts: int = Field(default=1000, ge=0, description="turns before anything is learnt")
 
 
 class Dqn(Replay):
     """What DQN is told."""
 
-    refresh: Count = Field(default=2000, description="turns between renewals of the target network")
-    double: bool = Field(default=True, description="double Q-learning")
+    target_update_interval: Count = Field(
+        default=2000, description="turns between renewals of the target network"
+    )
+    double_q: bool = Field(default=True, description="double Q-learning")
     epsilon: Share = Field(default=0.1, description="share of random actions at first")
     epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")
 
@@ -70,7 +76,7 @@ class Sac(Replay):
     """What SAC is told."""
 
     tau: Share = Field(default=0.005, description="share by which a step moves the target networks")
-    temperature: Positive = Field(
+    initial_alpha: Positive = Field(
         default=1.0, description="points a nat of entropy is worth at first; it is learnt"
     )
 
@@ -78,14 +84,14 @@ class Sac(Replay):
 class Population(Section):
     """Who sits with the learner, beside itself."""
 
-    past: int = Field(default=0, ge=0, description="past selves that are kept")
-    every: Count = Field(
+    past_selves: int = Field(default=0, ge=0, description="past selves that are kept")
+    snapshot_interval: Count = Field(
         default=10, description="iterations after which the oldest past self gives way to today's"
     )
-    strangers: tuple[Opponent, ...] = Field(
+    opponents: tuple[Opponent, ...] = Field(
         default=(), description="opponents or runs by name, or folders of models"
     )
-    share: Share = Field(
+    opponent_share: Share = Field(
         default=0.5,
         description="share of games in which one of them, drawn, sits in all seats but one; in the "
         "rest the learner plays itself",
@@ -120,18 +126,21 @@ class RllibJob(Job):
                     f"{self.algorithm} has no use for the section {name}: leave it out, or set "
                     f"{name}={{}}"
                 )
-        if self.algorithm == "rllib/APPO" and self.ppo.gae != Ppo().gae:
-            raise ValueError("rllib/APPO has no use for ppo.gae: leave it out")
+        if self.algorithm == "rllib/APPO" and self.ppo.gae_lambda != Ppo().gae_lambda:
+            raise ValueError("rllib/APPO has no use for ppo.gae_lambda: leave it out")
         met, usual = self.population, Population()
-        if met.every != usual.every and not met.past:
-            raise ValueError("population.every is of no use without population.past: set that too")
-        if met.share != usual.share and not (met.past or met.strangers):
+        if met.snapshot_interval != usual.snapshot_interval and not met.past_selves:
             raise ValueError(
-                "population.share is of no use without population.past or population.strangers: "
-                "set one of them too"
+                "population.snapshot_interval is of no use without population.past_selves: set "
+                "that too"
             )
-        if self.algorithm == "rllib/PPO" and self.ppo.rows > self.rllib.turns:
-            raise ValueError("ppo.rows is more than rllib.turns brings: lower it")
+        if met.opponent_share != usual.opponent_share and not (met.past_selves or met.opponents):
+            raise ValueError(
+                "population.opponent_share is of no use without population.past_selves or "
+                "population.opponents: set one of them too"
+            )
+        if self.algorithm == "rllib/PPO" and self.ppo.minibatch_size > self.rllib.env_steps:
+            raise ValueError("ppo.minibatch_size is more than rllib.env_steps brings: lower it")
         return self
 
     @property
@@ -151,6 +160,6 @@ def check(job: RllibJob) -> None:
         raise UserError(f"{game.name} {what}: set algorithm to {others}")
     if moves and job.rllib.networks == "seat":
         raise UserError(f"{game.name} looks alike from every seat: set rllib.networks to one")
-    for name in job.population.strangers:
+    for name in job.population.opponents:
         reference_opponents.check(name, game, tree)
     evaluate.check(job.game, job.evaluate)

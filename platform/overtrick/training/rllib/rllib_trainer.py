@@ -56,8 +56,8 @@ class RllibTrainer:
         start, end = self.job.dqn.epsilon, self.job.dqn.epsilon_end
         metrics = running.step(int(rng.integers(2**31)), start + gone * (end - start))
         met = self.job.population
-        if met.past and self.iteration % met.every == 0:
-            running.remember(self.iteration // met.every % met.past)
+        if met.past_selves and self.iteration % met.snapshot_interval == 0:
+            running.remember(self.iteration // met.snapshot_interval % met.past_selves)
         last = self.iteration == self.job.stop.iterations
         if last or self.iteration % self.job.evaluate.every == 0:
             metrics |= self._gap() | metrics_of(self._rows(), registry.scored(self.game).unit)
@@ -80,17 +80,17 @@ class RllibTrainer:
                     seed=job.seed,
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
-                    turns=job.rllib.turns,
+                    turns=job.rllib.env_steps,
                     length=_length(self.game, generator(job.seed, RngStream.INITIAL)),
                     hidden=job.rllib.hidden,
-                    rate=job.rllib.rate,
+                    rate=job.rllib.learning_rate,
                     discount=job.rllib.discount,
                     by_seat=job.rllib.networks == "seat",
-                    past=job.population.past,
+                    past=job.population.past_selves,
                     strangers=tuple(
-                        partial(opponent_of, job.game, name) for name in job.population.strangers
+                        partial(opponent_of, job.game, name) for name in job.population.opponents
                     ),
-                    share=job.population.share,
+                    share=job.population.opponent_share,
                     own=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
                 )
             )

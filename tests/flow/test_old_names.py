@@ -1,0 +1,135 @@
+"""Keys of job files before version 0.2: refused with the new name, translated where stored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from overtrick.comparison.table_job import TABLES
+from overtrick.config import job_file
+from overtrick.core import UserError
+from overtrick.storage.old_names import _SOLVER_KEYS, KEYS, new_key, translate_job
+from overtrick.training.registry import JOBS
+
+ALL_JOBS = {**JOBS, **TABLES}
+
+
+@pytest.mark.parametrize("trainer", sorted(KEYS))
+def test_every_new_name_is_a_key_and_no_old_name_is(trainer):
+    known = {key for key, _, _ in job_file.keys(ALL_JOBS[trainer])}
+    known |= {f"search.{name}" for name in job_file.Search.model_fields}
+    known.add("videos")
+    for old, new in KEYS[trainer].items():
+        assert old not in known, old
+        # a table has no resources, search or videos of its own
+        if trainer != "table" or new.startswith(("evaluate.", "opponents")):
+            assert new in known, (old, new)
+
+
+def test_keys_that_depend_on_the_solver_become_keys_of_that_solver():
+    for old, by_solver in _SOLVER_KEYS.items():
+        trainer = old.partition(".")[0]
+        known = {key for key, _, _ in job_file.keys(JOBS[trainer])}
+        assert set(by_solver.values()) <= known
+        for solver, new in by_solver.items():
+            assert new_key(trainer, old, {trainer: {"solver": solver}}) == new
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "new"),
+    [
+        ({"trainer": "meta", "meta": {"gae": 0.9}}, "meta.gae", "meta.gae_lambda"),
+        ({"trainer": "meta", "meta": {"outer_step": 0.1}}, "meta.outer_step", "meta.outer_kl"),
+        ({"trainer": "exploit", "exploit": {"step": 0.1}}, "exploit.step", "exploit.learning_rate"),
+        (
+            {"trainer": "nfsp", "evaluate": {"strangers": ["call"]}},
+            "evaluate.strangers",
+            "evaluate.opponents",
+        ),
+        ({"trainer": "meta", "films": {"every": 3}}, "films", "videos"),
+    ],
+)
+def test_a_job_file_with_an_old_key_is_refused_with_the_new_name(job, old, new):
+    with pytest.raises(UserError, match=f"key '{old}' in a file is now called '{new}'"):
+        job_file.parse({"game": "leduc", **job}, JOBS, "a file")
+
+
+OLD_META = {
+    "trainer": "meta",
+    "game": {"name": "kuhn", "options": {}},
+    "meta": {
+        "solver": "ppo",
+        "outer_step": 0.02,
+        "inner_step": 0.3,
+        "credit": "aivat",
+        "test_credit": "model",
+        "test_play": "response",
+        "parts": 2,
+    },
+    "population": {"style": 2.0},
+    "films": {"every": None, "against": "call"},
+    "evaluate": {"strangers": ["random"], "judged": 50, "safe": 0.1, "step": 0.2},
+    "search": {"method": "asha", "trials": 4, "grace": 2, "meta.inner_step": {"uniform": [0, 1]}},
+}
+NEW_META = {
+    "trainer": "meta",
+    "game": {"name": "kuhn", "options": {}},
+    "meta": {
+        "solver": "ppo",
+        "outer_lr": 0.02,
+        "inner_lr": 0.3,
+        "gradient_estimator": "aivat",
+        "minibatches": 2,
+    },
+    "adaptation": {"gradient_estimator": "opponent_model", "policy": "best_response"},
+    "population": {"head_init_scale": 2.0},
+    "videos": {"every": None, "opponent": "call"},
+    "evaluate": {
+        "opponents": ["random"],
+        "eval_deals": 50,
+        "exploitability_bound": 0.1,
+        "learning_rate": 0.2,
+    },
+    "search": {
+        "method": "asha",
+        "trials": 4,
+        "grace_period": 2,
+        "meta.inner_lr": {"uniform": [0, 1]},
+    },
+}
+
+
+def test_a_stored_job_of_before_is_translated_and_one_of_today_stays():
+    assert translate_job(OLD_META) == NEW_META
+    assert translate_job(NEW_META) == NEW_META
+
+
+def test_a_stored_table_of_before_is_translated_with_its_methods():
+    old = {
+        "trainer": "table",
+        "strangers": {"call": "call"},
+        "evaluate": {"draws": 5},
+        "methods": {
+            "a": {"job": "x.yaml", "set": {"meta.solver": "ppo", "meta.outer_step": 0.1}},
+            "b": {"job": OLD_META, "without": ["meta.thinned"]},
+        },
+    }
+    new = {
+        "trainer": "table",
+        "opponents": {"call": "call"},
+        "evaluate": {"repeats": 5},
+        "methods": {
+            "a": {"job": "x.yaml", "set": {"meta.solver": "ppo", "meta.outer_lr": 0.1}},
+            "b": {"job": NEW_META, "without": ["meta.fisher_subsample"]},
+        },
+    }
+    assert translate_job(old) == new
+
+
+def test_a_folder_of_before_is_read(tmp_path):
+    old = {**OLD_META, "films": {"every": None, "against": "random"}}
+    (tmp_path / "job.json").write_text(json.dumps({**old, "search": {}}))
+    job = job_file.load_stored(tmp_path, JOBS)
+    assert job.meta.outer_lr == 0.02
+    assert job.test_estimator == "opponent_model"
