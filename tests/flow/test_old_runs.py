@@ -1,0 +1,84 @@
+"""Runs and models that were made before modules and job keys were renamed are still of use."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+
+from overtrick.runs import html_page, lifecycle
+from overtrick.storage import locate, model_files
+from overtrick.studies import match
+from overtrick.training.registry import TRAINERS
+
+BEFORE = Path(__file__).parents[1] / "fixtures" / "runs_before_house"
+RUNS = sorted(path.parent.name for path in BEFORE.glob("*/evaluated.json"))
+SLOW = {"sampling"}  # its table plays all deals of the job again
+
+
+@pytest.fixture
+def before(tmp_path, monkeypatch) -> Path:
+    """A copy of the old runs, as the folder where runs are kept."""
+    here = tmp_path / "before"
+    shutil.copytree(BEFORE, here)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("OVERTRICK_RUNS", str(here))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+    return here
+
+
+def assert_close(found, wanted, where="") -> None:
+    """The same values, numbers to a millionth of their size."""
+    if isinstance(wanted, dict):
+        assert set(found) >= set(wanted), where
+        for key in wanted:
+            assert_close(found[key], wanted[key], f"{where}/{key}")
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted), where
+        for k, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            assert_close(one, other, f"{where}/{k}")
+    elif isinstance(wanted, float):
+        assert math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9), (where, found, wanted)
+    else:
+        assert found == wanted, where
+
+
+def test_there_is_a_run_of_every_trainer():
+    trainers = {json.loads((BEFORE / name / "job.json").read_text())["trainer"] for name in RUNS}
+    assert trainers == set(TRAINERS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in RUNS]
+)
+def test_an_old_run_is_listed_viewed_and_evaluated_as_before(before, name):
+    assert name in locate.runs()
+    assert "<html" in html_page.of_run(before / name)
+    rows, game, unit = lifecycle.judge(name, 0)
+    wanted = json.loads((before / name / "evaluated.json").read_text())
+    assert_close({"game": game, "unit": unit, "rows": rows}, wanted)
+
+
+def test_an_unfinished_run_goes_on_to_its_end(before):
+    finished = lifecycle.go(before / "meta_unfinished", lambda iteration, metrics: None)
+    assert len(finished.rows) == 2
+    assert (finished.folder / "model" / model_files.WEIGHTS).exists()
+
+
+def test_an_old_model_is_an_opponent(before):
+    played = match.match(str(before / "nfsp"), "random", "leduc", {}, boards=20, seed=0)
+    assert played.game == "leduc"
+    assert abs(played.meeting.mean) < 15
+
+
+def test_a_registered_model_answers_as_it_did(before):
+    served = mlflow.pyfunc.load_model(str(before / "registered" / "old-meta"))
+    example = (before / "registered/old-meta/serving_input_example.json").read_text()
+    asked = pd.DataFrame(json.loads(example)["inputs"])
+    wanted = json.loads((before / "registered" / "answered.json").read_text())
+    assert_close(served.predict(asked), wanted)
