@@ -9,8 +9,9 @@ help:  ## this list
 demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 minutes)
 	$(BIN)/overtrick train jobs/leduc_meta.yaml
 
-test: $(READY)  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## all tests; ONLY=solvers runs those of one folder of the package
+	tests=$$($(if $(ONLY),$(BIN)/python tests/of_room.py $(ONLY),true)) && \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $$tests
 
 slow: $(READY)  ## the tests that take long or start servers, and their times; ONLY=name runs some
 	$(BIN)/python -m pytest -m slow -rA --durations=0 $(if $(ONLY),-k "$(ONLY)")

@@ -18,8 +18,10 @@ from overtrick.training.registry import JOBS
 
 GAMES, MANY, SHARDS, DEALS, ROUNDS = 15_000, 1_000_000, 8, 10_000, 5
 REPORT_SECONDS = 30 * 3600  # Hadjur 2018, section 5.1
-PUBLISHED: dict[str, Any] = {"representation": "unknown_hands", "rule": "q"}
-PROSPECTS: dict[str, Any] = {"alpha": None, "gamma": 0.0, "spread": 0.0, "lost": True}
+PUBLISHED: dict[str, Any] = {"state_abstraction": "unknown_hands", "update": "q"}
+PROSPECTS: dict[str, Any] = {
+    "learning_rate": None, "discount": 0.0, "neighbour_share": 0.0, "learn_lost_games": True,
+}  # fmt: skip
 
 
 def run() -> Result:
@@ -36,8 +38,10 @@ def run() -> Result:
     for name, plan in (("unknown hands", PUBLISHED), ("prospects", PROSPECTS)):
         for games in (GAMES, 10 * GAMES):
             for shards in (1, SHARDS):
-                seconds, trainer = _learn(crew, {**plan, "games": games, "shards": shards}, 0)
-                (row,) = trainer._rows(DEALS)
+                seconds, trainer = _learn(
+                    crew, {**plan, "games": games, "merged_tables": shards}, 0
+                )
+                (row,) = trainer.rows()
                 said.append(
                     f"{games:,} games, {name}, {shards} table(s): {row['made']:.1%} in "
                     f"{seconds:.2f} s"
@@ -58,7 +62,7 @@ def run() -> Result:
 
 def _learn(crew: WorkerPool, plan: dict[str, Any], seed: int) -> tuple[float, TabularTrainer]:
     """Seconds of one iteration without its judging, and who has learnt."""
-    how = {"deals": 1000, "final": DEALS, "every": 2, "double_dummy": False}
+    how = {"deals": 1000, "final_deals": DEALS, "every": 2, "double_dummy": False}
     plain = {"trainer": "tabular", "game": "minibridge", "seed": seed, "stop": {"iterations": 2}}
     job = job_file.parse({**plain, "tabular": plan, "evaluate": how}, JOBS, "this bench")
     trainer = TabularTrainer(job, crew)

@@ -44,6 +44,15 @@ EXPECTED: tuple[Expected, ...] = (
         "does",
     ),
     Expected(
+        ("exploit",), "metrics/*/call/after_*", False,
+        "so are the evaluations during training",
+    ),
+    Expected(
+        ("solve",), "weights", False,
+        "the model holds the strategies of all solvers, so that the whole table can be computed "
+        "from it",
+    ),
+    Expected(
         ("bidder", "bidding", "bidding_imps", "selfplay_bidding"), "metrics/3/*", True,
         "the last iteration is measured by trainers bidder, bidding and selfplay_bidding, which "
         "measured it only if the schedule divided it",
@@ -128,7 +137,7 @@ def one(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     workers = crews.LocalPool if hasattr(crews, "LocalPool") else crews.LocalCrew
     job = parse(content, index.JOBS, folder.name)
     page = index.TRAINERS[job.trainer]
-    page.check(job)
+    (getattr(page, "validate", None) or page.check)(job)
     if job.trainer == "rllib":
         crews.start_ray([{"CPU": 1.0}])
     trainer = page.trainer(job, workers())

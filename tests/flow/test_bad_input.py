@@ -171,7 +171,7 @@ def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
     ],
 )
 def test_the_same_key_is_taken_where_it_has_one(job) -> None:
-    TRAINERS[job["trainer"]].check(job_file.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
+    TRAINERS[job["trainer"]].validate(job_file.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
 
 
 def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
@@ -414,7 +414,7 @@ def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) 
     read = job_file.parse({"game": "kuhn", **job}, JOBS, "job.yaml")
     assert f'"{a_run}"' in read.model_dump_json()
     if check:
-        TRAINERS[read.trainer].check(read)
+        TRAINERS[read.trainer].validate(read)
 
 
 def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path) -> None:

@@ -287,10 +287,10 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     if trainer == "rllib":  # it needs Ray
         return {*TOLD, *named(Running.step), "exploitability_chip/policy", "call/after_0_chip"}
     if trainer == "bidder":
-        return named(value_rl.BidderTrainer.step)
+        return named(value_rl.BidderTrainer.train_iteration, value_rl.BidderTrainer.evaluate)
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
-        return named(own.step, own._measured, Anchored.learn, Ppo.improve)
+        return named(own.train_iteration, own.evaluate, Anchored.learn, Ppo.improve)
     monkeypatch.setattr(pimc, "JUDGED", 10)
     job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalPool()).step())

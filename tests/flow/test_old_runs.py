@@ -64,7 +64,7 @@ def test_an_old_run_is_listed_viewed_and_evaluated_as_before(before, name):
     assert_close({"game": game, "unit": unit, "rows": rows}, wanted)
 
 
-def test_an_unfinished_run_goes_on_to_its_end(before):
+def test_an_unfinished_run_goes_on_to_its_end(before, local_ray):
     finished = lifecycle.go(before / "meta_unfinished", lambda iteration, metrics: None)
     assert len(finished.rows) == 2
     assert (finished.folder / "model" / model_files.WEIGHTS).exists()

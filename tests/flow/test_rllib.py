@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.rounding import assert_float32_close
 
 from overtrick import make
 from overtrick.config import job_file
@@ -49,7 +50,7 @@ def job_of(**more: Any) -> Any:
 def stepped(job):
     """The state before one iteration, its metrics, and the state and the model after it."""
     page = TRAINERS["rllib"]
-    page.check(job)
+    page.validate(job)
     trainer = page.trainer(job, LocalPool())
     before, metrics = trainer.state(), trainer.step()
     state, kept = trainer.state(), trainer.model()
@@ -207,7 +208,7 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
         sigma = np.where((tree.observations.seat == seat)[:, None], theirs, tree.uniform())
         won += best_response.expected(tree, sigma)[seat] / 3
     assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
-    (row,) = TRAINERS["rllib"].judge(job, kept, LocalPool(), np.random.default_rng(0))
+    (row,) = TRAINERS["rllib"].evaluate_model(job, kept, LocalPool(), np.random.default_rng(0))
     assert row["best_response"] > row["steps"][0]
 
 
@@ -235,7 +236,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
         },
     )
     page = TRAINERS["rllib"]
-    page.check(job)
+    page.validate(job)
     trainer = page.trainer(job, LocalPool())
     first = trainer.step()
     begun = trainer.state()
@@ -269,7 +270,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
         theirs = said_by(ActorCritic, game, tree.observations, state, f"seat_{seat}")
         mine = tree.observations.seat == seat
         assert theirs[~tree.observations.legal].max() == 0
-        assert np.abs(played.probs(tree.observations) - theirs)[mine].max() < 1e-6
+        assert_float32_close(played.probs(tree.observations)[mine], theirs[mine])
     gap = best_response.exploitability(tree, best_response.sigma_of(tree, [played] * 2))
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
@@ -377,7 +378,7 @@ def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     if game.actions is not None:
         observations = played.batch.observations()
         theirs = said_by(ActorCritic, game, observations, state, "learner")
-        assert np.abs(policy.probs(observations) - theirs).max() < 1e-6
+        assert_float32_close(policy.probs(observations), theirs)
 
 
 def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
@@ -423,7 +424,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         "job.yaml",
     )
     page = TRAINERS["rllib"]
-    page.check(job)
+    page.validate(job)
     trainer = page.trainer(job, LocalPool())
     states = [trainer.state()]
     for _ in range(3):
@@ -479,4 +480,4 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 )
 def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):
     with pytest.raises(UserError, match=said):
-        TRAINERS["rllib"].check(job_of(**change))
+        TRAINERS["rllib"].validate(job_of(**change))

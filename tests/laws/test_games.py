@@ -1,5 +1,5 @@
 """Laws that every game of single actions obeys, whatever its rules. A new game is under them by its
-registry line; those of games that move by real vectors are in test_moves.py."""
+registry line; those of games that move by real vectors are in test_continuous_games.py."""
 
 from __future__ import annotations
 

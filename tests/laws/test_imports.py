@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.of_room import tests_by_room
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "platform" / "overtrick"
@@ -214,6 +215,13 @@ def test_a_vague_name_is_found():
     assert wrong_names("common/rollout.py") == ["common"]
     assert wrong_names("learners/ppo_helpers.py") == ["helpers"]
     assert wrong_names("games/matrix.py") == []
+
+
+def test_the_table_of_tests_names_every_folder_and_every_test_file():
+    table = tests_by_room()
+    assert set(table) == {room for room in ROOMS if (HOUSE / room).is_dir()}
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert {name for names in table.values() for name in names} == there
 
 
 def test_platform_is_still_the_standard_library():

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.rounding import assert_float32_close
 
 import overtrick
 from overtrick.core import Enumerable, Observations, select_observations
@@ -346,10 +347,10 @@ def test_stacked_weights_answer_as_their_members_do_one_by_one(rng):
     together = forward(tensors(stack(alone)), x)
     assert together.shape == (6, 11, 4)
     for m, weights in enumerate(alone):
-        assert torch.allclose(together[m], forward(tensors(weights), x[m]), atol=1e-5)
+        assert_float32_close(together[m], forward(tensors(weights), x[m]))
     # one sight shown to all members
     shared = forward(tensors(stack(alone)), x[0])
-    assert torch.allclose(shared[3], forward(tensors(alone[3]), x[0]), atol=1e-5)
+    assert_float32_close(shared[3], forward(tensors(alone[3]), x[0]))
 
 
 def test_a_network_is_relu_layers_and_a_linear_head():

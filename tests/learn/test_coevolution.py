@@ -248,7 +248,7 @@ def test_a_network_needs_a_game_with_inputs():
         "this test",
     )
     with pytest.raises(UserError, match="no inputs for a network"):
-        TRAINERS["coevolve"].check(job)
+        TRAINERS["coevolve"].validate(job)
 
 
 @pytest.mark.parametrize("genome", ["direct", "network"])
@@ -262,7 +262,10 @@ def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joi
     report = one.report(history)
     assert set(report.figures) == {"progress", "buckets", "intensity"}
     page = TRAINERS["coevolve"]
-    assert page.judge(one.job, one.model(), LocalPool(), np.random.default_rng(0)) == report.rows
+    assert (
+        page.evaluate_model(one.job, one.model(), LocalPool(), np.random.default_rng(0))
+        == report.rows
+    )
 
 
 def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction, tmp_path):
@@ -272,9 +275,13 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
     page, rng = TRAINERS["coevolve"], np.random.default_rng(0)
     weights = one.model()
     with pytest.raises(UserError, match="a genome of 39 numbers is needed, not one of 38"):
-        page.judge(one.job, {**weights, "genome": weights["genome"][:-1]}, LocalPool(), rng)
+        page.evaluate_model(
+            one.job, {**weights, "genome": weights["genome"][:-1]}, LocalPool(), rng
+        )
     with pytest.raises(UserError, match="not that of its genome"):
-        page.judge(one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalPool(), rng)
+        page.evaluate_model(
+            one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalPool(), rng
+        )
     counts = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=7"]
     file.unlink()
     generate("abstraction", file, counts)
@@ -285,7 +292,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
 def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
     def check(game, **sections):
         content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
-        TRAINERS["coevolve"].check(job_file.parse(content, JOBS, "this test"))
+        TRAINERS["coevolve"].validate(job_file.parse(content, JOBS, "this test"))
 
     here = {"abstraction": str(abstraction)}
     with pytest.raises(UserError, match=r"no tree to search: set inner.kind to exact"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
 from overtrick.core import UserError
@@ -68,8 +69,8 @@ def test_what_is_known_decides_what_is_the_best_reply(biased):
             "evaluate": {"opponents": biased, "steps": 2, "games": 300, "repeats": 10},
         }
     )  # fmt: skip
-    rows = registry.TRAINERS["dron"].judge(
-        trainer.job, trainer.model(), trainer.crew, np.random.default_rng(0)
+    rows = registry.TRAINERS["dron"].evaluate_model(
+        trainer.job, trainer.model(), trainer.pool, np.random.default_rng(0)
     )
     assert [round(row["best_response"], 2) for row in rows] == [11.25, 18.75]
     assert all(row["share"] > 0.97 for row in rows)
@@ -120,10 +121,10 @@ def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
     state = {n.removeprefix("state."): v for n, v in weights.items() if n.startswith("state.")}
     each = forward(tensors(state), features).reshape(7, 6, 3)
     even = mixture(tensors(weights), features, {OPPONENT: known})
-    assert torch.allclose(even, each.mean(dim=1), atol=1e-6)
+    assert_float32_close(even, each.mean(dim=1))
     weights["gate.b0"][2] = 50
     sure = mixture(tensors(weights), features, {OPPONENT: known})
-    assert torch.allclose(sure, each[:, 2], atol=1e-6)
+    assert_float32_close(sure, each[:, 2])
 
 
 def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
@@ -162,7 +163,7 @@ def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
     monkeypatch.delattr("overtrick.games.matrix.Matrix.situation")
     job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
     with pytest.raises(UserError, match="brps has no situations"):
-        registry.TRAINERS["dron"].check(job)
+        registry.TRAINERS["dron"].validate(job)
 
 
 def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
@@ -189,4 +190,4 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
         model_files.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
     with pytest.raises(UserError, match="the model has other layers than its job says"):
-        dron.judge(trainer.job, fewer, LocalPool(), np.random.default_rng(0))
+        dron.DronTrainer.evaluate_model(trainer.job, fewer, LocalPool(), np.random.default_rng(0))

@@ -47,7 +47,7 @@ def test_fitness_in_biased_rock_paper_scissors_is_the_mean_of_the_payoff_table(w
 
 def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
     one = trainer("kuhn", size=4, head_init_scale=3.0, logit_bias_std=3.0)
-    members = one.host.state()
+    members = one.population.state()
     game, tree = whole("kuhn")
     sigma = strategies(game, tree, members)
     exact = [
@@ -65,19 +65,19 @@ def test_fitness_in_kuhn_is_what_a_member_wins_from_the_others(rng, whole):
 def test_the_champion_of_kuhn_beats_the_population_that_it_came_from(seed, whole):
     one = trainer("kuhn", seed, size=20, games=200, head_init_scale=2.0, logit_bias_std=2.0)
     game, tree = whole("kuhn")
-    first = strategies(game, tree, one.host.state())
+    first = strategies(game, tree, one.population.state())
     for _ in range(40):
         one.step()
-    (champion,) = strategies(game, tree, {n: v[:1] for n, v in one.host.state().items()})
+    (champion,) = strategies(game, tree, {n: v[:1] for n, v in one.population.state().items()})
     assert np.mean([exact_payoff(tree, champion, other) for other in first]) > 0.25
     assert exact_payoff(tree, champion, tree.uniform()) > 0.25  # a stranger; at most 0.5 chips
 
 
 def test_the_model_is_the_best_of_the_last_generation(rng):
     one = trainer("kuhn", size=6)
-    before = one.host.state()
+    before = one.population.state()
     luck = np.random.default_rng
-    one.host.call("breed", np.array([0.0, 1, 5, 2, 3, 4]), luck(1))
+    one.population.call("breed", np.array([0.0, 1, 5, 2, 3, 4]), luck(1))
     for name, value in one.model().items():
         assert np.array_equal(value, before[name.removeprefix("policy.")][2])
 
@@ -85,7 +85,7 @@ def test_the_model_is_the_best_of_the_last_generation(rng):
 def test_a_champion_is_judged_before_and_after_its_steps(rng):
     one = trainer("kuhn", size=4, games=10, iterations=2)
     metrics = [one.step(), one.step()][-1]
-    (row,) = TRAINERS["evolve"].judge(one.job, one.model(), LocalPool(), rng)
+    (row,) = TRAINERS["evolve"].evaluate_model(one.job, one.model(), LocalPool(), rng)
     assert len(row["steps"]) == 4
     assert metrics["random/after_0_chip"] == row["steps"][0]
     assert row["steps"][3] > row["steps"][0]
@@ -93,7 +93,7 @@ def test_a_champion_is_judged_before_and_after_its_steps(rng):
 
 def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
     one = trainer({"name": "sumo", "integrator": "euler", "reward": "result"}, size=4, games=2)
-    first = np.exp(one.host.state()[LOG_STD])
+    first = np.exp(one.population.state()[LOG_STD])
     np.testing.assert_allclose(first, np.full((4, 8), MOVE_STD), rtol=1e-6)
     metrics = one.step()
     assert metrics["fitness_best"] > metrics["fitness_worst"]
@@ -104,4 +104,4 @@ def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
 def test_what_members_lose_must_go_to_others():
     section = {"trainer": "evolve", "game": "sumo", "evaluate": {"opponents": ["random"]}}
     with pytest.raises(UserError, match="in sumo only results cancel: set its reward to result"):
-        TRAINERS["evolve"].check(job_file.parse(section, JOBS, "this test"))
+        TRAINERS["evolve"].validate(job_file.parse(section, JOBS, "this test"))

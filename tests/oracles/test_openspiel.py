@@ -63,7 +63,7 @@ def twins(request, whole):
 
 
 def test_the_trees_are_the_same_node_by_node(twins):
-    """Their tree is OpenSpiel's by test_openspiel_door.py. Actions have the same numbers in both
+    """Their tree is OpenSpiel's by test_openspiel_trees.py. Actions have the same numbers in both
     games; cards come from the lowest rank up, hole card of seat 0 first."""
     ours, theirs = twins.tree, twins.their_tree
     for name in ("parent", "edge", "seat"):

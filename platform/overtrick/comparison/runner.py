@@ -158,7 +158,7 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
     if entry.job is not None and hasattr(entry.job, "evaluate"):
         alone = entry.job.evaluate.model_copy(update={"opponents": (who,)})
         job = entry.job.model_copy(update={"evaluate": alone})
-        return TRAINERS[job.trainer].judge(job, knows, crew, luck)[0]
+        return TRAINERS[job.trainer].evaluate_model(job, knows, crew, luck)[0]
     policy: Any = knows
     if entry.policy is not None:  # of the exact oracle nobody asks how it plays
         policy = Uniform() if entry.policy == EXACT else opponent_of(choice, entry.policy)

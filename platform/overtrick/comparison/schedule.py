@@ -152,7 +152,7 @@ def check(table: Table) -> int:
     for entry in plan.trials[: plan.early]:
         if entry.seed == table.seeds[0] and entry.job is not None:
             try:
-                TRAINERS[entry.job.trainer].check(in_training(table, entry.job))
+                TRAINERS[entry.job.trainer].validate(in_training(table, entry.job))
                 videos.check(entry.job)
             except UserError as error:
                 raise UserError(f"methods.{entry.method}: {error}") from None

@@ -62,6 +62,11 @@ class RemoteObject(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
+def chunks(total: int, size: int) -> list[Shard]:
+    """Cut work of a total size into shards (count,) of a fixed size; the last may be smaller."""
+    return [(min(size, total - first),) for first in range(0, total, size)]
+
+
 class WorkerPool(Protocol):
     """Runs shards and hosts objects."""
 

@@ -189,6 +189,33 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     return figure
 
 
+def of_adaptation(
+    history: Sequence[tuple[int, Mapping[str, float]]],
+    rows: Sequence[Mapping[str, Any]],
+    unit: str,
+) -> dict[str, Figure]:
+    """Draw the figures of a trainer whose model adapts: its learning curve and its table."""
+    curve = learning_curve(history, unit)
+    return {"learning_curve": curve, "adaptation": adaptation(rows, unit)}
+
+
+def of_unadapted(
+    history: Sequence[tuple[int, Mapping[str, float]]],
+    policy: str,
+    unit: str,
+    gap_unit: str,
+    exact: bool,
+) -> dict[str, Figure]:
+    """Draw the figures of a trainer whose model never adapts: its learning curve and, if its
+    exploitability is measured exactly, that of the policy by iteration."""
+    drawn = {"learning_curve": learning_curve(history, unit)}
+    if exact:
+        name = gap_name(policy, gap_unit)
+        measured = [(i, {**m, ITERATIONS: float(i)}) for i, m in history if name in m]
+        drawn["convergence"] = convergence(measured, gap_unit)
+    return drawn
+
+
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Payoff against each stranger by exploitability: a model by its bound, below the frontier."""
     figure = Figure(figsize=(3.2 * len(rows), 3.6), layout="constrained")

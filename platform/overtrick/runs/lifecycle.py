@@ -75,7 +75,7 @@ def find(run: str) -> Path:
 
 def check(job: Job) -> None:
     """Raise UserError now for what would only fail later."""
-    TRAINERS[job.trainer].check(job)
+    TRAINERS[job.trainer].validate(job)
     videos.check(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
 
@@ -179,7 +179,7 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
         model_files.policy(folder, game)  # refuses weights of another shape
     with crew_of(workers) as crew:
         rng = generator(job.seed, RngStream.JUDGE)
-        rows = TRAINERS[job.trainer].judge(job, stored.weights, crew, rng)
+        rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, crew, rng)
     return rows, stored.game, registry.scored(game).unit
 
 

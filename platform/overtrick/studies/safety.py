@@ -62,7 +62,7 @@ class Study:
             if bound is None and "adaptation" in content:  # a best response needs a bound
                 content["adaptation"] = {**content["adaptation"], "policy": "network"}
             jobs[bound] = job_file.parse(content, JOBS, source)
-            TRAINERS[job.trainer].check(jobs[bound])
+            TRAINERS[job.trainer].validate(jobs[bound])
         return cls(jobs, game, tree)
 
 
@@ -77,7 +77,7 @@ def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[s
     tables = {}
     for bound, job in plan.jobs.items():
         rng = generator(job.seed, RngStream.JUDGE)
-        tables[bound] = TRAINERS[job.trainer].judge(job, weights, crew, rng)
+        tables[bound] = TRAINERS[job.trainer].evaluate_model(job, weights, crew, rng)
     choice = plan.jobs[None].game
     rows = []
     for place, first in enumerate(tables[None]):

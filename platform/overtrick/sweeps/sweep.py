@@ -75,7 +75,7 @@ def _check_decisions(job: Job, source: str) -> None:
         raise UserError(
             f"{said} compares trials at equal iterations: do not search stop.iterations"
         )
-    if search.metric is None and TRAINERS[job.trainer].standing is None:
+    if search.metric is None and TRAINERS[job.trainer].progress_score is None:
         raise UserError(f"{said}: {job.trainer} measures no score on its way: name a search.metric")
     name, first = (
         ("grace_period", _grace(job))
@@ -151,7 +151,7 @@ def _train(
 ) -> list[dict[str, Any]]:
     """Train by the method of the search; a row a trial, the best first."""
     search, jobs = job.search, [part.job for part in whole.parts]
-    measure = TRAINERS[job.trainer].standing or _nothing
+    measure = TRAINERS[job.trainer].progress_score or _nothing
     if search.metric is not None:
         measure = scores.named(search.metric)
     keep = functools.partial(_keep_trial, whole.folder)
@@ -211,7 +211,7 @@ def _rows(
     for chosen, part, each in zip(tried, whole.parts, more, strict=True):
         score, table = None, part.place / lifecycle.TABLE
         if table.exists():
-            told = sound(TRAINERS[trainer].score(json.loads(table.read_text())))
+            told = sound(TRAINERS[trainer].table_score(json.loads(table.read_text())))
             score = told if told > -math.inf else None
         rows.append({"trial": part.number, **chosen, **each, "score": score})
     return sorted(

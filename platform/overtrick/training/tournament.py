@@ -12,13 +12,13 @@ from pydantic import Field, field_validator
 
 from overtrick.config.job_file import Count, Job, Opponent, Section
 from overtrick.core import Array, Game, Policy
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
 from overtrick.reports.metric_names import opponent_label
-from overtrick.training.trainer import History, Report
+from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 
 class Meeting(NamedTuple):
@@ -68,50 +68,6 @@ class TournamentJob(Job):
     tournament: Tournament
 
 
-class TournamentTrainer:
-    """Nobody learns: each iteration is a round in which every pair plays some boards."""
-
-    def __init__(self, job: TournamentJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
-        self.game, _ = two_seats(job.game)
-        players = job.tournament.players
-        self.pairs = list(combinations(range(len(players)), 2))
-        self.results = np.zeros((len(self.pairs), len(Meeting._fields)))
-
-    def step(self) -> dict[str, float]:
-        """One round."""
-        self.iteration += 1
-        plan = self.job.tournament
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
-        shards = [(plan.players[a], plan.players[b]) for a, b in self.pairs]
-        met = self.crew.map(_pair, (self.job.game, plan.boards), shards, rng)
-        self.results = self.results + np.array(met)  # states that were given away stay as they are
-        unit = self.game.unit.replace(" ", "_")
-        return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self._rows()}
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
-
-    def report(self, history: History) -> Report:
-        return Report(self._rows(), {})
-
-    def model(self) -> dict[str, Array]:
-        """The sums of every pair, in the order of `itertools.combinations`."""
-        return {"results": self.results}
-
-    def state(self) -> dict[str, Array]:
-        return {"results": self.results, "iteration": np.array(self.iteration)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.results = state["results"]
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
 def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) -> Meeting:
     """a and b on so many boards, each played from both seats."""
     seats, won = duplicate(game, a, b, boards, rng)
@@ -119,45 +75,80 @@ def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) ->
     return Meeting(boards, won.sum(), np.square(won).sum(), *map(float, wins))
 
 
-def check(job: TournamentJob) -> None:
-    """Raise Refused for a game that counts more than results, or a player that does not exist."""
-    game, tree = two_seats(job.game)
-    registry.check_zero_sum(game)
-    for name in job.tournament.players:
-        reference_opponents.check(name, game, tree)
-
-
-def judge(
-    job: TournamentJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """A row for each player, the best first: its mean points, the share of its games that it won,
-    and the shares that it won from each player, in the order of the rows (None from itself)."""
-    called = [opponent_label(name) for name in job.tournament.players]
-    one, other = np.array(list(combinations(range(len(called)), 2))).T
-    boards, points, won = np.zeros((3, len(called), len(called)))
-    for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):
-        boards[a, b] = boards[b, a] = row.boards
-        points[a, b], points[b, a] = row.points, -row.points
-        won[a, b], won[b, a] = row.won, row.lost
-    played = np.maximum(boards, 1)  # before the first round nobody has
-    mean = points.sum(axis=1) / np.maximum(boards.sum(axis=1), 1)
-    ranked = np.argsort(-mean, kind="stable")
-    return [
-        {
-            "player": called[k],
-            "mean": float(mean[k]),
-            "won": float(won[k].sum() / max(2 * boards[k].sum(), 1)),
-            "won from each": [
-                None if j == k else float(won[k, j] / (2 * played[k, j])) for j in ranked
-            ],
-        }
-        for k in ranked
-    ]
-
-
 def best(rows: list[dict[str, Any]]) -> float:
     """Mean points of the best player."""
     return float(rows[0]["mean"])
+
+
+@register("tournament", TournamentJob, best)
+class TournamentTrainer(BaseTrainer[TournamentJob]):
+    """Play a round robin; an iteration is a round in which every pair plays some boards."""
+
+    stateful = ()
+
+    def __init__(self, job: TournamentJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        self.game, _ = two_seats(job.game)
+        players = job.tournament.players
+        self.pairs = list(combinations(range(len(players)), 2))
+        self.results = np.zeros((len(self.pairs), len(Meeting._fields)))
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play one round and return every player's mean points so far."""
+        section = self.job.tournament
+        shards = [(section.players[a], section.players[b]) for a, b in self.pairs]
+        results = self.pool.map(_pair, (self.job.game, section.boards), shards, rng)
+        self.results = self.results + np.array(results)  # not in place: a state may hold it
+        unit = self.game.unit.replace(" ", "_")
+        return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self.rows()}
+
+    def model(self) -> dict[str, Array]:
+        """Return the sums of every pair, in the order of `itertools.combinations`."""
+        return {"results": self.results}
+
+    def state(self) -> dict[str, Array]:
+        return {**super().state(), "results": self.results}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        super().load(state)
+        self.results = state["results"]
+
+    @staticmethod
+    def validate(job: TournamentJob) -> None:
+        """Raise UserError for a game that counts more than results, or an unknown player."""
+        game, tree = two_seats(job.game)
+        registry.check_zero_sum(game)
+        for name in job.tournament.players:
+            reference_opponents.check(name, game, tree)
+
+    @staticmethod
+    def evaluate_model(
+        job: TournamentJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Return a row for each player, the best first: mean points, share of games
+        won, and the shares that it won from each player, in the order of the rows (None from
+        itself)."""
+        called = [opponent_label(name) for name in job.tournament.players]
+        one, other = np.array(list(combinations(range(len(called)), 2))).T
+        boards, points, won = np.zeros((3, len(called), len(called)))
+        for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):
+            boards[a, b] = boards[b, a] = row.boards
+            points[a, b], points[b, a] = row.points, -row.points
+            won[a, b], won[b, a] = row.won, row.lost
+        played = np.maximum(boards, 1)  # before the first round nobody has
+        mean = points.sum(axis=1) / np.maximum(boards.sum(axis=1), 1)
+        ranked = np.argsort(-mean, kind="stable")
+        return [
+            {
+                "player": called[k],
+                "mean": float(mean[k]),
+                "won": float(won[k].sum() / max(2 * boards[k].sum(), 1)),
+                "won from each": [
+                    None if j == k else float(won[k, j] / (2 * played[k, j])) for j in ranked
+                ],
+            }
+            for k in ranked
+        ]
 
 
 def _pair(rng: Generator, common: Any, a: str, b: str) -> tuple[float, ...]:

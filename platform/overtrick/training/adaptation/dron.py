@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -26,7 +27,7 @@ from overtrick.core import (
 )
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
+from overtrick.evaluation.evaluate import Judged, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
@@ -35,9 +36,10 @@ from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import decisions_of, play, random_seating
 from overtrick.reports import figures, metric_names
+from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import newcomers, shards
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.q_learning_section import Values
-from overtrick.training.trainer import History, Report
 
 MODEL = "dron"  # the prefix of the weights in a model
 
@@ -77,81 +79,69 @@ class DronJob(Job):
     evaluate: Judged = Judged()
 
 
-class DronTrainer:
-    """Meet newcomers, learn what to do against whom."""
+@register("dron", DronJob, scores.table_payoff, scores.payoff)
+class DronTrainer(BaseTrainer[DronJob]):
+    """Play random opponents, observe their statistics, and learn values that depend on these."""
 
-    def __init__(self, job: DronJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    def __init__(self, job: DronJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.game = _watched(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
         self.learner = learner.learner(self.game.features, _fresh(job, rng), job.values.plan())
 
-    def step(self) -> dict[str, float]:
-        """Meet so many newcomers for all their steps, and learn from it."""
-        gone = self.iteration / self.job.stop.iterations
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play random opponents for all adaptation steps, and learn from the games."""
         new_rng, play_rng, learn_rng = rng.spawn(3)
-        plan, values = self.job.dron, self.job.values
-        met = newcomers(
-            self.sizes, plan.random_opponents, plan.head_init_scale, plan.logit_bias_std, new_rng
-        )
-        epsilon = values.exploring(gone)
-        common = self.job.game, self.learner.weights(), epsilon, plan.games, plan.adaptation_steps
+        section, values = self.job.dron, self.job.values
+        opponents = newcomers(
+            self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
+            new_rng,
+        )  # fmt: skip
+        epsilon = values.exploring(progress)
+        common = (
+            self.job.game, self.learner.weights(), epsilon, section.games,
+            section.adaptation_steps,
+        )  # fmt: skip
         batches, payoffs = zip(
-            *self.crew.map(_meet_newcomers, common, shards(met), play_rng), strict=True
+            *self.pool.map(_meet_newcomers, common, shards(opponents), play_rng), strict=True
         )
-        self.learner.adam.pace(values.learning_rate * (1 - gone))
+        self.learner.adam.pace(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
-        unit = self.game.unit
         for k, payoff in enumerate(np.concatenate(payoffs, axis=1).mean(axis=1)):
-            metrics[metric_names.payoff_name(metric_names.OPPONENTS, k, unit)] = float(payoff)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), unit)
+            name = metric_names.payoff_name(metric_names.OPPONENTS, k, self.game.unit)
+            metrics[name] = float(payoff)
         return metrics
 
-    def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
+    def evaluate(self) -> Metrics:
+        return metrics_of(self.rows(), self.game.unit)
 
-    def report(self, history: History) -> Report:
-        """The final table, and the figures of the run."""
-        rows, unit = self._rows(), self.game.unit
-        curve = figures.learning_curve(history, unit)
-        return Report(rows, {"learning_curve": curve, "adaptation": figures.adaptation(rows, unit)})
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return figures.of_adaptation(history, rows, self.game.unit)
 
     def model(self) -> dict[str, Array]:
-        """The experts and their gate. It plays no games by itself: it needs somebody to watch."""
+        """Return the experts and their gate. They need an observed opponent to play."""
         return prefixed(MODEL, self.learner.weights())
 
-    def state(self) -> dict[str, Array]:
-        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+    @staticmethod
+    def validate(job: DronJob) -> None:
+        """Raise UserError for a game that is not for two or whose opponents cannot be observed, or
+        for unknown opponents."""
+        _watched(job.game)
+        evaluate_page.check(job.game, job.evaluate)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: DronJob) -> None:
-    """Raise UserError for a game that two do not play or cannot watch, or unknown opponents."""
-    _watched(job.game)
-    evaluate_page.check(job.game, job.evaluate)
-
-
-def judge(
-    job: DronJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """Evaluate adaptation to the held-out opponents. Raises UserError for a foreign model."""
-    known, like = unprefixed(MODEL, weights), _fresh(job, np.random.default_rng(0))
-    if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
-        raise UserError("the model has other layers than its job says: train again or restore it")
-    return evaluate(job.game, adapted, known, job.evaluate, crew, rng)
+    @staticmethod
+    def evaluate_model(
+        job: DronJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate adaptation to the held-out opponents. Raises UserError for a model of another
+        job."""
+        known, like = unprefixed(MODEL, weights), _fresh(job, np.random.default_rng(0))
+        if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
+            raise UserError(
+                "the model has other layers than its job says: train again or restore it"
+            )
+        return evaluate(job.game, adapted, known, job.evaluate, pool, rng)
 
 
 def _fresh(job: DronJob, rng: Generator) -> Weights:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from overtrick.config.job_file import Count, Job, Positive, Section, Share
 from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Judged, Row, evaluate, metrics_of
+from overtrick.evaluation.evaluate import Judged, evaluate, metrics_of
 from overtrick.evaluation.game_cache import check_actions, two_seats
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial
@@ -29,9 +29,10 @@ from overtrick.policies.network import Network
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import decisions_of, play, random_seating
 from overtrick.reports import figures
+from overtrick.training import scores
 from overtrick.training.adaptation.opponent_modelling import Knows, Modelling, modelled, rows_of
 from overtrick.training.adaptation.opponent_population import newcomers
-from overtrick.training.trainer import History, Report
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
 SHARD = 10  # newcomers of one shard, whatever the number of workers
 
@@ -67,93 +68,86 @@ class EomJob(Job):
     evaluate: Judged = Judged()
 
 
-class EomTrainer:
-    """Learns what a model of a stranger starts from: a first policy, and a guess of opponents.
+@register("eom", EomJob, scores.table_payoff, scores.payoff)
+class EomTrainer(BaseTrainer[EomJob]):
+    """Train what an opponent model starts from: a first policy, and a prior of opponents' actions.
 
-    Each iteration meets new random opponents. The first policy, with which a stranger's first
-    games will be played, learns by PPO to win from them; the prior, what an opponent is thought
-    to do before anything is known of it, imitates them. Nothing here is ever fitted to a stranger.
+    Each iteration plays new random opponents. The first policy, which plays the first games
+    against a held-out opponent, learns by PPO to win from them; the prior imitates them. Nothing
+    is fitted to a held-out opponent here.
     """
 
-    def __init__(self, job: EomJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    stateful = ("learner", "prior")
+
+    def __init__(self, job: EomJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.game, _ = two_seats(job.game)
-        plan = job.eom
+        section = job.eom
         rng = generator(job.seed, RngStream.INITIAL)
-        wide = inputs(self.game)
-        self.sizes = (wide, *plan.hidden, self.game.actions)
+        features = inputs(self.game)
+        self.sizes = (features, *section.hidden, self.game.actions)
         self.learner = ActorCritic(
             self.game.features,
             initial(self.sizes, rng, head=0.1),
-            Critic(wide, plan.hidden, rng, plan.critic_learning_rate),
-            Ppo(plan.learning_rate, plan.entropy_coef),
-            plan.discount,
-            plan.gae_lambda,
+            Critic(features, section.hidden, rng, section.critic_learning_rate),
+            Ppo(section.learning_rate, section.entropy_coef),
+            section.discount,
+            section.gae_lambda,
         )
-        self.prior = Adam(initial(self.sizes, rng, head=0.1), plan.prior_learning_rate)
+        self.prior = Adam(initial(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
-    def step(self) -> dict[str, float]:
-        """Meet new random opponents; learn to win from them, and what they do."""
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play new random opponents; learn to win from them, and imitate them."""
         new_rng, play_rng, learn_rng, imitate_rng = rng.spawn(4)
-        plan = self.job.eom
-        new = newcomers(
-            self.sizes, plan.random_opponents, plan.head_init_scale, plan.logit_bias_std, new_rng
-        )
+        section = self.job.eom
+        opponents = newcomers(
+            self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
+            new_rng,
+        )  # fmt: skip
         shards = [
-            ({n: v[k : k + SHARD] for n, v in new.items()},)
-            for k in range(0, plan.random_opponents, SHARD)
+            ({n: v[k : k + SHARD] for n, v in opponents.items()},)
+            for k in range(0, section.random_opponents, SHARD)
         ]
-        common = (self.job.game, self.learner.theta, plan.games)
-        ours, theirs = zip(*self.crew.map(_meet, common, shards, play_rng), strict=True)
+        common = (self.job.game, self.learner.theta, section.games)
+        ours, theirs = zip(*self.pool.map(_meet, common, shards, play_rng), strict=True)
         metrics = self.learner.learn(concatenate_trajectories(ours), learn_rng)
         rows = rows_of(self.game, concatenate_trajectories(theirs))
         _, loss = imitate(self.prior, rows, Imitation(epochs=1), imitate_rng)
         metrics["imitation_loss"] = float(loss)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), self.game.unit)
         return metrics
 
+    def evaluate(self) -> Metrics:
+        return metrics_of(self.rows(), self.game.unit)
+
     def model(self) -> dict[str, Array]:
-        """The first policy, its baseline, and the prior of opponents."""
-        return {**self.learner.weights(), **prefixed("prior", self._prior())}
-
-    def _prior(self) -> dict[str, Array]:
+        """Return the first policy, its critic, and the prior of opponents."""
         state = self.prior.state()
-        return {n: state[n] for n in self.prior.params}
+        prior = {name: state[name] for name in self.prior.params}
+        return {**self.learner.weights(), **prefixed("prior", prior)}
 
-    def state(self) -> dict[str, Array]:
-        return {
-            **prefixed("learner", self.learner.state()),
-            **prefixed("prior", self.prior.state()),
-            "iteration": np.array(self.iteration),
-        }
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return figures.of_adaptation(history, rows, self.game.unit)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.prior.load(unprefixed("prior", state))
-        self.iteration = int(state["iteration"])
+    @staticmethod
+    def validate(job: EomJob) -> None:
+        """Raise UserError for a game that is not for two, unknown opponents, or exact responses
+        where there is no tree."""
+        game, tree = two_seats(job.game)
+        check_actions(game)
+        if tree is None and job.model.response == "exact":
+            raise UserError(
+                f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
+            )
+        evaluate_page.check(job.game, job.evaluate)
 
-    def report(self, history: History) -> Report:
-        """What replies win, and what they won on the way."""
-        rows, unit = self._rows(), self.game.unit
-        drawn = {
-            "learning_curve": figures.learning_curve(history, unit),
-            "adaptation": figures.adaptation(rows, unit),
-        }
-        return Report(rows, drawn)
-
-    def _rows(self) -> list[Row]:
-        """What replies win from every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, RngStream.JUDGE)
-        return judge(self.job, self.model(), self.crew, rng)
-
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def evaluate_model(
+        job: EomJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate responses to fitted opponent models against the held-out opponents."""
+        first, critic, prior = (unprefixed(part, weights) for part in ("policy", "critic", "prior"))
+        knows = Knows(first, critic, prior, job.model)
+        return evaluate(job.game, modelled, knows, job.evaluate, pool, rng)
 
 
 def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Trajectories]:
@@ -166,22 +160,3 @@ def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Traj
     both = (Network(game.features, theta), Crowd(game.features, new))
     batch = play(game, both, total, play_rng, seating).batch
     return decisions_of(batch, seating, 0), decisions_of(batch, seating, 1)
-
-
-def check(job: EomJob) -> None:
-    """Raise UserError for a game that two do not play, opponents that do not exist, or exact
-    replies where there is no tree."""
-    game, tree = two_seats(job.game)
-    check_actions(game)
-    if tree is None and job.model.response == "exact":
-        raise UserError(
-            f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
-        )
-    evaluate_page.check(job.game, job.evaluate)
-
-
-def judge(job: EomJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator) -> list[Row]:
-    """What replies to fitted models win from the job's strangers."""
-    first, critic, prior = (unprefixed(part, weights) for part in ("policy", "critic", "prior"))
-    knows = Knows(first, critic, prior, job.model)
-    return evaluate(job.game, modelled, knows, job.evaluate, crew, rng)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -14,7 +15,7 @@ from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section,
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of
+from overtrick.evaluation.evaluate import Evaluate, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
 from overtrick.learners.initialisation import MOVE_STD
@@ -25,10 +26,11 @@ from overtrick.policies.network_sizes import inputs, outputs
 from overtrick.population.genetic import Evolution
 from overtrick.population.population import Population
 from overtrick.reports import figures
+from overtrick.training import scores
 from overtrick.training.adaptation.held_out_evaluation import Start, adapted, check_estimator
 from overtrick.training.adaptation.opponent_population import check_spread, newcomers
 from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator, fitness
-from overtrick.training.trainer import History, Report
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
 SHARD = 50  # pairs of members of one shard, whatever the number of workers
 
@@ -69,70 +71,86 @@ class EvolveJob(Job):
     evaluate: Evaluate = Evaluate()
 
 
-class EvolveTrainer:
-    """Everybody plays everybody; the elite stays, the rest cross over with it and mutate.
+@register("evolve", EvolveJob, scores.table_payoff, scores.payoff)
+class EvolveTrainer(BaseTrainer[EvolveJob]):
+    """Evolve a population by a round robin: the elite stays, the rest cross over and mutate.
 
-    A member's fitness is its mean payoff against all the others, as many games against each, in
-    a zero-sum game: no pair is played twice, and no stranger is ever met. The model is the best
-    member of the last generation that was scored. At test it takes one gradient a step from
-    the same games as a meta-model, for the tables compare what methods win after the same
-    interaction; its baseline is 0, since nothing here learns one.
+    A member's fitness is its mean payoff against all others, as many games against each, in a
+    zero-sum game: no pair is played twice, and no held-out opponent is ever met. The model is the
+    best member of the last generation that was scored. In evaluation it takes one gradient a step
+    from the same games as a meta-model, for the tables compare methods after the same
+    interaction; its baseline is 0, since no critic is trained here.
     """
 
-    def __init__(self, job: EvolveJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
-        self.game, _ = two_seats(job.game)
-        plan = job.evolve
-        sizes = (inputs(self.game), *plan.hidden, outputs(self.game))
-        rng = generator(job.seed, RngStream.INITIAL)
-        spread = np.full(sizes[-1], np.log(MOVE_STD * plan.action_std_scale), np.float32)
-        log_std = spread if self.game.actions is None else None
-        first = newcomers(sizes, plan.size, plan.head_init_scale, plan.logit_bias_std, rng, log_std)
-        operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
-        self.host = crew.host(Population(first, operators))
+    stateful = ("population",)
 
-    def step(self) -> dict[str, float]:
-        """One generation."""
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def __init__(self, job: EvolveJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        self.game, _ = two_seats(job.game)
+        section = job.evolve
+        sizes = (inputs(self.game), *section.hidden, outputs(self.game))
+        rng = generator(job.seed, RngStream.INITIAL)
+        log_std = None
+        if self.game.actions is None:
+            std = MOVE_STD * section.action_std_scale
+            log_std = np.full(sizes[-1], np.log(std), np.float32)
+        first = newcomers(
+            sizes, section.size, section.head_init_scale, section.logit_bias_std, rng, log_std
+        )
+        operators = Evolution(section.elite_share, section.mutation_rate, section.mutation_strength)
+        self.population = pool.host(Population(first, operators))
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Score and breed one generation."""
         play_rng, breed_rng = rng.spawn(2)
-        members, plan = self.host.state(), self.job.evolve
-        scores = round_robin(self.job.game, members, plan.games, self.crew, play_rng)
-        metrics: dict[str, float] = self.host.call("breed", scores, breed_rng)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), registry.scored(self.game).unit)
+        members, games = self.population.state(), self.job.evolve.games
+        fitnesses = round_robin(self.job.game, members, games, self.pool, play_rng)
+        metrics: Metrics = self.population.call("breed", fitnesses, breed_rng)
         return metrics
 
+    def evaluate(self) -> Metrics:
+        return metrics_of(self.rows(), registry.scored(self.game).unit)
+
     def model(self) -> dict[str, Array]:
-        """The champion's weights."""
-        return prefixed("policy", {n: v[0] for n, v in self.host.state().items()})
+        """Return the weights of the best member."""
+        return prefixed("policy", {n: v[0] for n, v in self.population.state().items()})
 
-    def state(self) -> dict[str, Array]:
-        return {**prefixed("population", self.host.state()), "iteration": np.array(self.iteration)}
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return figures.of_adaptation(history, rows, registry.scored(self.game).unit)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.host.load(unprefixed("population", state))
-        self.iteration = int(state["iteration"])
+    @staticmethod
+    def validate(job: EvolveJob) -> None:
+        """Raise UserError for a game that is not for two or not zero-sum, unknown opponents, or a
+        gradient estimator that needs a tree where there is none."""
+        game, tree = two_seats(job.game)
+        registry.check_zero_sum(game)
+        section, estimator = job.evolve, job.evolve.gradient_estimator
+        check_spread("evolve.action_std_scale", section.action_std_scale, game)
+        if estimator == "privileged_critic":
+            raise UserError(
+                "evolve.gradient_estimator: privileged_critic needs a critic, and evolution trains "
+                "none: set critic"
+            )
+        check_estimator("evolve.gradient_estimator", estimator, game, tree)
+        if tree is not None and estimator in ON_TREE and section.given(["discount"]):
+            raise UserError(
+                f"evolve.gradient_estimator: {estimator} has no use for evolve.discount: leave "
+                "that out"
+            )
+        evaluate_page.check(job.game, job.evaluate)
 
-    def report(self, history: History) -> Report:
-        """How the champion adapts, and how champions did on the way."""
-        rows, unit = self._rows(), registry.scored(self.game).unit
-        drawn = {
-            "learning_curve": figures.learning_curve(history, unit),
-            "adaptation": figures.adaptation(rows, unit),
-        }
-        return Report(rows, drawn)
-
-    def _rows(self) -> list[Row]:
-        """Adaptation to every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, RngStream.JUDGE)
-        return judge(self.job, self.model(), self.crew, rng)
-
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def evaluate_model(
+        job: EvolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate the adaptation of the best member to the held-out opponents."""
+        theta = unprefixed("policy", weights)
+        no_critic = {
+            "w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32),
+        }  # fmt: skip
+        section = job.evolve
+        start = Start(theta, no_critic, False, section.discount, section.gradient_estimator)
+        return evaluate(job.game, adapted, start, job.evaluate, pool, rng)
 
 
 def round_robin(
@@ -152,38 +170,3 @@ def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
     game, _ = two_seats(choice)
     ours, theirs = ({n: v[side] for n, v in members.items()} for side in (one, other))
     return fitness(game, ours, Crowd(game.features, theirs), games, rng)
-
-
-def check(job: EvolveJob) -> None:
-    """Raise UserError for a game that two do not play or that is not zero-sum, opponents that do
-    not exist, or steps that need a tree where there is none."""
-    game, tree = two_seats(job.game)
-    registry.check_zero_sum(game)
-    check_spread("evolve.action_std_scale", job.evolve.action_std_scale, game)
-    if job.evolve.gradient_estimator == "privileged_critic":
-        raise UserError(
-            "evolve.gradient_estimator: privileged_critic needs a critic, and evolution trains "
-            "none: set "
-            "critic"
-        )
-    check_estimator("evolve.gradient_estimator", job.evolve.gradient_estimator, game, tree)
-    if (
-        tree is not None
-        and job.evolve.gradient_estimator in ON_TREE
-        and job.evolve.given(["discount"])
-    ):
-        raise UserError(
-            f"evolve.gradient_estimator: {job.evolve.gradient_estimator} has no use for "
-            "evolve.discount: leave that out"
-        )
-    evaluate_page.check(job.game, job.evaluate)
-
-
-def judge(
-    job: EvolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """How well a champion of this job adapts to the job's strangers."""
-    theta = unprefixed("policy", weights)
-    nothing = {"w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32)}
-    start = Start(theta, nothing, False, job.evolve.discount, job.evolve.gradient_estimator)
-    return evaluate(job.game, adapted, start, job.evaluate, crew, rng)

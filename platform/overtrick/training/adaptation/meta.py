@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import Row, evaluate, metrics_of
+from overtrick.evaluation.evaluate import evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
 from overtrick.learners.critic import Critic
@@ -30,6 +31,8 @@ from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import hindsight_inputs, inputs, outputs
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.training import scores
+from overtrick.training.adaptation import meta_job
 from overtrick.training.adaptation.held_out_evaluation import Start, adapted
 from overtrick.training.adaptation.meta_job import MetaJob
 from overtrick.training.adaptation.opponent_population import KINDS, shards
@@ -44,26 +47,24 @@ from overtrick.training.adaptation.rollouts import (
     strategies,
     visits,
 )
-from overtrick.training.trainer import History, Report
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
 
-class MetaTrainer:
+@register("meta", MetaJob, scores.table_payoff, scores.payoff)
+class MetaTrainer(BaseTrainer[MetaJob]):
     """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
 
-    def __init__(self, job: MetaJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    stateful = ("learner", "population")
+
+    def __init__(self, job: MetaJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.game, self.tree = two_seats(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
-        wide = inputs(self.game)
-        self.sizes = (wide, *job.meta.hidden, outputs(self.game))
-        seen = (
-            hindsight_inputs(self.game)
-            if job.meta.gradient_estimator == "privileged_critic"
-            else wide
-        )
-        critic = Critic(seen, job.meta.hidden, rng, job.meta.critic_learning_rate)
+        policy_inputs = inputs(self.game)
+        self.sizes = (policy_inputs, *job.meta.hidden, outputs(self.game))
+        privileged = job.meta.gradient_estimator == "privileged_critic"
+        critic_inputs = hindsight_inputs(self.game) if privileged else policy_inputs
+        critic = Critic(critic_inputs, job.meta.hidden, rng, job.meta.critic_learning_rate)
         self.learner = ActorCritic(
             self.game.features,
             fresh(self.game, job.meta.hidden, rng),
@@ -73,39 +74,34 @@ class MetaTrainer:
             job.meta.gae_lambda,
         )
         self.mean = self.learner.weights()  # the moving average
-        self.opponents = KINDS[job.population.kind](
-            job.game, self.sizes, job.population, self.learner.theta, crew, rng
+        self.population = KINDS[job.population.kind](
+            job.game, self.sizes, job.population, self.learner.theta, pool, rng
         )
 
-    def step(self) -> dict[str, float]:
-        """One iteration of Algorithm 1."""
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Run one iteration of Algorithm 1."""
         renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
         metrics = {}
         if (self.iteration - 1) % self.job.population.every == 0:
-            metrics = self.opponents.renew(self.learner.theta, renew_rng)
-        opponents = self.opponents.choose(self.job.meta.tasks, choose_rng)
-        samples, features, returns, payoff, astray = self._meet(opponents, meet_rng)
+            metrics = self.population.renew(self.learner.theta, renew_rng)
+        opponents = self.population.choose(self.job.meta.tasks, choose_rng)
+        samples, features, returns, payoff, diverged = self._meet(opponents, meet_rng)
         *inner, outer = (evidence(sample) for sample in samples)
-        plan = self.job.meta
+        section = self.job.meta
         surrogate = meta_surrogate(
-            inner, outer, plan.inner_lr, plan.second_order, plan.fisher_subsample, plan.minibatches
-        )
+            inner, outer, section.inner_lr, section.second_order, section.fisher_subsample,
+            section.minibatches,
+        )  # fmt: skip
         self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
-        now, past = self.learner.weights(), np.float32(plan.weight_ema)
+        now, past = self.learner.weights(), np.float32(section.weight_ema)
         self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
         unit = self.game.unit
         metrics |= {
             metric_names.payoff_name(metric_names.OPPONENTS, k, unit): float(p.mean())
             for k, p in enumerate(payoff)
         }
-        metrics |= astray_games(self.game, astray)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= metrics_of(self._rows(), registry.scored(self.game).unit)
-        return metrics
+        return metrics | astray_games(self.game, diverged)
 
     def _outer_step(self) -> float:
         """beta of this iteration: the KL bound of TRPO, or Adam's learning rate of PPO."""
@@ -117,32 +113,37 @@ class MetaTrainer:
         progress = max(0, self.iteration - 1) / max(1, last - 1)
         return start + progress * ((start if end is None else end) - start)
 
-    def _rows(self) -> list[Row]:
-        """Adaptation to every stranger, with the same luck every time."""
-        rng = generator(self.job.seed, RngStream.JUDGE)
-        return judge(self.job, self.model(), self.crew, rng)
+    def evaluate(self) -> Metrics:
+        return metrics_of(self.rows(), registry.scored(self.game).unit)
 
     def state(self) -> dict[str, Array]:
-        return {
-            **prefixed("learner", self.learner.state()),
-            **prefixed("mean", self.mean),
-            **prefixed("population", self.opponents.state()),
-            "iteration": np.array(self.iteration),
-        }
+        return {**super().state(), **prefixed("mean", self.mean)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
+        super().load(state)
         self.mean = unprefixed("mean", state)
-        self.opponents.load(unprefixed("population", state))
-        self.iteration = int(state["iteration"])
 
     def model(self) -> dict[str, Array]:
-        """The weights that adaptation needs: the policy and its baseline, averaged."""
+        """Return the weights that adaptation needs: the averaged policy and its critic."""
         return self.mean
 
-    def report(self, history: History) -> Report:
-        """The final table, and the figures of the run."""
-        rows = self._rows()
+    @staticmethod
+    def validate(job: MetaJob) -> None:
+        meta_job.check(job)
+
+    @staticmethod
+    def evaluate_model(
+        job: MetaJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate the adaptation of a model to the job's held-out opponents."""
+        start = Start(
+            unprefixed("policy", weights), unprefixed("critic", weights),
+            job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
+            job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
+        )  # fmt: skip
+        return evaluate(job.game, adapted, start, job.evaluate, pool, rng)
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         unit = registry.scored(self.game).unit
         drawn = {
             "learning_curve": figures.learning_curve(history, unit),
@@ -151,17 +152,14 @@ class MetaTrainer:
         if self.tree is not None:
             styles = self._styles(self.tree)
             drawn["styles"] = figures.styles(*styles, self.game.action_names)
-        return Report(rows, drawn)
-
-    def close(self) -> None:
-        self.crew.close()
+        return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
         """(4, hands, A) what the first opponents, the elite among them, do with each hand.
 
         Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
         """
-        members = {n: v[:4] for n, v in self.opponents.members().items()}
+        members = {n: v[:4] for n, v in self.population.members().items()}
         (meta,) = strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
         hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))
@@ -179,23 +177,11 @@ class MetaTrainer:
         and returns of all decisions, the payoffs (tasks,) before each step, and how many games a
         simulator could not follow."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
-        homes = self.crew.map(_adapt_to, common, shards(opponents), rng)
+        homes = self.pool.map(_adapt_to, common, shards(opponents), rng)
         samples, features, returns, payoffs, astray = zip(*homes, strict=True)
         steps = [join(list(step)) for step in zip(*samples, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
         return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
-
-
-def judge(
-    job: MetaJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """How well a model of this job adapts to the job's strangers."""
-    start = Start(
-        unprefixed("policy", weights), unprefixed("critic", weights),
-        job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
-        job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
-    )  # fmt: skip
-    return evaluate(job.game, adapted, start, job.evaluate, crew, rng)
 
 
 def _adapt_to(

@@ -32,12 +32,13 @@ from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import loader
 from overtrick.reports import bar_charts
 from overtrick.storage import locate, model_files
+from overtrick.training import scores
+from overtrick.training.base_trainer import History
 from overtrick.training.bidding.supervised import BiddingConfig
-from overtrick.training.trainer import History
 
 SHARD = 250  # deals of one shard, whatever the number of workers
 PRETRAINED = "pretrained"
-WON = "imps_per_board"
+WON = scores.IMPS_AGAINST_PRETRAINED
 """What a measurement calls the IMPs that are won from the pretrained."""
 
 

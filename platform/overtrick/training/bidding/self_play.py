@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -35,11 +36,12 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import check_loss
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.rollout import play
+from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import Opponents, SelfPlay
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import PRETRAINED, WON, PairJob
 from overtrick.training.bidding.value_replay import Outcomes, Remembered, remembered
-from overtrick.training.trainer import History, Report
 
 KEPT = {"values": "imps", "calls": "baseline"}
 """By what decides, the name under which a model has the network of values."""
@@ -96,19 +98,25 @@ class SelfplayJob(PairJob):
     values: Remembered = Remembered()
 
 
-class SelfplayTrainer:
-    """An iteration is some boards against opponents, and some gradient steps of both networks."""
+def score(rows: list[dict[str, Any]]) -> float:
+    """IMPs a board of the calls alone against the calls before."""
+    return float(rows[0]["mean"])
 
-    def __init__(self, job: SelfplayJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
-        self.calls, first = pretrained.networks_of(job)
+
+@register("selfplay_bidding", SelfplayJob, score, scores.board_imps)
+class SelfplayTrainer(BaseTrainer[SelfplayJob]):
+    """Improve both networks of a bidder by self-play against past selves and other systems."""
+
+    stateful = ("values", "calls", "past")
+
+    def __init__(self, job: SelfplayJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        self.call_network, first = pretrained.networks_of(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         plan = job.play
-        self.outcomes = Outcomes(first, job.network, job.values, job.stop.iterations)
-        self.policy = Anchored(
-            self.calls.weights,
+        self.values = Outcomes(first, job.network, job.values, job.stop.iterations)
+        self.calls = Anchored(
+            self.call_network.weights,
             job.network.plan("cpu"),
             Ppo(
                 plan.learning_rate,
@@ -121,41 +129,37 @@ class SelfplayTrainer:
             plan.minibatches,
         )
         self.past = SelfPlay(
-            job.game, (), Opponents(kind="selfplay", size=plan.past_selves), self.policy.theta,
-            crew,
+            job.game, (), Opponents(kind="selfplay", size=plan.past_selves), self.calls.theta,
+            pool,
             generator(job.seed, RngStream.INITIAL),
         )  # fmt: skip
         self.others = [side_of(name) for name in plan.opponents]
         self.deals, self.kept = pretrained.parted(job, job.play.max_deals)
 
-    def step(self) -> dict[str, float]:
-        """Meet opponents, learn, and now and then measure."""
-        plan, job = self.job.play, self.job
-        self.iteration += 1
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play the boards of an iteration against opponents, and learn from them."""
+        plan = self.job.play
         where = f"in iteration {self.iteration}"
-        rng = generator(job.seed, RngStream.TRAIN, self.iteration)
         deal_rng, who_rng, play_rng, learn_rng = rng.spawn(4)
         if (self.iteration - 1) % plan.snapshot_interval == 0:
-            self.past.renew(self.policy.theta, who_rng)
+            self.past.renew(self.calls.theta, who_rng)
         deals = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.boards)], deal_rng)
         cut = [deals[k : k + SHARD] for k in range(0, plan.boards, SHARD)]
         shards = list(zip(cut, self._opponents(len(cut), who_rng), strict=True))
-        common = (self._side("learner", self.outcomes.values()), plan.reward, plan.gae_lambda)
-        met = self.crew.map(_meet, common, shards, play_rng)
+        common = (self._side("learner", self.values.values()), plan.reward, plan.gae_lambda)
+        met = self.pool.map(_meet, common, shards, play_rng)
         for _, told in met:
-            self.outcomes.memory.add(told, learn_rng)
+            self.values.memory.add(told, learn_rng)
         done = {n: np.concatenate([rows[n] for rows, _ in met]) for n in met[0][0]}
         done["game"] += np.repeat(np.arange(len(met)), [len(m[0]["game"]) for m in met]) * 2 * SHARD
         metrics = {
             "boards": float(self.iteration * plan.boards),
-            "loss_nats": self.outcomes.learn(learn_rng, where),
+            "loss_nats": self.values.learn(learn_rng, where),
             "unforeseen_imps": float(np.sqrt(np.square(done["advantage"]).mean())),
         }
         if self.iteration > plan.value_warmup_iterations:
             metrics |= self._improve(done, learn_rng)
             check_loss(metrics["gain"], where)
-        if self.iteration % job.evaluate.every == 0:
-            metrics |= self._measured()
         return metrics
 
     def _opponents(self, count: int, rng: Generator) -> list[Side]:
@@ -169,96 +173,72 @@ class SelfplayTrainer:
 
     def _side(self, name: str, values: Network | None = None, calls: Weights | None = None) -> Side:
         """A side by some calls, or as they are now."""
-        network = self.calls._replace(weights=self.policy.theta if calls is None else calls)
+        network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
     def _improve(self, done: Mapping[str, Array], rng: Generator) -> dict[str, float]:
         """The calls learn from what they brought."""
-        situation = done["situation"] if self.calls.auction else None
-        return self.policy.learn(
+        situation = done["situation"] if self.call_network.auction else None
+        return self.calls.learn(
             network_bidder.numbers(done["before"], situation), done["legal"], done["call"],
             done["advantage"], done["game"], 2 * self.job.play.boards, rng,
         )  # fmt: skip
 
-    def _measured(self) -> dict[str, float]:
-        """What the likeliest calls win from each opponent, and how many are true."""
+    def evaluate(self) -> Metrics:
+        """Compute what the likeliest calls win from each opponent, and how many are true."""
         deals = pretrained.judged(self.job, self.kept, self.job.evaluate.boards)
         side = self._side("calls")
-        metrics = {"true_calls": pretrained.true_calls(side, deals, self.crew)}
+        metrics = {"true_calls": pretrained.true_calls(side, deals, self.pool)}
         for other in _opponents(self.job):
-            row = pretrained.row(side, other, deals, self.crew)
+            row = pretrained.row(side, other, deals, self.pool)
             name = WON if other.name == PRETRAINED else f"{WON}_{other.name}"
             metrics |= {name: row["mean"], f"{name}_se": row["standard_error"]}
         return metrics
 
-    def report(self, history: History) -> Report:
-        """What it wins from itself as it was before, and from others; and the way there."""
-        rows = judge(self.job, self.model(), self.crew, generator(0))
-        return Report(rows, pretrained.way(history, "boards"))
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return pretrained.way(history, "boards")
 
     def model(self) -> dict[str, Array]:
         """Both networks; whoever seats the model finds that of values if it decides."""
-        values = prefixed(KEPT[self.job.play.final_policy], self.outcomes.values().weights)
-        return {**prefixed("calls", self.policy.theta), **values}
+        values = prefixed(KEPT[self.job.play.final_policy], self.values.values().weights)
+        return {**prefixed("calls", self.calls.theta), **values}
 
-    def state(self) -> dict[str, Array]:
-        return {
-            **prefixed("values", self.outcomes.state()),
-            **prefixed("calls", self.policy.state()),
-            **prefixed("past", self.past.state()),
-            "iteration": np.array(self.iteration),
-        }
+    @staticmethod
+    def validate(job: SelfplayJob) -> None:
+        """Raise UserError for unusable models, deals or opponents."""
+        if job.play.value_warmup_iterations >= job.stop.iterations:
+            raise UserError(
+                f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "
+                f"stop.iterations {job.stop.iterations}: the calls "
+                "would learn nothing"
+            )
+        pretrained.check(job, job.play.max_deals)
+        for name in job.play.opponents:
+            side_of(name)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.outcomes.load(unprefixed("values", state))
-        self.policy.load(unprefixed("calls", state))
-        self.past.load(unprefixed("past", state))
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: SelfplayJob) -> None:
-    """Raise UserError for models, deals or opponents that do not serve."""
-    if job.play.value_warmup_iterations >= job.stop.iterations:
-        raise UserError(
-            f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "
-            f"stop.iterations {job.stop.iterations}: the calls "
-            "would learn nothing"
+    @staticmethod
+    def evaluate_model(
+        job: SelfplayJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute IMPs a board of the stored calls alone, of the whole bidder, and of the
+        pretrained calls; and the share of their calls but passes that is true."""
+        plan, rules = job.network, loader.load(job.system)
+        calls, values = (
+            Network(unprefixed(name, weights), plan.activation, plan.bfloat16)
+            for name in ("calls", KEPT[job.play.final_policy])
         )
-    pretrained.check(job, job.play.max_deals)
-    for name in job.play.opponents:
-        side_of(name)
-
-
-def judge(
-    job: SelfplayJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """IMPs a board of the stored calls alone, of the bidder that also values them, and of the calls
-    before; and which share of their calls but passes is true."""
-    plan, rules = job.network, loader.load(job.system)
-    calls, values = (
-        Network(unprefixed(name, weights), plan.activation, plan.bfloat16)
-        for name in ("calls", KEPT[job.play.final_policy])
-    )
-    deals = pretrained.judged(
-        job, pretrained.parted(job, job.play.max_deals)[1], job.evaluate.final_boards
-    )
-    before, *others = _opponents(job)
-    alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
-    rows = []
-    for side in (alone, both, before):
-        true = pretrained.true_calls(side, deals, crew)
-        for other in others if side is before else (before, *others):
-            row = pretrained.row(side, other, deals, crew)
-            rows.append({"side": side.name, **row, "true_calls": true})
-    return rows
-
-
-def score(rows: list[dict[str, Any]]) -> float:
-    """IMPs a board of the calls alone against the calls before."""
-    return float(rows[0]["mean"])
+        deals = pretrained.judged(
+            job, pretrained.parted(job, job.play.max_deals)[1], job.evaluate.final_boards
+        )
+        before, *others = _opponents(job)
+        alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
+        rows = []
+        for side in (alone, both, before):
+            true = pretrained.true_calls(side, deals, pool)
+            for other in others if side is before else (before, *others):
+                row = pretrained.row(side, other, deals, pool)
+                rows.append({"side": side.name, **row, "true_calls": true})
+        return rows
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -27,7 +28,8 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
 from overtrick.reports import bar_charts
-from overtrick.training.trainer import History, Report
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
 Learnt = Literal["calls", "imps"]
 LOOK = 100  # gradient steps between looks at the loss
@@ -102,14 +104,18 @@ class BiddingJob(SystemJob):
     evaluate: Tested = Tested()
 
 
-class BiddingTrainer:
-    """An iteration is a pass over all examples, by one learner or its share of what several do."""
+def score(rows: list[dict[str, Any]]) -> float:
+    """Of a table: total precision; of what is foretold in IMPs, minus the mean error."""
+    return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
 
-    def __init__(self, job: BiddingJob, crew: WorkerPool, share: Share = ALONE) -> None:
-        self.job = job
-        self.crew = crew
+
+@register("bidding", BiddingJob, score, scores.bidding_accuracy)
+class BiddingTrainer(BaseTrainer[BiddingJob]):
+    """Train a network on bidding examples, a pass an iteration; alone, or as one of several."""
+
+    def __init__(self, job: BiddingJob, pool: WorkerPool, share: Share = ALONE) -> None:
+        super().__init__(job, pool)
         self.share = share
-        self.iteration = 0
         self.examples = Examples(job.examples, SPLITS[0], job.resources.data_readers)
         self.kept = Examples(job.examples, SPLITS[1])
         device = "cuda" if job.resources.gpus else "cpu"
@@ -120,12 +126,10 @@ class BiddingTrainer:
         self.learner = Classifier(weights, job.network.plan(device))
         share.add_gradients(self.learner.optimizer.params.values())
 
-    def step(self) -> dict[str, float]:
-        """Learn from every example once, then measure."""
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Learn from every example once."""
         network, each = self.job.network, -(-len(self.examples) // self.job.network.batch_size)
-        done = self.iteration * each
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+        done = (self.iteration - 1) * each
         self.learner.seed(rng)
         if self.share.rank:  # all have drawn alike from rng, which orders the examples
             own = generator(self.job.seed, RngStream.TRAIN, self.iteration, self.share.rank)
@@ -142,56 +146,54 @@ class BiddingTrainer:
                 total += classifier.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
         self.learner.check(f"in iteration {self.iteration}")
-        metrics = {"loss_nats": total / each}
-        if self.iteration % self.job.evaluate.every == 0 and self.share.rank == 0:
-            metrics |= self._measured(self.job.evaluate.examples)[0]
-        return metrics
+        return {"loss_nats": total / each}
 
-    def _measured(self, most: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        return measured(self.job, self.learner, self.kept, most)
+    def evaluation_interval(self) -> int | None:
+        return self.job.evaluate.every if self.share.rank == 0 else None
 
-    def report(self, history: History) -> Report:
-        """How well it does on all deals that were kept for testing."""
-        _, rows = self._measured(len(self.kept))
-        drawn = {
-            "precision": bar_charts.grouped(rows, "part", bidding_accuracy.SHOWN[self.job.target])
-        }
-        return Report(rows, drawn)
+    def evaluate(self) -> Metrics:
+        return measured(self.job, self.learner, self.kept, self.job.evaluate.examples)[0]
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        shown = bidding_accuracy.SHOWN[self.job.target]
+        return {"precision": bar_charts.grouped(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
-        """The network under the name of what it knows."""
+        """Return the network under the name of its target."""
         return prefixed(self.job.target, self.learner.weights())
 
-    def state(self) -> dict[str, Array]:
-        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+    @staticmethod
+    def validate(job: BiddingJob) -> None:
+        """Raise UserError for another game, or examples that are missing or of other systems."""
+        if job.game.name != "auction":
+            raise UserError(f"the bidding trainer is for the auction, not for {job.game.name}")
+        for split in SPLITS:
+            known = Examples(job.examples, split)
+        check_rules(job.examples, known.parameters)
+        by = [known.parameters[name] for name in ("system_ns", "system_ew")]
+        if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
+            raise UserError(
+                f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, "
+                "not of "
+                f"{job.system}: set system"
+            )
+        _check_version(job, known)
+        if job.target not in (*known.columns, "calls"):
+            raise UserError(
+                f"the examples in {job.examples} do not say what calls brought: generate them "
+                "again "
+                "with outcomes=true from boards with double-dummy tricks"
+            )
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: BiddingJob) -> None:
-    """Raise UserError for another game, or for examples that are not there, or of other systems."""
-    if job.game.name != "auction":
-        raise UserError(f"the bidding trainer is for the auction, not for {job.game.name}")
-    for split in SPLITS:
-        known = Examples(job.examples, split)
-    check_rules(job.examples, known.parameters)
-    by = [known.parameters[name] for name in ("system_ns", "system_ew")]
-    if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
-        raise UserError(
-            f"the calls of the examples in {job.examples} are those of {' and '.join(by)}, not of "
-            f"{job.system}: set system"
-        )
-    _check_version(job, known)
-    if job.target not in (*known.columns, "calls"):
-        raise UserError(
-            f"the examples in {job.examples} do not say what calls brought: generate them again "
-            "with outcomes=true from boards with double-dummy tricks"
-        )
+    @staticmethod
+    def evaluate_model(
+        job: BiddingJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute the accuracy of a stored network on the test deals."""
+        kept = Examples(job.examples, "test")
+        _check_version(job, kept)
+        learner = Classifier(unprefixed(job.target, weights), job.network.plan("cpu"))
+        return measured(job, learner, kept, len(kept))[1]
 
 
 def _check_version(job: BiddingJob, examples: Examples) -> None:
@@ -201,21 +203,6 @@ def _check_version(job: BiddingJob, examples: Examples) -> None:
             f"the examples in {job.examples} were made by other rules than those of "
             f"{job.system} in this job: set system, or begin a new run"
         )
-
-
-def judge(
-    job: BiddingJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """How well a stored network does on the deals that were kept for testing."""
-    kept = Examples(job.examples, "test")
-    _check_version(job, kept)
-    learner = Classifier(unprefixed(job.target, weights), job.network.plan("cpu"))
-    return measured(job, learner, kept, len(kept))[1]
-
-
-def score(rows: list[dict[str, Any]]) -> float:
-    """Of a table: total precision; of what is foretold in IMPs, minus the mean error."""
-    return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
 
 
 def measured(

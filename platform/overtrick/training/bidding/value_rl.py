@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Share
 from overtrick.core import Array, Deals
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.bidders import Side, side_of, turned
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import Network
 from overtrick.games.bridge.system import loader
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.rollout import play
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, WON, PairJob
 from overtrick.training.bidding.value_replay import Outcomes, Remembered, remembered
-from overtrick.training.trainer import History, Report
 
 
 class Reinforcing(Remembered):
@@ -42,83 +43,77 @@ class BidderJob(PairJob):
     bidder: Reinforcing = Reinforcing()
 
 
-class BidderTrainer:
-    """An iteration is some auctions by itself, and some gradient steps."""
+def score(rows: list[dict[str, Any]]) -> float:
+    """IMPs a board against the pretrained."""
+    return float(rows[0]["mean"])
 
-    def __init__(self, job: BidderJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+
+@register("bidder", BidderJob, score, scores.board_imps)
+class BidderTrainer(BaseTrainer[BidderJob]):
+    """Improve a bidder's value network by reinforcement from auctions against itself."""
+
+    stateful = ()
+
+    def __init__(self, job: BidderJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.calls, first = pretrained.networks_of(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         self.outcomes = Outcomes(first, job.network, job.bidder, job.stop.iterations)
         self.deals, self.kept = pretrained.parted(job, job.bidder.max_deals)
 
-    def step(self) -> dict[str, float]:
-        """Bid, remember, learn, and now and then measure."""
-        plan, job = self.job.bidder, self.job
-        self.iteration += 1
-        rng = generator(job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Bid the auctions of an iteration and learn from the replay buffer."""
+        section = self.job.bidder
         deal_rng, play_rng, learn_rng = rng.spawn(3)
-        chosen = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.games)], deal_rng)
+        picked = deal_rng.integers(len(self.deals), size=section.games)
+        chosen = turned(self.deals[picked], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
-        common = (self._side(), plan.epsilon)
-        for rows in self.crew.map(_bid, common, shards, play_rng):
+        for rows in self.pool.map(_bid, (self._side(), section.epsilon), shards, play_rng):
             self.outcomes.memory.add(rows, learn_rng)
         loss = self.outcomes.learn(learn_rng, f"in iteration {self.iteration}")
-        metrics = {"loss_nats": loss, "auctions": float(self.iteration * plan.games)}
-        if self.iteration % job.evaluate.every == 0:
-            deals = pretrained.judged(job, self.kept, job.evaluate.boards)
-            row = pretrained.row(self._side(), _before(job), deals, self.crew)
-            metrics |= {WON: row["mean"], f"{WON}_se": row["standard_error"]}
-        return metrics
+        return {"loss_nats": loss, "auctions": float(self.iteration * section.games)}
+
+    def evaluate(self) -> Metrics:
+        deals = pretrained.judged(self.job, self.kept, self.job.evaluate.boards)
+        row = pretrained.row(self._side(), _before(self.job), deals, self.pool)
+        return {WON: row["mean"], f"{WON}_se": row["standard_error"]}
 
     def _side(self) -> Side:
         return _side(self.job, self.calls, self.outcomes.values())
 
-    def report(self, history: History) -> Report:
-        """What it wins from itself as it was before, and from others; and the way there."""
-        rows = judge(self.job, self.model(), self.crew, generator(0))
-        return Report(rows, pretrained.way(history, "auctions"))
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return pretrained.way(history, "auctions")
 
     def model(self) -> dict[str, Array]:
-        """Both networks."""
+        """Return both networks."""
         own = prefixed("imps", self.outcomes.values().weights)
         return {**prefixed("calls", self.calls.weights), **own}
 
     def state(self) -> dict[str, Array]:
-        return {**self.outcomes.state(), "iteration": np.array(self.iteration)}
+        return {**super().state(), **self.outcomes.state()}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        super().load(state)
         self.outcomes.load(state)
-        self.iteration = int(state["iteration"])
 
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def validate(job: BidderJob) -> None:
+        """Raise UserError for another game, or unusable models, deals or opponents."""
+        pretrained.check(job, job.bidder.max_deals)
 
-
-def check(job: BidderJob) -> None:
-    """Raise Refused for another game, or for models, deals or opponents that do not serve."""
-    pretrained.check(job, job.bidder.max_deals)
-
-
-def judge(
-    job: BidderJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """IMPs a board of a stored bidder against its values before, and against others."""
-    plan = job.network
-    calls = pretrained.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
-    side = _side(job, calls, Network(unprefixed("imps", weights), plan.activation, plan.bfloat16))
-    deals = pretrained.judged(
-        job, pretrained.parted(job, job.bidder.max_deals)[1], job.evaluate.final_boards
-    )
-    others = [_before(job), *map(side_of, job.evaluate.opponents)]
-    return [pretrained.row(side, other, deals, crew) for other in others]
-
-
-def score(rows: list[dict[str, Any]]) -> float:
-    """IMPs a board against the pretrained."""
-    return float(rows[0]["mean"])
+    @staticmethod
+    def evaluate_model(
+        job: BidderJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute a stored bidder's IMPs a board against its pretrained values and others."""
+        section = job.network
+        calls = pretrained.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
+        values = Network(unprefixed("imps", weights), section.activation, section.bfloat16)
+        side = _side(job, calls, values)
+        kept = pretrained.parted(job, job.bidder.max_deals)[1]
+        deals = pretrained.judged(job, kept, job.evaluate.final_boards)
+        others = [_before(job), *map(side_of, job.evaluate.opponents)]
+        return [pretrained.row(side, other, deals, pool) for other in others]
 
 
 def _side(job: BidderJob, calls: Network, imps: Network) -> Side:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayEvaluation, Scripted
 from overtrick.evaluation.game_cache import opponent_of
@@ -23,8 +23,9 @@ from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.reports import learning_curves
 from overtrick.storage.model_files import GREEDY, best_of
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.q_learning_section import Values
-from overtrick.training.trainer import History, Report
 
 SHARD = 250  # games of one shard, whatever the number of workers
 
@@ -52,81 +53,60 @@ class DqnJob(Job):
         return self
 
 
-class DqnTrainer:
-    """Play the defenders, learn, measure."""
+@register("dqn", DqnJob, cardplay.share_made, scores.contracts_made)
+class DqnTrainer(BaseTrainer[DqnJob]):
+    """Train a declarer's Q-network on games against scripted defenders."""
 
-    def __init__(self, job: DqnJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    def __init__(self, job: DqnJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         game = cardplay.card_game(job.game)
         sizes = (inputs(game), *job.dqn.hidden, len(game.action_names))
         weights = initial(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
         self.learner = dqn.Dqn(game.features, weights, job.values.plan())
 
-    def step(self) -> dict[str, float]:
-        """Play so many games and learn from what is remembered."""
-        plan, values = self.job.dqn, self.job.values
-        gone = self.iteration / self.job.stop.iterations
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play the games of an iteration and learn from the replay buffer."""
         play_rng, learn_rng = rng.spawn(2)
-        common = (self.job, self.learner.weights(), values.exploring(gone))
-        sizes = [min(SHARD, plan.games - first) for first in range(0, plan.games, SHARD)]
-        batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
-        self.learner.adam.pace(values.learning_rate * (1 - gone))
+        section, values = self.job.dqn, self.job.values
+        common = (self.job, self.learner.weights(), values.exploring(progress))
+        batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
+        self.learner.adam.pace(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
-        metrics[learning_curves.GAMES] = float(self.iteration * plan.games)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= cardplay.metrics_of(self._rows(self.job.evaluate.deals))
+        metrics[learning_curves.GAMES] = float(self.iteration * section.games)
         return metrics
 
-    def _rows(self, deals: int) -> list[dict[str, Any]]:
-        return _judged(self.job, self.model(), self.crew, deals)
+    def evaluate(self) -> Metrics:
+        deals = self.job.evaluate.deals
+        return cardplay.metrics_of(_table(self.job, self.model(), self.pool, deals))
 
-    def report(self, history: History) -> Report:
-        """How often its contracts are made, by games seen."""
-        how = self.job.evaluate
-        drawn = learning_curves.recognition({"": [history]}, how.deals)
-        return Report(self._rows(how.final_deals), {"learning_curve": drawn})
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
+        return {"learning_curve": curve}
 
     def model(self) -> dict[str, Array]:
-        """The network of values; the policy takes the best of them."""
+        """Return the Q-network; the policy takes the action of the highest value."""
         return prefixed(GREEDY, self.learner.weights())
 
-    def state(self) -> dict[str, Array]:
-        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+    @staticmethod
+    def validate(job: DqnJob) -> None:
+        """Raise UserError for a game without card play."""
+        cardplay.card_game(job.game)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: DqnJob) -> None:
-    """Raise Refused for another game."""
-    cardplay.card_game(job.game)
+    @staticmethod
+    def evaluate_model(
+        job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute the share of contracts that a stored declarer makes on unseen deals."""
+        return _table(job, weights, pool, job.evaluate.final_deals)
 
 
-def judge(
-    job: DqnJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """How often a stored declarer makes its contracts on unseen deals."""
-    return _judged(job, weights, crew, job.evaluate.final_deals)
-
-
-def _judged(
-    job: DqnJob, weights: Mapping[str, Array], crew: WorkerPool, deals: int
-) -> list[dict[str, Any]]:
+def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
     game, how = cardplay.card_game(job.game), job.evaluate
     declarer = best_of(unprefixed(GREEDY, weights), game)
     defence: dict[str, BehaviouralPolicy] = {
         name: opponent_of(job.game, name) for name in how.defenders
     }
-    return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, crew)
+    return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, pool)
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from overtrick.evaluation.cardplay import JUDGED, Scripted
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.policies.rollout import play
 from overtrick.solvers.lookahead.pimc import Sampling
-from overtrick.training.trainer import History, Report
+from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 SHARD = 50  # deals of one shard, whatever the number of workers
 
@@ -47,59 +47,56 @@ class SamplingJob(Job):
     sampling: Sampled = Sampled()
 
 
-class SamplingTrainer:
-    """Plays the judging deals in their order."""
+@register("sampling", SamplingJob, cardplay.share_made)
+class SamplingTrainer(BaseTrainer[SamplingJob]):
+    """Play the evaluation deals in their order with a declarer that searches; nothing is learnt."""
 
-    def __init__(self, job: SamplingJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    stateful = ()
+
+    def __init__(self, job: SamplingJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.made = 0  # contracts
 
-    def step(self) -> dict[str, float]:
-        """The next 500 deals."""
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
-        deals = cardplay.dealt(self.job.game, self.job.seed, self.iteration, JUDGED)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play the next 500 deals."""
+        played = self.iteration - 1
+        rng = generator(self.job.seed, RngStream.TRAIN, played)  # as in all versions before
+        deals = cardplay.dealt(self.job.game, self.job.seed, played, JUDGED)
         shards = [(deals[first : first + SHARD],) for first in range(0, JUDGED, SHARD)]
-        made = self.crew.map(_play, self.job, shards, rng)
-        self.iteration += 1
+        made = self.pool.map(_play, self.job, shards, rng)
         self.made += sum(made)
         return {
             "made": sum(made) / JUDGED, "made_so_far": self.made / (self.iteration * JUDGED),
         }  # fmt: skip
 
-    def report(self, history: History) -> Report:
-        return Report(judge(self.job, self.model(), self.crew, generator(self.job.seed)), {})
-
     def model(self) -> dict[str, Array]:
-        """What came of it."""
+        """Return the contracts made and the deals played."""
         return {"made": np.array(self.made), "deals": np.array(self.iteration * JUDGED)}
 
     def state(self) -> dict[str, Array]:
-        return {"made": np.array(self.made), "iteration": np.array(self.iteration)}
+        return {**super().state(), "made": np.array(self.made)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.made, self.iteration = int(state["made"]), int(state["iteration"])
+        super().load(state)
+        self.made = int(state["made"])
 
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def validate(job: SamplingJob) -> None:
+        """Raise UserError for another game, or an unknown rollout policy."""
+        cardplay.check_scoring(job.game)
+        game = cardplay.card_game(job.game)
+        reference_opponents.check(job.sampling.rollout_policy, game, None)
 
-
-def check(job: SamplingJob) -> None:
-    """Raise Refused for another game, or a guide that does not exist."""
-    cardplay.check_scoring(job.game)
-    reference_opponents.check(job.sampling.rollout_policy, cardplay.card_game(job.game), None)
-
-
-def judge(
-    job: SamplingJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """What came of all deals that were played."""
-    plan, deals = job.sampling, int(weights["deals"])
-    mark = None
-    if plan.double_dummy:
-        mark = cardplay.mark(job.game, plan.solutions, deals, job.seed, crew)
-    return [cardplay.row(plan.defenders, int(weights["made"]), deals, mark, None)]
+    @staticmethod
+    def evaluate_model(
+        job: SamplingJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute the share of contracts made, beside that of perfect play."""
+        section, deals = job.sampling, int(weights["deals"])
+        mark = None
+        if section.double_dummy:
+            mark = cardplay.mark(job.game, section.solutions, deals, job.seed, pool)
+        return [cardplay.row(section.defenders, int(weights["made"]), deals, mark, None)]
 
 
 def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:

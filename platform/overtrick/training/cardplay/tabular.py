@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Folder, Job, Section, Share
 from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import POSITIONS, CardplayEvaluation, Kept, Scripted, Who
 from overtrick.evaluation.game_cache import opponent_of
@@ -21,7 +22,8 @@ from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, 
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merged
 from overtrick.reports import learning_curves
-from overtrick.training.trainer import History, Report
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
 UNIT = 1000  # games that are made, and learnt, at a time
 
@@ -98,60 +100,51 @@ class TabularJob(Job):
         return self
 
 
-class TabularTrainer:
-    """Make games, learn from them, measure."""
+@register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
+class TabularTrainer(BaseTrainer[TabularJob]):
+    """Learn tables of action values from whole games, a learner an iteration in turn."""
 
-    def __init__(self, job: TabularJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
-        self.tables = {who: _table(job.tabular) for who in job.tabular.learners}
+    stateful = ()  # the tables are the model, and stand in a checkpoint as they do there
 
-    def step(self) -> dict[str, float]:
-        """Games of one learner, taken in by its table."""
-        plan = self.job.tabular
-        who = plan.learners[self.iteration % len(plan.learners)]
-        self.iteration += 1
-        known = {} if plan.epsilon == 1 else {w: t.columns for w, t in self.tables.items()}
+    def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        self.tables = {who: _q_table(job.tabular) for who in job.tabular.learners}
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Generate the games of one learner and learn its table from them."""
+        section = self.job.tabular
+        who = section.learners[(self.iteration - 1) % len(section.learners)]
+        known = {} if section.epsilon == 1 else {w: t.columns for w, t in self.tables.items()}
         common = (self.job, self.iteration, who, known)
-        units = [
-            (k, min(UNIT, plan.games - first)) for k, first in enumerate(range(0, plan.games, UNIT))
-        ]
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
-        if plan.merged_tables == 1:
-            for games in self.crew.map(_make, common, units, rng):
+        units = [(k, count) for k, (count,) in enumerate(chunks(section.games, UNIT))]
+        if section.merged_tables == 1:
+            for games in self.pool.map(_make, common, units, rng):
                 _learn(self.tables[who], who, games)
         else:
-            apart = [
-                (units[k :: plan.merged_tables],)
-                for k in range(min(plan.merged_tables, len(units)))
-            ]
-            self._take_in(who, self.crew.map(_learn_apart, common, apart, rng), rng)
-        seen = float(self.iteration * plan.games)
-        metrics = {learning_curves.GAMES: seen, f"choices/{who}": float(self.tables[who].choices)}
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= cardplay.metrics_of(self._rows(self.job.evaluate.deals))
-        return metrics
+            count = section.merged_tables
+            shards = [(units[k::count],) for k in range(min(count, len(units)))]
+            self._merge_into(who, self.pool.map(_learn_apart, common, shards, rng), rng)
+        games_seen = float(self.iteration * section.games)
+        choices = float(self.tables[who].choices)
+        return {learning_curves.GAMES: games_seen, f"choices/{who}": choices}
 
-    def _take_in(self, who: Who, tables: list[dict[str, Array]], rng: Generator) -> None:
-        """Merge tables by twos, on the crew, and what comes of it into the learner's own."""
+    def _merge_into(self, who: Who, tables: list[dict[str, Array]], rng: Generator) -> None:
+        """Merge tables in pairs, on the pool, and the result into the learner's own table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
-            tables = self.crew.map(_merge, self.job.tabular, pairs, rng)
+            tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
         self.tables[who].merge(tables[0])
 
-    def _rows(self, deals: int) -> list[dict[str, Any]]:
-        return _judged(self.job, self.model(), self.crew, deals)
+    def evaluate(self) -> Metrics:
+        deals = self.job.evaluate.deals
+        return cardplay.metrics_of(_table(self.job, self.model(), self.pool, deals))
 
-    def report(self, history: History) -> Report:
-        """How often its contracts are made, and what it recognises, by games seen."""
-        how = self.job.evaluate
-        drawn = learning_curves.recognition({"": [history]}, how.deals)
-        return Report(self._rows(how.final_deals), {"learning_curve": drawn})
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
+        return {"learning_curve": curve}
 
     def model(self) -> dict[str, Array]:
-        """The table of each learner."""
+        """Return the table of each learner."""
         return {
             name: column
             for who, table in self.tables.items()
@@ -159,48 +152,47 @@ class TabularTrainer:
         }
 
     def state(self) -> dict[str, Array]:
-        return {**self.model(), "iteration": np.array(self.iteration)}
+        return {**super().state(), **self.model()}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        super().load(state)
         for who, table in self.tables.items():
             table.load(unprefixed(who, state))
-        self.iteration = int(state["iteration"])
 
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: TabularJob) -> None:
-    """Raise UserError for another game, too many shards, or stored games that are too few, of
-    another kind or cannot be read."""
-    cardplay.check_scoring(job.game)
-    plan = job.tabular
-    if plan.merged_tables > -(-plan.games // UNIT):
-        raise UserError(
-            f"tabular.merged_tables: {plan.games} games are made {UNIT} at a time, too few for "
-            f"{plan.merged_tables} tables"
-        )
-    if plan.data is not None:
-        strain = cardplay.card_game(job.game).strain
-        minibridge_games.check(plan.data, {"strain": strain, "defenders": plan.opponents})
-        have, wanted = len(minibridge_games.kept(plan.data).deals), plan.games * job.stop.iterations
-        if have < wanted:
+    @staticmethod
+    def validate(job: TabularJob) -> None:
+        """Raise UserError for another game, too many merged tables, or stored games that are too
+        few, of another kind, or unreadable."""
+        cardplay.check_scoring(job.game)
+        section = job.tabular
+        if section.merged_tables > -(-section.games // UNIT):
             raise UserError(
-                f"tabular.data: {plan.data} holds {have} games, but stop.iterations "
-                f"{job.stop.iterations} of tabular.games {plan.games} are {wanted}"
+                f"tabular.merged_tables: {section.games} games are made {UNIT} at a time, too "
+                "few for "
+                f"{section.merged_tables} tables"
             )
+        if section.data is not None:
+            strain = cardplay.card_game(job.game).strain
+            minibridge_games.check(section.data, {"strain": strain, "defenders": section.opponents})
+            have, wanted = (
+                len(minibridge_games.kept(section.data).deals),
+                section.games * job.stop.iterations,
+            )
+            if have < wanted:
+                raise UserError(
+                    f"tabular.data: {section.data} holds {have} games, but stop.iterations "
+                    f"{job.stop.iterations} of tabular.games {section.games} are {wanted}"
+                )
+
+    @staticmethod
+    def evaluate_model(
+        job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute the share of contracts that a stored declarer makes on unseen deals."""
+        return _table(job, weights, pool, job.evaluate.final_deals)
 
 
-def judge(
-    job: TabularJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[dict[str, Any]]:
-    """How often a stored declarer makes its contracts on unseen deals."""
-    return _judged(job, weights, crew, job.evaluate.final_deals)
-
-
-def _judged(
-    job: TabularJob, weights: Mapping[str, Array], crew: WorkerPool, deals: int
-) -> list[dict[str, Any]]:
+def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
     learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
     best: dict[str, BehaviouralPolicy] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
     declarer = best.get("declarer", opponent_of(job.game, job.tabular.opponents))
@@ -210,7 +202,7 @@ def _judged(
         for name in job.evaluate.defenders
     }
     known = _Recognised(_greedy(job.tabular, learnt["declarer"])) if "declarer" in best else None
-    return cardplay.judged(job.game, declarer, defence, known, job.evaluate, deals, job.seed, crew)
+    return cardplay.judged(job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool)
 
 
 def _side(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
@@ -233,7 +225,7 @@ def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -
     return GreedyTable(REPRESENTATIONS[plan.state_abstraction], columns, epsilon)
 
 
-def _table(plan: Tabular) -> QTable:
+def _q_table(plan: Tabular) -> QTable:
     rule = TabularConfig(plan.update, plan.learning_rate, plan.discount, plan.neighbour_share)
     return QTable(REPRESENTATIONS[plan.state_abstraction], rule, like_cards())
 
@@ -265,7 +257,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
     """A table of its own, learnt from some units of games."""
     job, _, who, _ = common
-    table = _table(job.tabular)
+    table = _q_table(job.tabular)
     for unit, count in units:
         _learn(table, who, _make(rng, common, unit, count))
     return table.state()
@@ -275,6 +267,6 @@ def _merge(rng: Generator, common: Tabular, *tables: Mapping[str, Array]) -> dic
     """One table of two; of one, itself."""
     made = []
     for columns in tables:
-        made.append(_table(common))
+        made.append(_q_table(common))
         made[-1].load(columns)
     return merged(made).state()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
@@ -14,10 +15,11 @@ from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row
 from overtrick.games import registry
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.population.evolution_strategy import Strategy
 from overtrick.population.genomes import Direct, Genome, Perceptron
 from overtrick.reports import figures, metric_names
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
 from overtrick.training.equilibrium.strategy_evaluator import (
     StrategyEvaluator,
@@ -25,7 +27,6 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     arena_of,
     closeness,
 )
-from overtrick.training.trainer import History, Report
 
 SHARD = 5  # genomes of one shard, whatever the number of workers
 EXACT_SHARD = 32  # where a pass judges many at once
@@ -65,35 +66,35 @@ class CoevolveJob(Job):
         return self
 
 
-class CoevolveTrainer:
-    """An evolution strategy asks for genomes, the inner evaluation says how badly each is beaten.
+@register("coevolve", CoevolveJob, scores.table_closeness, scores.closeness)
+class CoevolveTrainer(BaseTrainer[CoevolveJob]):
+    """Evolve strategies that are beaten as little as possible (min-max CSA-ES).
 
+    An evolution strategy asks for genomes; the inner evaluation says how badly each is beaten.
     The gap of a genome is NashConv; of one seat's genome, what the other seat wins more than the
     game's value (by linear programming, which the search itself never uses).
     """
 
-    def __init__(self, job: CoevolveJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    stateful = ("strategy",)
+
+    def __init__(self, job: CoevolveJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.arena = arena_of(job.game)
         self.unit: str = self.arena.game.unit
-        plan = job.coevolve
-        self.genome = genome_of(job.game, plan)
+        section = job.coevolve
+        self.genome = genome_of(job.game, section)
         rng = generator(job.seed, RngStream.INITIAL)
         self.strategy = Strategy(
-            self.genome.start, plan.step_size, plan.population, plan.strategy, rng
+            self.genome.start, section.step_size, section.population, section.strategy, rng
         )
         start = self.genome.start(generator(job.seed, RngStream.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
         self.warm = np.repeat(start[None], self.arena.seats, axis=0)  # (S, P) best replies so far
 
-    def step(self) -> dict[str, float]:
-        """So many generations; the metrics of what was found by then."""
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
-        for luck in rng.spawn(self.job.coevolve.generations):
-            self._generation(luck)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Run the generations of an iteration and measure the best genome."""
+        for generation_rng in rng.spawn(self.job.coevolve.generations):
+            self._generation(generation_rng)
         return {
             metric_names.EVALUATIONS: float(self.strategy.size * len(self.strategy.told)),
             metric_names.gap_name(self.job.coevolve.genome, self.unit): self._gap(),
@@ -108,7 +109,7 @@ class CoevolveTrainer:
         common = (self.job, self.warm, len(self.strategy.told))
         size = EXACT_SHARD if self.job.inner.kind == "exact" else SHARD
         shards = [(scored[k : k + size],) for k in range(0, len(scored), size)]
-        scores, replies = zip(*self.crew.map(_score, common, shards, rng), strict=True)
+        scores, replies = zip(*self.pool.map(_score, common, shards, rng), strict=True)
         score = np.concatenate(scores)
         self.strategy.tell(genomes, score[:-1])
         self.best_score = min(self.best_score, float(score[-1]))
@@ -128,50 +129,40 @@ class CoevolveTrainer:
         return float(_row(self.job, self.arena, self.sigma())["exploitability"])
 
     def state(self) -> dict[str, Array]:
-        return {
-            **prefixed("strategy", self.strategy.state()),
-            "best": self.best,
-            "best_score": np.array(self.best_score),
-            "warm": self.warm,
-            "iteration": np.array(self.iteration),
-        }
+        best_score = np.array(self.best_score)
+        return {**super().state(), "best": self.best, "best_score": best_score, "warm": self.warm}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.strategy.load(unprefixed("strategy", state))
+        super().load(state)
         self.best, self.best_score = state["best"], float(state["best_score"])
-        self.warm, self.iteration = state["warm"], int(state["iteration"])
+        self.warm = state["warm"]
 
     def model(self) -> dict[str, Array]:
         return {"sigma": self.sigma(), "genome": self.best}
 
-    def report(self, history: History) -> Report:
-        """How close the best genome came, the way there, and what it plays."""
-        drawn = {"progress": figures.progress(history, self.unit)}
-        drawn |= self.arena.pictures(self.sigma())
-        return Report([_row(self.job, self.arena, self.sigma())], drawn)
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        progress = {"progress": figures.progress(history, self.unit)}
+        return progress | self.arena.pictures(self.sigma())
 
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def validate(job: CoevolveJob) -> None:
+        """Raise UserError for what the game cannot do: a network, a search, one seat alone."""
+        genome_of(job.game, job.coevolve)
+        arena = arena_of(job.game)
+        if job.coevolve.seat is not None:
+            arena.worth(job.coevolve.seat)
+        if job.inner.kind == "searched" and not isinstance(arena, TreeEvaluator):
+            raise UserError(f"{arena.game.name} has no tree to search: set inner.kind to exact")
 
-
-def check(job: CoevolveJob) -> None:
-    """Raise UserError for what the game cannot do: a network, a search, one seat alone."""
-    genome_of(job.game, job.coevolve)
-    arena = arena_of(job.game)
-    if job.coevolve.seat is not None:
-        arena.worth(job.coevolve.seat)
-    if job.inner.kind == "searched" and not isinstance(arena, TreeEvaluator):
-        raise UserError(f"{arena.game.name} has no tree to search: set inner.kind to exact")
-
-
-def judge(
-    job: CoevolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """How close a stored strategy is to an equilibrium."""
-    sigma = genome_of(job.game, job.coevolve).strategies(weights["genome"][None])[0]
-    if not np.array_equal(sigma, weights["sigma"]):
-        raise UserError("the model's strategy is not that of its genome: the file was changed")
-    return [_row(job, arena_of(job.game), sigma)]
+    @staticmethod
+    def evaluate_model(
+        job: CoevolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute how close a stored strategy is to an equilibrium."""
+        sigma = genome_of(job.game, job.coevolve).strategies(weights["genome"][None])[0]
+        if not np.array_equal(sigma, weights["sigma"]):
+            raise UserError("the model's strategy is not that of its genome: the file was changed")
+        return [_row(job, arena_of(job.game), sigma)]
 
 
 def genome_of(choice: GameChoice, plan: Coevolve) -> Genome:

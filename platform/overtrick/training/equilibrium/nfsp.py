@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive, Section, Share
 from overtrick.core import Array, Trajectories, concatenate_trajectories
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Row, Unadapted, evaluate, metrics_of, unchanged
+from overtrick.evaluation.evaluate import Unadapted, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import check_actions, two_seats
 from overtrick.learners.initialisation import initial
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -25,8 +26,9 @@ from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.q_learning_section import Values
-from overtrick.training.trainer import History, Report
 
 SHARD = 500  # games of one shard, whatever the number of workers
 AVERAGE = "average"  # what the average policy is called in the metric of exploitability
@@ -59,98 +61,75 @@ class NfspJob(Job):
     evaluate: Unadapted = Unadapted()
 
 
-class NfspTrainer:
-    """Play oneself, learn both networks, measure how the average fares."""
+@register("nfsp", NfspJob, scores.table_payoff, scores.payoff)
+class NfspTrainer(BaseTrainer[NfspJob]):
+    """Neural fictitious self-play: learn best responses and their average from self-play."""
 
-    def __init__(self, job: NfspJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    def __init__(self, job: NfspJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.game, self.tree = two_seats(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
-        plan = job.nfsp
-        sizes = (inputs(self.game), *plan.hidden, self.game.actions)
+        section = job.nfsp
+        sizes = (inputs(self.game), *section.hidden, self.game.actions)
         values = dqn.Dqn(self.game.features, initial(sizes, rng, 0.1), job.values.plan())
         self.learner = learner.Nfsp(
             self.game.features,
             values,
             initial(sizes, rng, 0.1),
             learner.NfspConfig(
-                plan.learning_rate, plan.gradient_steps, plan.batch_size, plan.reservoir_capacity
+                section.learning_rate,
+                section.gradient_steps,
+                section.batch_size,
+                section.reservoir_capacity,
             ),
         )
 
-    def step(self) -> dict[str, float]:
-        """Play so many games, each seat in one of both ways, and learn from them."""
-        gone = self.iteration / self.job.stop.iterations
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play the games of an iteration, each seat by one of both policies, and learn."""
         play_rng, learn_rng = rng.spawn(2)
-        plan, values = self.job.nfsp, self.job.values
+        section, values = self.job.nfsp, self.job.values
         common = (
             self.job.game, self.learner.average(), self.learner.best.weights(),
-            values.exploring(gone), plan.anticipatory,
+            values.exploring(progress), section.anticipatory,
         )  # fmt: skip
-        sizes = [min(SHARD, plan.games - k) for k in range(0, plan.games, SHARD)]
-        batches = self.crew.map(_play, common, [(size,) for size in sizes], play_rng)
-        self.learner.adam.pace(plan.learning_rate * (1 - gone))
-        self.learner.best.adam.pace(values.learning_rate * (1 - gone))
-        metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= self._gap() | metrics_of(self._rows(), self.game.unit)
-        return metrics
+        batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
+        self.learner.adam.pace(section.learning_rate * (1 - progress))
+        self.learner.best.adam.pace(values.learning_rate * (1 - progress))
+        return self.learner.learn(concatenate_trajectories(batches), learn_rng)
 
-    def _gap(self) -> dict[str, float]:
-        """How much a best response wins from the average, where a tree tells."""
+    def evaluate(self) -> Metrics:
+        return self._exploitability() | metrics_of(self.rows(), self.game.unit)
+
+    def _exploitability(self) -> Metrics:
+        """Compute the exploitability of the average policy, where there is a tree."""
         if self.tree is None:
             return {}
         sigma = best_response.sigma_of(self.tree, [self.learner.policy()] * 2)
         name = metric_names.gap_name(AVERAGE, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 
-    def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
-
-    def report(self, history: History) -> Report:
-        """What the average wins from strangers, and how exploitable it was on the way."""
-        drawn = {"learning_curve": figures.learning_curve(history, self.game.unit)}
-        if self.tree is not None:
-            name = metric_names.gap_name(AVERAGE, self.game.unit)
-            measured = [
-                (i, m | {metric_names.ITERATIONS: float(i)}) for i, m in history if name in m
-            ]
-            drawn["convergence"] = figures.convergence(measured, self.game.unit)
-        return Report(self._rows(), drawn)
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        unit = self.game.unit
+        return figures.of_unadapted(history, AVERAGE, unit, unit, self.tree is not None)
 
     def model(self) -> dict[str, Array]:
-        """The average policy."""
+        """Return the average policy."""
         return prefixed("policy", self.learner.average())
 
-    def state(self) -> dict[str, Array]:
-        return {**prefixed("learner", self.learner.state()), "iteration": np.array(self.iteration)}
+    @staticmethod
+    def validate(job: NfspJob) -> None:
+        """Raise UserError for a game that is not for two, or unknown opponents."""
+        check_actions(two_seats(job.game)[0])
+        evaluate_page.check(job.game, job.evaluate)
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.iteration = int(state["iteration"])
-
-    def close(self) -> None:
-        self.crew.close()
-
-
-def check(job: NfspJob) -> None:
-    """Raise Refused for a game that two do not play, or opponents that do not exist."""
-    check_actions(two_seats(job.game)[0])
-    evaluate_page.check(job.game, job.evaluate)
-
-
-def judge(
-    job: NfspJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """What a stored average policy wins from the job's strangers; it never adapts."""
-    game, _ = two_seats(job.game)
-    policy = Network(game.features, unprefixed("policy", weights))
-    return evaluate(job.game, unchanged, policy, job.evaluate, crew, rng)
+    @staticmethod
+    def evaluate_model(
+        job: NfspJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate an average policy, which never adapts, against the held-out opponents."""
+        game, _ = two_seats(job.game)
+        policy = Network(game.features, unprefixed("policy", weights))
+        return evaluate(job.game, unchanged, policy, job.evaluate, pool, rng)
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:

@@ -8,18 +8,20 @@ from typing import Literal, Protocol, get_args
 from zlib import crc32
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
 from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import Row
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import View
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Row, Rows, register
 from overtrick.training.equilibrium.strategy_evaluator import (
     BucketedEvaluator,
     StrategyEvaluator,
@@ -27,7 +29,6 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     arena_of,
     closeness,
 )
-from overtrick.training.trainer import History, Report
 
 PlanName = Literal[
     "cfr", "cfr+", "linear", "dcfr",
@@ -81,6 +82,10 @@ class Solve(Section):
         return plans
 
 
+ITERATIONS = "iterations"
+OTHER = "average"  # prefix of the strategies of all solvers but the first in a model
+
+
 class SolveStop(Stop):
     iterations: Count = Field(
         default=40, description="measurements in all, the k-th after 10^(k / looks) iterations"
@@ -108,71 +113,75 @@ class SolveJob(Job):
         return workers
 
 
-class SolveTrainer:
-    """Step k runs every plan up to iteration 10^(k / looks) and measures how far it has come."""
+@register("solve", SolveJob, scores.table_closeness, scores.closeness)
+class SolveTrainer(BaseTrainer[SolveJob]):
+    """Run solvers side by side; iteration k takes each to its iteration 10^(k / measurements)."""
 
-    def __init__(self, job: SolveJob, crew: WorkerPool) -> None:
-        self.job = job
-        self.crew = crew
-        self.iteration = 0
+    def __init__(self, job: SolveJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
         self.arena = _arena(job)
-        self.solvers = {plan: solver_of(plan, self.arena, job.seed) for plan in job.solve.variants}
+        self.solvers = {name: solver_of(name, self.arena, job.seed) for name in job.solve.variants}
 
-    def step(self) -> dict[str, float]:
-        self.iteration += 1
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Run every solver to the next point of measurement, and measure its exploitability."""
         reached = math.ceil(10 ** (self.iteration / self.job.solve.measurements_per_decade))
         metrics = {metric_names.ITERATIONS: float(reached)}
-        for plan, solver in self.solvers.items():
+        for name, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
             gap = closeness(self.arena, solver.average())["exploitability"]
-            metrics[metric_names.gap_name(plan, self.arena.game.unit)] = gap
+            metrics[metric_names.gap_name(name, self.arena.game.unit)] = gap
         return metrics
 
     def state(self) -> dict[str, Array]:
         state = {"iteration": np.array(self.iteration)}
-        for plan, solver in self.solvers.items():
-            state |= prefixed(plan, solver.state())
+        for name, solver in self.solvers.items():
+            state |= prefixed(name, solver.state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.iteration = int(state["iteration"])
-        for plan, solver in self.solvers.items():
-            solver.load(unprefixed(plan, state))
+        for name, solver in self.solvers.items():
+            solver.load(unprefixed(name, state))
 
     def model(self) -> dict[str, Array]:
-        """The average strategy (N, A) of the first plan."""
-        return {"sigma": next(iter(self.solvers.values())).average()}
+        """Return the average strategies (N, A), the first solver's as sigma and the others by name,
+        and the iterations of every solver."""
+        first, *others = self.solvers
+        return {
+            "sigma": self.solvers[first].average(),
+            ITERATIONS: np.array([solver.iteration for solver in self.solvers.values()]),
+            **{f"{OTHER}.{name}": self.solvers[name].average() for name in others},
+        }
 
-    def report(self, history: History) -> Report:
-        """How close each plan came, and its curve."""
-        rows = [
-            {
-                "plan": plan,
-                "iterations": solver.iteration,
-                **closeness(self.arena, solver.average()),
-            }
-            for plan, solver in self.solvers.items()
-        ]
-        return Report(rows, {"convergence": figures.convergence(history, self.arena.game.unit)})
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return {"convergence": figures.convergence(history, self.arena.game.unit)}
 
-    def close(self) -> None:
-        self.crew.close()
+    @staticmethod
+    def validate(job: SolveJob) -> None:
+        """Raise UserError if the tree would not fit or a variant cannot solve the game."""
+        arena = _arena(job)
+        for name in job.solve.variants:
+            solver_of(name, arena, job.seed)
 
+    @staticmethod
+    def evaluate_model(
+        job: SolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute how close the stored strategy of each solver is to an equilibrium.
 
-def check(job: SolveJob) -> None:
-    """Raise UserError if the tree would not fit or a plan cannot solve it, before any work."""
-    arena = _arena(job)
-    for plan in job.solve.variants:
-        solver_of(plan, arena, job.seed)
-
-
-def judge(
-    job: SolveJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """How close a stored strategy is to an equilibrium."""
-    arena, sigma = _arena(job), weights["sigma"]
-    arena.check(sigma)
-    return [{"plan": job.solve.variants[0], **closeness(arena, sigma)}]
+        Models of before version 0.2, and those of `overtrick solve --save`, hold the first
+        solver's strategy only.
+        """
+        arena, rows = _arena(job), []
+        for number, name in enumerate(job.solve.variants):
+            sigma = weights.get("sigma" if number == 0 else f"{OTHER}.{name}")
+            if sigma is not None:
+                arena.check(sigma)
+                row: Row = {"plan": name}
+                if ITERATIONS in weights:
+                    row["iterations"] = int(weights[ITERATIONS][number])
+                rows.append({**row, **closeness(arena, sigma)})
+        return rows
 
 
 class IterativeSolver(Protocol):

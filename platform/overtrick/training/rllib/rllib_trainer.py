@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import Row, evaluate, metrics_of, unchanged
+from overtrick.evaluation.evaluate import evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, played
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games import registry
@@ -22,8 +22,10 @@ from overtrick.policies.rollout import play
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
 from overtrick.storage.model_files import GREEDY, SEAT, best_of
+from overtrick.training import scores
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.rllib import rllib_job
 from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
-from overtrick.training.trainer import History, Report
 
 if TYPE_CHECKING:
     from overtrick.rllib.algorithm_runner import Running
@@ -32,36 +34,36 @@ SOME = 50  # games that tell how long one is
 PLAYED = "policy"  # what is played is called in the metric of exploitability
 
 
-class RllibTrainer:
-    """Let RLlib play and learn, measure how its policy fares.
+@register("rllib", RllibJob, scores.table_payoff, scores.payoff)
+class RllibTrainer(BaseTrainer[RllibJob]):
+    """Run an algorithm of RLlib on one of our games, and evaluate its policy as ours.
 
-    The algorithm starts with the first step, in this process; the crew's room goes to its workers.
+    The algorithm starts with the first step, in this process; the CPUs of the pool go to RLlib's
+    workers.
     """
 
-    def __init__(self, job: RllibJob, crew: WorkerPool) -> None:
-        self.job = job
-        crew.close()
-        self.crew = LocalPool()
-        self.iteration = 0
+    stateful = ()
+
+    def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
+        pool.close()
+        super().__init__(job, LocalPool())
         self.game, self.tree = played(job.game)
         self._running: Running | None = None
         self._left: dict[str, Array] = {}  # the state to go on from, until it runs
 
-    def step(self) -> dict[str, float]:
-        """One iteration of RLlib."""
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Run one iteration of RLlib."""
         running = self._run()
-        gone = self.iteration / self.job.stop.iterations
-        self.iteration += 1
-        rng = generator(self.job.seed, RngStream.TRAIN, self.iteration)
         start, end = self.job.dqn.epsilon, self.job.dqn.epsilon_end
-        metrics = running.step(int(rng.integers(2**31)), start + gone * (end - start))
-        met = self.job.population
-        if met.past_selves and self.iteration % met.snapshot_interval == 0:
-            running.remember(self.iteration // met.snapshot_interval % met.past_selves)
-        last = self.iteration == self.job.stop.iterations
-        if last or self.iteration % self.job.evaluate.every == 0:
-            metrics |= self._gap() | metrics_of(self._rows(), registry.scored(self.game).unit)
+        epsilon = start + progress * (end - start)
+        metrics = running.step(int(rng.integers(2**31)), epsilon)
+        section = self.job.population
+        if section.past_selves and self.iteration % section.snapshot_interval == 0:
+            running.remember(self.iteration // section.snapshot_interval % section.past_selves)
         return metrics
+
+    def evaluate(self) -> Metrics:
+        return self._gap() | metrics_of(self.rows(), registry.scored(self.game).unit)
 
     def _run(self) -> Running:
         """The algorithm, at work from where it was left."""
@@ -108,20 +110,9 @@ class RllibTrainer:
         name = metric_names.gap_name(PLAYED, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 
-    def _rows(self) -> list[Row]:
-        return judge(self.job, self.model(), self.crew, generator(self.job.seed, RngStream.JUDGE))
-
-    def report(self, history: History) -> Report:
-        """What the policy wins from strangers, and how exploitable it was on the way."""
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         unit = registry.scored(self.game).unit
-        drawn = {"learning_curve": figures.learning_curve(history, unit)}
-        if self.tree is not None:
-            name = metric_names.gap_name(PLAYED, unit)
-            measured = [
-                (i, m | {metric_names.ITERATIONS: float(i)}) for i, m in history if name in m
-            ]
-            drawn["convergence"] = figures.convergence(measured, unit)
-        return Report(self._rows(), drawn)
+        return figures.of_unadapted(history, PLAYED, unit, unit, self.tree is not None)
 
     def model(self) -> dict[str, Array]:
         """The networks that play, as ours are kept; one for each seat under the seat's name."""
@@ -137,11 +128,11 @@ class RllibTrainer:
         return out
 
     def state(self) -> dict[str, Array]:
-        return {**prefixed("rllib", self._run().state()), "iteration": np.array(self.iteration)}
+        return {**super().state(), **prefixed("rllib", self._run().state())}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        super().load(state)
         self._left = unprefixed("rllib", state)
-        self.iteration = int(state["iteration"])
         if self._running is not None:
             self._running.load(self._left)
 
@@ -150,13 +141,17 @@ class RllibTrainer:
             self._running.close()
             self._running = None
 
+    @staticmethod
+    def validate(job: RllibJob) -> None:
+        rllib_job.check(job)
 
-def judge(
-    job: RllibJob, weights: Mapping[str, Array], crew: WorkerPool, rng: Generator
-) -> list[Row]:
-    """What a stored policy wins from the job's strangers; it never adapts."""
-    game, _ = played(job.game)
-    return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, crew, rng)
+    @staticmethod
+    def evaluate_model(
+        job: RllibJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate a stored policy, which never adapts, against the held-out opponents."""
+        game, _ = played(job.game)
+        return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, pool, rng)
 
 
 def _length(game: Any, rng: Generator) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
 from overtrick.core import UserError, select_observations
@@ -97,7 +98,7 @@ def ended(job: Any, crew: WorkerPool, stop: int) -> tuple[list[dict[str, float]]
 @pytest.mark.usefixtures("local_ray")
 def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: Path):
     job = job_of(untaught, deals)
-    PAGE.check(job)
+    PAGE.validate(job)
     told, state = ended(job, LocalPool(), stop=0)
     metrics, other = ended(job, RayPool(2), stop=2)
     assert metrics == told
@@ -136,7 +137,7 @@ def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Pat
     boards, done, told = met(deals, "table", side, other)
     won = bidders.imps_between(side, other, boards, np.random.default_rng(0))
     assert won.any()
-    assert np.allclose(done["advantage"], won[done["game"] % BOARDS], atol=1e-4)
+    assert_float32_close(done["advantage"], won[done["game"] % BOARDS], size=24)
     assert np.array_equal(told["imps"], won[done["game"] % BOARDS])
     assert set(done["game"][told["last"]]) <= set(range(2 * BOARDS))
     _, done, _ = met(deals, "table", side, side._replace(imps=None))
@@ -158,7 +159,7 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
     ):
         weights = [each.probability for each in candidates]
         worth = [each.imps for each in candidates]
-        assert value == pytest.approx(np.average(np.array(worth, float), weights=weights), abs=1e-5)
+        assert_float32_close(value, np.average(np.array(worth, float), weights=weights), size=24)
     assert np.array_equal(policy.probs(observations), policy.likely(observations))
 
 
@@ -172,7 +173,9 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     model_files.save(
         model_files.Model(trainer.model(), "auction", job.model_dump(mode="json")), folder
     )
-    rows = PAGE.judge(job, model_files.load(folder).weights, LocalPool(), np.random.default_rng(0))
+    rows = PAGE.evaluate_model(
+        job, model_files.load(folder).weights, LocalPool(), np.random.default_rng(0)
+    )
     report = trainer.report([(1, {"boards": 140.0})])
     assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
     assert [(row["side"], row["opponent"]) for row in rows] == [
@@ -180,7 +183,7 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
         ("calls and values", pretrained.PRETRAINED), ("calls and values", "precision"),
         (pretrained.PRETRAINED, "precision"),
     ]  # fmt: skip
-    assert rows[0]["mean"] == rows[0]["standard_error"] == PAGE.score(rows) == 0
+    assert rows[0]["mean"] == rows[0]["standard_error"] == PAGE.table_score(rows) == 0
     same = {"side": pretrained.PRETRAINED}
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
@@ -200,6 +203,6 @@ def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):
         (job_of(untaught, deals, system="precision"), "system is precision, but the model in"),
     ):
         with pytest.raises(UserError, match=said):
-            PAGE.check(wrong)
+            PAGE.validate(wrong)
     with pytest.raises(UserError, match=r"play.teacher_kl_coef"):
         job_of(untaught, deals, {"teacher_kl_coef": -1})

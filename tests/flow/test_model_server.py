@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.rounding import assert_float32_close
 
 import overtrick
 from overtrick.policies.rollout import play
@@ -85,7 +86,7 @@ def test_what_is_served_is_what_the_model_plays(server):
     }
     told = asked(f"{url}/invocations", question)
     rows = np.array([[row[name] for name in game.action_names] for row in told])
-    assert np.abs(rows - model_files.policy(folder, game).probs(observations)).max() < 1e-6
+    assert_float32_close(rows, model_files.policy(folder, game).probs(observations))
     page = re.search(r"-d '([^']+)' http://127.0.0.1:5001(/\w+)", PAGE.read_text())
     assert page is not None
     (one,) = asked(url + page[2], json.loads(page[1]))

@@ -73,7 +73,7 @@ def trained(tmp_path, **sections):
         job["evaluate"] = how | sections.pop("evaluate", {})
     job |= sections
     job = job_file.parse(job, registry.JOBS, "this test")
-    registry.TRAINERS[job.trainer].check(job)
+    registry.TRAINERS[job.trainer].validate(job)
     trainer = registry.TRAINERS[job.trainer].trainer(job, LocalPool())
     history = [(k, trainer.step()) for k in range(1, job.stop.iterations + 1)]
     return trainer, history

@@ -14,6 +14,7 @@ import pytest
 import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
+from tests.rounding import assert_float32_close
 
 from overtrick import cli
 from overtrick.config import job_file
@@ -277,7 +278,9 @@ def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, Path]):
     stored = model_files.load(taught["calls"])
     job = job_file.parse(stored.job, registry.JOBS, "its card")
-    rows = supervised.judge(job, stored.weights, LocalPool(), np.random.default_rng(0))
+    rows = registry.TRAINERS["bidding"].evaluate_model(
+        job, stored.weights, LocalPool(), np.random.default_rng(0)
+    )
     whole, calls = rows[0], every(folder, "test")["call"]
     assert whole["calls"] == len(calls)
     assert whole["total"] > (calls == auction_rules.PASS).mean() + 0.05
@@ -422,7 +425,7 @@ def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
     taught: dict[str, Path], boards: Path
 ):
     job = bidder_job(taught, boards)
-    registry.TRAINERS["bidder"].check(job)
+    registry.TRAINERS["bidder"].validate(job)
     whole = registry.TRAINERS["bidder"].trainer(job, LocalPool())
     told = [whole.step(), whole.step()]
     metrics, state = ended(job, RayPool(2))
@@ -439,14 +442,14 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     places = np.arange(100)
     rows = trainer.outcomes.memory.at(places)
     goal, last = trainer.outcomes.goal(places, rows), rows["last"]
-    assert np.allclose(goal.sum(axis=1), 1, atol=1e-5)
+    assert_float32_close(goal.sum(axis=1), 1)
     assert (goal[last].argmax(axis=1) == rows["imps"][last] + network_bidder.MOST).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
     possible = np.ones((100, network_bidder.VALUES), bool)
     after = trainer.outcomes.goals.log_probs(unpacked(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
-    assert np.allclose(goal[inside], np.exp(after[inside + 1]), atol=1e-5)
+    assert_float32_close(goal[inside], np.exp(after[inside + 1]))
 
 
 @pytest.fixture
@@ -517,7 +520,7 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
 
 
 def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
-    check = registry.TRAINERS["bidding"].check
+    check = registry.TRAINERS["bidding"].validate
     with pytest.raises(UserError, match=r"no examples in .*absent: overtrick generate examples"):
         check(job_of(str(tmp_path / "absent")))
     with pytest.raises(UserError, match="are those of natural and natural, not of precision"):
@@ -560,26 +563,29 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
             [boards], [*plan, f"system_ns={place}", f"system_ew={place}"]
         )
     with pytest.raises(UserError, match=told):
-        registry.TRAINERS["bidder"].check(bidder_job(taught, boards))
+        registry.TRAINERS["bidder"].validate(bidder_job(taught, boards))
     weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
     with pytest.raises(UserError, match="since the bidder of this job was taught"):
-        registry.TRAINERS["bidder"].judge(job, weights, LocalPool(), rng)
+        registry.TRAINERS["bidder"].evaluate_model(job, weights, LocalPool(), rng)
     made = tmp_path / "made"
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
     bidding_examples_build.generate(
         bidding_examples_build.plan_of([boards], told), made, LocalPool(), silent
     )
     new = job_of(str(made))
-    registry.TRAINERS["bidding"].check(new)
+    registry.TRAINERS["bidding"].validate(new)
     old = new.model_copy(update={"system_version": before.system_version})
-    for asked in (lambda: registry.TRAINERS["bidding"].check(old),
-                  lambda: supervised.judge(old, weights, LocalPool(), rng)):  # fmt: skip
+    trainer = registry.TRAINERS["bidding"]
+    for refused in (
+        lambda: trainer.validate(old),
+        lambda: trainer.evaluate_model(old, weights, LocalPool(), rng),
+    ):
         with pytest.raises(UserError, match="by other rules than those of natural in this job"):
-            asked()
+            refused()
 
 
 def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
-    check = registry.TRAINERS["bidding"].check
+    check = registry.TRAINERS["bidding"].validate
     with pytest.raises(UserError, match="the bidding trainer is for the auction, not for kuhn"):
         check(job_of(folder, game="kuhn"))
     with pytest.raises(UserError, match="unknown bidding system 'naturel': did you mean 'natural'"):
@@ -614,7 +620,7 @@ def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
 def test_models_that_do_not_serve_are_one_line(
     taught: dict[str, Path], boards: Path, tmp_path: Path
 ):
-    check = registry.TRAINERS["bidder"].check
+    check = registry.TRAINERS["bidder"].validate
     with pytest.raises(UserError, match="only values calls: to bid takes one of calls, too"):
         bidders.side_of(str(taught["imps"]))
     with pytest.raises(UserError, match="has no network of calls: train one with learn: calls"):

@@ -34,7 +34,6 @@ from overtrick.training.tournament import (
     Tournament,
     TournamentJob,
     TournamentTrainer,
-    check,
 )
 
 PLAYERS = ("random", "call", "cfr")
@@ -105,7 +104,7 @@ def test_a_tournament_that_would_count_shaping_is_refused():
     plan = Tournament(players=("random", "motionless"))
     job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
     with pytest.raises(UserError, match="only results cancel: set its reward to result"):
-        check(job)
+        TournamentTrainer.validate(job)
     for reward in ("shaped", "wins"):
         with pytest.raises(UserError, match="only results cancel"):
             match("random", "motionless", "sumo", {"reward": reward}, 2, 0)

@@ -100,7 +100,7 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
     met = []
     for _ in range(4):
         trainer.step()
-        met.append({n: v.copy() for n, v in trainer.opponents.members().items()})
+        met.append({n: v.copy() for n, v in trainer.population.members().items()})
     assert [same(one, other) for one, other in itertools.pairwise(met)] == [True, False, True]
 
 

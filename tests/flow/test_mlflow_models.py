@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from mlflow import MlflowClient
+from tests.rounding import assert_float32_close
 
 import overtrick
 from overtrick import cli
@@ -146,11 +147,9 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
             pair = pair[::-1]
         whole = network_bidder.Bidder(*pair, both.calls, both.imps)
         assert np.array_equal(made[[row]], whole.probs(one))
-        assert likely[[row]] == pytest.approx(
-            network_bidder.Bidder(*pair, calls).likely(one), abs=1e-6
-        )
+        assert_float32_close(likely[[row]], network_bidder.Bidder(*pair, calls).likely(one))
         for each in network_bidder.Bidder(*pair, calls, imps).candidates(one)[0]:
-            assert worth[row, each.call] == pytest.approx(each.imps, abs=1e-5)
+            assert_float32_close(worth[row, each.call], each.imps, size=24)
 
 
 def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatch):
@@ -254,13 +253,13 @@ def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
     seen = met(asked.game).observation
     told = loaded.predict(dict(zip(asked.observation_fields, seen.T.tolist(), strict=True)))
     rows = np.array([[row[name] for name in asked.said] for row in told])
-    assert np.abs(rows - asked.ask(seen)).max() < 1e-6
+    assert_float32_close(rows, asked.ask(seen))
     example = loaded.predict(loaded.input_example)
     assert len(example) == len(asked.example())
 
 
 def test_the_page_asks_as_mlflow_wants_to_be_asked(at):
-    """Its curl; the whole way is in test_serving.py."""
+    """Its curl; the whole way is in test_model_server.py."""
     asked = re.search(r"-d '([^']+)'", PAGE.read_text())
     assert asked is not None
     told = mlflow.pyfunc.load_model("models:/leduc-meta/1").predict(json.loads(asked[1])["inputs"])

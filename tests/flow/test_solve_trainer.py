@@ -62,7 +62,7 @@ def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
         "trainer": "exploit", "game": "kuhn", "exploit": {"opponent": str(tmp_path / "kuhn")},
     }  # fmt: skip
     job = job_file.parse(content, JOBS, "this test")
-    TRAINERS["exploit"].check(job)
+    TRAINERS["exploit"].validate(job)
     metrics = TRAINERS["exploit"].trainer(job, LocalPool()).step()
     assert any(name.endswith("after_0_chip") for name in metrics)
 
@@ -125,14 +125,14 @@ def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan
     content = {"trainer": "solve", "game": game, "solve": {"variants": ["outcome", plan]}}
     job = job_file.parse(content, JOBS, "this test")
     with pytest.raises(UserError, match=said):
-        TRAINERS["solve"].check(job)
+        TRAINERS["solve"].validate(job)
     with pytest.raises(UserError, match=said):
         exact.solve_game(game, plan, 1)
 
 
 def test_a_job_that_all_plans_can_solve_is_taken():
     content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": solve.ON_TREES}}
-    TRAINERS["solve"].check(job_file.parse(content, JOBS, "this test"))
+    TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
 
 
 def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
@@ -143,7 +143,7 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
         {**content, "solve": {"variants": list(solve.ON_CHAINS)}}, JOBS, "this test"
     )
     monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
-    TRAINERS["solve"].check(job)
+    TRAINERS["solve"].validate(job)
     one = TRAINERS["solve"].trainer(job, LocalPool())
     first = one.step()
     for _ in range(9):
@@ -157,7 +157,7 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
         found = best.step()
     assert found["exploitability_bet/cfr_plus"] < 0.1
     with pytest.raises(UserError, match=r"plan dcfr: abstract_holdem is solved by cfr\+, descent"):
-        TRAINERS["solve"].check(
+        TRAINERS["solve"].validate(
             job_file.parse({**content, "game": game, "solve": {"variants": ["dcfr"]}}, JOBS, "x")
         )
 
@@ -261,7 +261,7 @@ def test_an_unknown_plan_names_the_nearest():
 def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
     job = job_file.parse({"trainer": which, "game": name}, JOBS, "this test")
     with pytest.raises(UserError, match="no game that 2 seats play"):
-        TRAINERS[which].check(job)
+        TRAINERS[which].validate(job)
 
 
 def test_a_best_response_is_exact_or_says_that_it_is_a_lower_bound():

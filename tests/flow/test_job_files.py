@@ -42,19 +42,19 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         assert sweep.trials_of(job, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here
         with pytest.raises(UserError, match="overtrick generate abstraction"):
-            TRAINERS[job.trainer].check(job)
+            TRAINERS[job.trainer].validate(job)
     elif "zoo:" in said:
         with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
-            TRAINERS[job.trainer].check(job)
+            TRAINERS[job.trainer].validate(job)
     elif job.trainer in (
         "bidding",
         "bidder",
         "selfplay_bidding",
     ):  # what they learn from is made first
         with pytest.raises(UserError, match=r"no (examples|model) in "):
-            TRAINERS[job.trainer].check(job)
+            TRAINERS[job.trainer].validate(job)
     else:
-        TRAINERS[job.trainer].check(job)
+        TRAINERS[job.trainer].validate(job)
 
 
 @pytest.mark.parametrize("trainer", JOBS)

@@ -118,7 +118,7 @@ def rows_of(content):
     for _ in range(5):
         trainer.step()
     page = TRAINERS["eom"]
-    return page.judge(content, trainer.model(), LocalPool(), np.random.default_rng(0))
+    return page.evaluate_model(content, trainer.model(), LocalPool(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("game", ["kuhn", "leduc"])
@@ -148,5 +148,7 @@ def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_d
 def test_without_a_tree_an_exact_reply_is_refused():
     content = job("holdem", evaluate={"opponents": ["random"]})
     with pytest.raises(UserError, match=r"model.response: exact needs a tree.*set ppo"):
-        TRAINERS["eom"].check(content)
-    TRAINERS["eom"].check(job("holdem", evaluate={"opponents": ["la"]}, model={"response": "ppo"}))
+        TRAINERS["eom"].validate(content)
+    TRAINERS["eom"].validate(
+        job("holdem", evaluate={"opponents": ["la"]}, model={"response": "ppo"})
+    )

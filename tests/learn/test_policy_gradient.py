@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tests.rounding import assert_float32_close
 
 from overtrick import make
 from overtrick.distributed.workers import LocalPool
@@ -31,7 +32,7 @@ from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.adaptation.rollouts import exact_sample, meet, strategies
-from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer, judge
+from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}
 """For each solver a step with which it learns these small games in 60 iterations."""
@@ -55,7 +56,7 @@ def trained(*args, iterations=60, **more):
     one = trainer(*args, **more)
     name = f"{args[1]}/after_0_{one.game.unit}"
     won = [one.step()[name] for _ in range(iterations)]
-    (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
+    (row,) = ExploitTrainer.evaluate_model(one.job, one.model(), one.pool, np.random.default_rng(0))
     assert row["steps"] == [won[-1]]
     return won, row["best_response"]
 
@@ -165,7 +166,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
     one = trainer("brps", str(folder), solver)
     for _ in range(60):
         one.step()
-    (row,) = judge(one.job, one.model(), one.crew, np.random.default_rng(0))
+    (row,) = ExploitTrainer.evaluate_model(one.job, one.model(), one.pool, np.random.default_rng(0))
     assert abs(row["best_response"] - best) < 1e-5
     assert row["share"] > 0.97
     played = one.learner.policy().probs(build(one.game).observations)
@@ -419,7 +420,7 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
         for s in (apart, merged)
     ]
     for one, two in zip(*grads, strict=True):
-        assert torch.allclose(one, two, atol=1e-5)
+        assert_float32_close(one, two)
 
 
 def test_joined_samples_keep_their_tasks_apart(whole, rng):
@@ -438,7 +439,7 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
     loss = policy_gradient_loss(leaves, evidence(join(parts)))
     for k, whole_gradient in enumerate(torch.autograd.grad(loss, list(leaves.values()))):
         for m in range(3):
-            assert torch.allclose(whole_gradient[m], gradients[m][k][0], atol=1e-5)
+            assert_float32_close(whole_gradient[m], gradients[m][k][0])
 
 
 @pytest.fixture

@@ -143,10 +143,10 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     content = {"trainer": "exploit", "game": "leduc", "exploit": {"opponent": folder}}
     said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
     with pytest.raises(UserError, match=said):
-        TRAINERS["exploit"].check(job_file.parse(content, JOBS, "this test"))
+        TRAINERS["exploit"].validate(job_file.parse(content, JOBS, "this test"))
     content = {"trainer": "meta", "game": "leduc", "evaluate": {"opponents": [folder]}}
     with pytest.raises(UserError, match=said):
-        TRAINERS["meta"].check(job_file.parse(content, JOBS, "this test"))
+        TRAINERS["meta"].validate(job_file.parse(content, JOBS, "this test"))
     with pytest.raises(UserError, match=said):
         reference_opponents.stranger(folder, game, tree)
 

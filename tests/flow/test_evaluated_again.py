@@ -1,0 +1,69 @@
+"""The table that a run keeps is the one that `overtrick evaluate RUN` computes from its model."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.bench.small_jobs import SMALL_JOBS
+
+from overtrick.config import job_file
+from overtrick.distributed.workers import LocalPool
+from overtrick.runs import lifecycle
+from overtrick.storage import model_files
+from overtrick.training.registry import JOBS, TRAINERS
+
+BEFORE = Path(__file__).parents[1] / "fixtures" / "runs_before_house"
+HELD_OUT = {"opponents": ["random", "call"], "every": 2, "eval_deals": 20}
+ADAPTS = {**HELD_OUT, "steps": 1, "games": 10, "repeats": 2}
+HOLDEM = {
+    "dron": {"evaluate": ADAPTS},
+    "eom": {
+        "evaluate": {**ADAPTS, "steps": 1},
+        "model": {"epochs": 1, "response": "ppo", "ppo_iterations": 1, "ppo_games": 10},
+    },
+    "evolve": {"evaluate": ADAPTS},
+    "meta": {"evaluate": ADAPTS},
+    "nfsp": {"evaluate": HELD_OUT},
+}
+"""Jobs of a game with a tree, changed for one without."""
+
+
+def cases() -> list[Any]:
+    """Name every small job as it is, and those that can also be of the other kind of game."""
+    slow = {"bidder", "selfplay_bidding", "rllib", "sampling"}
+    found = [
+        pytest.param(name, {}, id=name, marks=[pytest.mark.slow] if name in slow else [])
+        for name in SMALL_JOBS
+    ]
+    found += [
+        pytest.param(name, {"game": "holdem", **more}, id=f"{name}-holdem")
+        for name, more in HOLDEM.items()
+    ]
+    return [*found, pytest.param("exploit", {"game": "leduc"}, id="exploit-leduc")]
+
+
+@pytest.mark.parametrize(("name", "change"), cases())
+def test_the_kept_table_is_the_evaluated_one_and_the_last_iteration_is_measured(
+    name, change, tmp_path, monkeypatch, request
+):
+    if name == "rllib":
+        request.getfixturevalue("local_ray")
+    for each in ("data", "bidding", "bidding_imps", "double_dummy"):
+        shutil.copytree(BEFORE / each, tmp_path / each)
+    monkeypatch.chdir(tmp_path)
+    job = job_file.parse({**SMALL_JOBS[name], **change}, JOBS, name)
+    spec = TRAINERS[job.trainer]
+    trainer = spec.trainer(job, LocalPool())
+    history = [(k + 1, trainer.step()) for k in range(job.stop.iterations)]
+    kept = trainer.report(history).rows
+    model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
+    trainer.close()
+    model_files.save(model, tmp_path / "model")
+    again, game, _ = lifecycle.judge(str(tmp_path / "model"), 0)
+    assert again == kept
+    assert game == job.game.name
+    if spec.progress_score is not None:
+        assert spec.progress_score(history[-1][1]) is not None

@@ -1,0 +1,23 @@
+"""Print the test files of one folder of the package, by the table in tests/README.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def tests_by_room() -> dict[str, list[str]]:
+    """Read the table: test files, relative to the repository, by folder of the package."""
+    table = (HERE / "README.md").read_text().partition("## From a folder")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
+    return {room: [f"tests/{name}.py" for name in names.split()] for room, names in rows}
+
+
+if __name__ == "__main__":
+    known = tests_by_room()
+    if sys.argv[1] not in known:
+        sys.exit(f"no folder '{sys.argv[1]}' of the package: one of {', '.join(known)}")
+    print(*known[sys.argv[1]])
