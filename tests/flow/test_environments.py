@@ -99,8 +99,8 @@ def test_a_number_that_is_no_action_ends_the_game_as_an_illegal_one_does(name, a
         env.reset(seed=0)
     agent = turns.agent_selection
     turns.step(action)
-    assert turns._cumulative_rewards[agent] == turns.game.worst
-    assert single.step(action)[1:3] == (single.game.worst, True)
+    assert turns._cumulative_rewards[agent] == turns.game.lowest_payoff
+    assert single.step(action)[1:3] == (single.game.lowest_payoff, True)
 
 
 SINGLE = [name for name in overtrick.names() if name != "sumo"]  # games of single actions
@@ -229,7 +229,7 @@ def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, r
 def test_no_game_ends_below_its_worst_payoff(name, dealt, rng):
     game = overtrick.make(name)
     payoff = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng).payoff
-    assert game.worst <= payoff.min()
+    assert game.lowest_payoff <= payoff.min()
 
 
 @pytest.mark.parametrize("name", ["leduc", "leduc_textbook", "holdem", "minibridge", "auction"])
@@ -239,12 +239,12 @@ def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
     turns.reset(seed=0)
     agent, seen = turns.agent_selection, turns.last()[0]
     turns.step(int(np.flatnonzero(seen["action_mask"] == 0)[0]))
-    assert turns._cumulative_rewards == {a: game.worst * (a == agent) for a in turns.agents}
+    assert turns._cumulative_rewards == {a: game.lowest_payoff * (a == agent) for a in turns.agents}
     assert all(turns.terminations.values())
     single = Single(game, [Uniform()], seat=0)
     _, told = single.reset(seed=0)
     _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
-    assert (points, over) == (game.worst, True)
+    assert (points, over) == (game.lowest_payoff, True)
     with pytest.raises(ValueError, match="no game is on"):
         single.step(0)
 

@@ -56,7 +56,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         }
     game = overtrick.make(name)
     if kind == "minibridge table":
-        table = QTable(game.states("prospects"), TabularConfig("q", None, 0.0))
+        table = QTable(game.state_keys("prospects"), TabularConfig("q", None, 0.0))
         table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":

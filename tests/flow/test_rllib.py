@@ -120,7 +120,7 @@ def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
 
 
 def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
-    choice = job_file.GameChoice(name="leduc", options=registry.settled("leduc", {}))
+    choice = job_file.GameChoice(name="leduc", options=registry.portable_options("leduc", {}))
     game, tree = make("leduc"), build(make("leduc"))
     told = {"game": "leduc", "options": {}, "make": partial(opponent_of, choice, "cfr"), "seed": 1}
     module = Seated(
@@ -178,7 +178,7 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
         ].numpy()
 
     both, other = ant.start(2, rng), ant.start(1, rng)
-    rows = [observation_checks.asked(game, each) for each in facts]
+    rows = [observation_checks.validated_observations(game, each) for each in facts]
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
     later = moves(2, [2, 1])  # at table 0 the next match begins
@@ -391,7 +391,7 @@ def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tm
     model_files.save(kept, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
     observations = play(game, (policy,) * 4, 2, rng).batch.observations()
-    shown, own = game.renamed(observations)
+    shown, own = game.canonical_observations(observations)
     best = said_by(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
     assert (own != np.arange(52)).any()
     assert (

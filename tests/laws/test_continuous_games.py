@@ -173,5 +173,5 @@ def test_reward_terms_can_be_named_one_by_one():
     assert (reward.move, reward.win) == (2.0, 2000.0)
     terms = {"win": 1, "lose": -1, "draw": 0, "move": 0, "push": 0, "control": 0}
     same = overtrick.make("sumo", reward=terms)
-    assert same.settled()["reward"] == "result"
-    assert same.unit == overtrick.make("sumo", **same.settled()).unit == "win"
+    assert same.portable_options()["reward"] == "result"
+    assert same.unit == overtrick.make("sumo", **same.portable_options()).unit == "win"

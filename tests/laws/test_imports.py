@@ -19,7 +19,7 @@ ROOMS = (
     "core", "startup", "policies", "games", "solvers", "learners", "population", "environments",
     "tracking", "storage", "rllib", "reports", "config", "distributed", "evaluation", "serving",
     "datasets", "training", "runs", "sweeps", "studies", "comparison", "interactive", "cli",
-    "answers", "__main__", "__init__",
+    "answers", "__main__", "testing", "__init__",
 )  # fmt: skip
 """The folders and files at the top of the package. Each may import only those before it."""
 

@@ -50,7 +50,7 @@ def test_a_plan_is_openspiels_after_each_of_30_iterations(kuhn, plan):
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
-        gap = np.abs(ours.average() - averaged(theirs, tree, game.words))
+        gap = np.abs(ours.average() - averaged(theirs, tree, game.information_state_strings))
         assert gap.max() < 1e-9
 
 
@@ -85,7 +85,10 @@ def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
-        assert np.abs(ours.average() - averaged(theirs, tree, game.words)).max() < 1e-9
+        assert (
+            np.abs(ours.average() - averaged(theirs, tree, game.information_state_strings)).max()
+            < 1e-9
+        )
 
 
 @pytest.mark.parametrize("plan", sorted(THEIRS))
@@ -140,6 +143,6 @@ def test_a_run_in_two_parts_is_the_run_in_one(whole, name):
 def test_a_strategy_travels_to_openspiel_and_back(kuhn):
     game, tree = kuhn
     sigma = cfr.solve(tree, 100)
-    policy = openspiel_tree.tabular_policy(game.words, tree.legal, sigma)
+    policy = openspiel_tree.tabular_policy(game.information_state_strings, tree.legal, sigma)
     theirs = pyspiel.exploitability(pyspiel.load_game("kuhn_poker"), policy)
     assert abs(theirs - best_response.exploitability(tree, sigma)) < 1e-12

@@ -39,7 +39,7 @@ def evolved(game, generations, **section):
 def genomes_of(whole, name):
     game, tree = whole(name)
     yield Direct(tree.legal)
-    yield Perceptron(game.brief(tree.observations), tree.legal, 4)
+    yield Perceptron(game.compact_features(tree.observations), tree.legal, 4)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
@@ -68,7 +68,7 @@ def test_a_direct_genome_can_be_any_strategy(whole, rng):
 
 def test_a_perceptron_is_equation_6_written_out(whole, rng):
     game, tree = whole("kuhn")
-    inputs, hidden = game.brief(tree.observations), 3
+    inputs, hidden = game.compact_features(tree.observations), 3
     genome = Perceptron(inputs, tree.legal, hidden)
     genes = rng.normal(size=(1, genome.genes))
     w0, b0, w1, b1 = np.split(genes[0], np.cumsum([9, 3, 6]))
@@ -166,7 +166,7 @@ def test_three_play_kuhn_with_a_small_nash_conv():
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
 def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
     game, tree = whole(name)
-    genome = Perceptron(game.brief(tree.observations), tree.legal, 4)
+    genome = Perceptron(game.compact_features(tree.observations), tree.legal, 4)
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
             asked = (TreeEvaluator(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)

@@ -97,9 +97,9 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
     game, _ = two_seats(job_file.GameChoice(name=name))
     batch = play(game, [Uniform(), Uniform()], 300, rng).batch
-    situation = game.situation(batch.observations())
-    assert 0 <= situation.min() <= situation.max() < game.situations
-    counts = np.zeros((1, game.situations, game.actions))
+    situation = game.public_situation(batch.observations())
+    assert 0 <= situation.min() <= situation.max() < game.public_situations
+    counts = np.zeros((1, game.public_situations, game.actions))
     np.add.at(counts, (0, situation, batch.action), 1)
     known = profile(counts).reshape(counts.shape)
     seen = counts.sum(axis=-1)
@@ -160,7 +160,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 
 
 def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
-    monkeypatch.delattr("overtrick.games.matrix.Matrix.situation")
+    monkeypatch.delattr("overtrick.games.matrix.Matrix.public_situation")
     job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
     with pytest.raises(UserError, match="brps has no situations"):
         registry.TRAINERS["dron"].validate(job)

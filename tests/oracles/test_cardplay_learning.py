@@ -227,4 +227,4 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
 
 def test_a_representation_that_does_not_exist_is_refused(game):
     with pytest.raises(UserError, match="unknown representation 'prospect': did you mean"):
-        game.states("prospect")
+        game.state_keys("prospect")

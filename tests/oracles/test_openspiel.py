@@ -58,7 +58,7 @@ def twins(request, whole):
     theirs, ours, options = TWINS[request.param]
     door, their_tree = whole(f"openspiel/{theirs}")
     _, tree = whole(ours, **options)
-    words = twin_words(their_tree, door.words, tree)
+    words = twin_words(their_tree, door.information_state_strings, tree)
     return Twins(pyspiel.load_game(theirs), tree, their_tree, words)
 
 

@@ -77,7 +77,7 @@ def test_the_tree_is_openspiels_node_by_node(door):
             assert ours.edge[children].tolist() == moves
             assert (ours.chance[children] == 1).all()
             word = state.information_state_string()
-            assert game.words[ours.infoset[node]] == word
+            assert game.information_state_strings[ours.infoset[node]] == word
             words.setdefault(word, set()).add((int(ours.infoset[node]), int(ours.seat[node])))
         todo += [(state.child(m), int(c)) for m, c in zip(moves, children, strict=True)]
     assert nodes == ours.nodes
@@ -116,7 +116,7 @@ def test_strategies_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
-        policy = tabular_policy(game.words, ours.legal, sigma)
+        policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
         expected = pyspiel.expected_returns(root, policy, -1, False)
         assert np.abs(best_response.expected(ours, sigma) - expected).max() < 1e-9
 
@@ -125,7 +125,7 @@ def test_best_responses_are_worth_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
-        policy = tabular_policy(game.words, ours.legal, sigma)
+        policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
         for seat in range(ours.seats):
             best = pyspiel.TabularBestResponse(theirs, seat, policy).value_from_state(root)
             assert abs(best_response.best_response(ours, sigma, seat)[0] - best) < 1e-9
@@ -134,7 +134,7 @@ def test_best_responses_are_worth_the_same(door, rng, some_strategies):
 def test_nash_conv_is_the_same(door, rng, some_strategies):
     game, ours, theirs = door
     for sigma in some_strategies(ours, rng):
-        policy = tabular_policy(game.words, ours.legal, sigma)
+        policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
         assert abs(best_response.nash_conv(ours, sigma) - pyspiel.nash_conv(theirs, policy)) < 1e-9
 
 
@@ -166,7 +166,7 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
     come = sum(best_response.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
     assert come.mean() > 0.4
     for row in np.flatnonzero(come):
-        for action, p in average.get_state_policy(game.words[row]):
+        for action, p in average.get_state_policy(game.information_state_strings[row]):
             assert abs(sigma[row, action] - p) < 1e-6
 
 
@@ -181,10 +181,10 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
 )
 def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
     game, their_tree = whole(f"openspiel/{theirs}")
-    words, solved = game.words, their_tree
+    words, solved = game.information_state_strings, their_tree
     if ours:
         _, solved = whole(ours)
-        words = twin_words(their_tree, game.words, solved)
+        words = twin_words(their_tree, game.information_state_strings, solved)
     sigma = cfr.solve(solved, 200)
     policy = tabular_policy(words, solved.legal, sigma)
     gap = pyspiel.exploitability(load(theirs), policy)
@@ -217,16 +217,19 @@ def test_strategies_cannot_be_exported_where_two_seats_know_the_same_words():
 def test_twins_may_be_paid_on_different_edges(whole, rng):
     game, theirs = whole("openspiel/kuhn_poker")
     _, ours = whole("kuhn")
-    words = twin_words(theirs, game.words, ours)
+    words = twin_words(theirs, game.information_state_strings, ours)
     advance = np.where(ours.seat[:, None] == END, 0, rng.normal(size=ours.gain.shape))
     gain = ours.gain + advance
     gain[1:] -= advance[ours.parent[1:]]
-    assert twin_words(theirs, game.words, dataclasses.replace(ours, gain=gain)) == words
+    assert (
+        twin_words(theirs, game.information_state_strings, dataclasses.replace(ours, gain=gain))
+        == words
+    )
 
 
 def test_seats_that_move_at_once_have_twins_that_move_in_turn(whole):
     game, theirs = whole("openspiel/matrix_brps")
-    words = twin_words(theirs, game.words, whole("brps")[1])
+    words = twin_words(theirs, game.information_state_strings, whole("brps")[1])
     assert [word.splitlines()[0] for word in words] == ["Current player: 0", "Current player: 1"]
 
 
@@ -247,9 +250,9 @@ def test_games_that_differ_are_no_twins(whole):
         (coarse, "tell apart"),
     ):
         with pytest.raises(ValueError, match=f"the trees differ in .*{said}"):
-            twin_words(theirs, game.words, wrong)
+            twin_words(theirs, game.information_state_strings, wrong)
     with pytest.raises(ValueError, match="tell apart"):
-        twin_words(coarse, game.words, ours)
+        twin_words(coarse, game.information_state_strings, ours)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +342,7 @@ def test_a_game_travels_by_its_name(whole, name):
     there = pickle.loads(packed)
     assert there.name == game.name == f"openspiel/{name}"
     nodes = there.nodes(up_to(ours.nodes))
-    assert there.words == game.words
+    assert there.information_state_strings == game.information_state_strings
     for field in dataclasses.fields(nodes):
         if field.name not in ("seats", "observations"):
             assert np.array_equal(getattr(nodes, field.name), getattr(ours, field.name))

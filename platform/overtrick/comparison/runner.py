@@ -174,7 +174,7 @@ def _keep_trial(part: group.ChildRun, rows: list[Row | None]) -> None:
     there = [row for row in rows if row is not None]
     if len(there) < len(rows) or (part.place / lifecycle.TABLE).exists():
         return
-    unit = registry.scored(two_seats(part.job.game)[0]).unit
+    unit = registry.evaluation_game(two_seats(part.job.game)[0]).unit
     part.tracker.metrics(part.job.stop.iterations + 1, metrics_of(there, unit))
     lifecycle.keep_table(part.place, there, part.tracker)
 

@@ -47,7 +47,7 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
     A method that could not be trained has no mean; all figures are points a game after the last
     step.
     """
-    game = registry.scored(two_seats(table.game)[0])
+    game = registry.evaluation_game(two_seats(table.game)[0])
     columns = list(table.opponents)
     oracle = next((n for n, m in table.methods.items() if m.oracle is not None), None)
     rows = []

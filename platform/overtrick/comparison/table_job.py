@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Count, GameChoice, Opponent, Section, Work
-from overtrick.core import UserError, nearest
+from overtrick.core import PortableOptions, UserError, nearest
 from overtrick.evaluation.evaluate import Budget
 from overtrick.games import registry
 from overtrick.runs import provenance
@@ -184,8 +184,10 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
 
 def _judged(choice: GameChoice) -> tuple[str, dict[str, Any]]:
     """The game in which a policy is judged, whatever it learns from."""
-    game = registry.scored(registry.make(choice.name, **choice.options))
-    return choice.name, game.settled() if hasattr(game, "settled") else choice.options
+    game = registry.evaluation_game(registry.make(choice.name, **choice.options))
+    return choice.name, game.portable_options() if isinstance(
+        game, PortableOptions
+    ) else choice.options
 
 
 def _said(choice: GameChoice) -> str:

@@ -130,7 +130,9 @@ class Work(Section):
     @field_validator("game")
     @classmethod
     def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
-        return GameChoice(name=choice.name, options=registry.settled(choice.name, choice.options))
+        return GameChoice(
+            name=choice.name, options=registry.portable_options(choice.name, choice.options)
+        )
 
 
 class Job(Work):

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from overtrick.core import Array, Game, Policy, UserError
-from overtrick.environments.single_game import moved, sitting
+from overtrick.environments.single_game import lowest_payoff, moved, sitting
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform, UniformMoves
 
@@ -76,7 +76,7 @@ class Single(Env):
             move = int(action)
         else:
             self._on = False
-            return self._seen, float(self.game.worst), True, False, self._told()  # type: ignore[attr-defined]
+            return self._seen, lowest_payoff(self.game), True, False, self._told()
         points = self.sitting.act(move)[self._own] + self._advance()
         return self._seen, points, not self._on, False, self._told()
 

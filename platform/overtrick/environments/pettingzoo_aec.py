@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
-from overtrick.environments.single_game import sitting
+from overtrick.environments.single_game import lowest_payoff, sitting
 from overtrick.games import registry
 
 Seen = dict[str, Array]
@@ -43,7 +43,7 @@ class Turns(AECEnv):
         self.sitting = sitting(game)
         self._nothing = np.zeros_like(self.sitting.observation)
         self._closed = np.zeros(game.actions, np.int8)
-        self._worst = float(game.worst)  # type: ignore[attr-defined]  # all of single actions have it
+        self._worst = lowest_payoff(game)
         self._spaces = {
             agent: Dict({
                 "observation": Box(-np.inf, np.inf, self._nothing.shape, np.float32),

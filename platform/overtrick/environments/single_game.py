@@ -10,7 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import CHANCE, END, Array, Enumerable, Game, Observations, select_observations
+from overtrick.core import (
+    CHANCE,
+    END,
+    Array,
+    BoundedPayoff,
+    Enumerable,
+    Game,
+    Observations,
+    UserError,
+    select_observations,
+)
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
@@ -48,6 +58,13 @@ def moved(move: Any, width: int, agent: str) -> Array:
     if found.shape != (width,) or not np.isfinite(found).all():
         raise ValueError(f"the move of {agent} must be {width} finite numbers")
     return found
+
+
+def lowest_payoff(game: Game) -> float:
+    """Return the payoff of an illegal action. Raises UserError for a game that names none."""
+    if not isinstance(game, BoundedPayoff):
+        raise UserError(f"{game.name} names no lowest_payoff, which an illegal action pays")
+    return float(game.lowest_payoff)
 
 
 def sitting(game: Game) -> Sitting:

@@ -140,7 +140,7 @@ def evaluate(
 def _row(rng: Generator, common: Any, name: str) -> Row:
     choice, adapt, knows, how = common
     game, tree = played(choice)
-    opponent, scored = opponent_of(choice, name), registry.scored(game)
+    opponent, scored = opponent_of(choice, name), registry.evaluation_game(game)
     steps = adapt(rng, knows, how, choice, opponent)
     means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):

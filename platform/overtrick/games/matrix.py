@@ -10,6 +10,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
 from overtrick.games.observation_checks import within
+from overtrick.games.presentation import Moves, Presentation
+from overtrick.games.spec import GameSpec
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
 """Row player's payoff for rock, paper, scissors (OpenSpiel's matrix_brps);
@@ -32,7 +34,7 @@ class Matrix:
     unit = "point"
     seats = 2
     infosets = 2
-    situations = 1
+    public_situations = 1
     least = 1
     observation_fields = ("seat",)
 
@@ -49,7 +51,7 @@ class Matrix:
         return Matrix, (self.name, rows, self.action_names)
 
     @property
-    def worst(self) -> float:
+    def lowest_payoff(self) -> float:
         """The least that a seat can win of a game."""
         return float(-np.abs(self.payoff).max())
 
@@ -72,7 +74,7 @@ class Matrix:
         game = np.repeat(np.flatnonzero(state.chosen[:, 0] < 0), self.seats)
         return self._turn(game, np.tile(np.arange(self.seats), len(game) // self.seats))
 
-    def asked(self, seen: Array) -> Observations:
+    def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, 1) as `turn` gives them. Raises Refused for facts that nobody sees."""
         within(self.observation_fields, seen, {"seat": (0, self.seats - 1)})
         return self._turn(np.arange(len(seen)), seen[:, 0].astype(np.int64))
@@ -96,11 +98,11 @@ class Matrix:
         """(R, 2) the seat, one-hot."""
         return np.eye(self.seats, dtype=np.float32)[observations.seat]
 
-    def brief(self, observations: Observations) -> Array:
+    def compact_features(self, observations: Observations) -> Array:
         """(R, 0) nothing: a seat knows nothing that could tell two situations apart."""
         return np.zeros((len(observations), 0))
 
-    def situation(self, observations: Observations) -> Array:
+    def public_situation(self, observations: Observations) -> Array:
         """(R,) 0: everybody always sees the same."""
         return np.zeros(len(observations), np.int64)
 
@@ -111,3 +113,18 @@ class Matrix:
     def describe(self, seen: Array) -> str:
         """One row of facts in words."""
         return f"seat {int(seen[0])}"
+
+
+class MatrixPresentation(Presentation):
+    """A game in which nothing is seen before all have chosen."""
+
+    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+        return "all choose at once"
+
+
+BRPS = GameSpec(
+    "brps",
+    Matrix,
+    ("brps", BIASED_RPS, ("rock", "paper", "scissors")),
+    presentation=MatrixPresentation,
+)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Observations, UserError
+from overtrick.core import Array, Observations, UserError, ValidatesObservations
 
 
-def asked(game: Any, seen: Array) -> Observations:
+def validated_observations(game: Any, seen: Array) -> Observations:
     """The rows that see these facts (R, K), as the game's own `turn` gives them: who acts, what is
     legal, and which information set it is follow from the facts.
 
@@ -19,8 +19,8 @@ def asked(game: Any, seen: Array) -> Observations:
     """
     if not len(seen):
         raise UserError("there is nothing to answer: ask at least one row of facts")
-    if hasattr(game, "asked"):
-        return game.asked(seen)
+    if isinstance(game, ValidatesObservations):
+        return game.validated_observations(seen)
     if game.actions is not None:
         raise UserError(f"{game.name} cannot be asked by facts alone")
     check(game.observation_fields, seen, np.isfinite(seen).all(axis=1), "must be finite numbers")

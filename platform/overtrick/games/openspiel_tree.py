@@ -35,7 +35,9 @@ class OpenSpiel:
         self.unit = "point"
         self.actions: int = self._game.num_distinct_actions()
         self.action_names = _action_names(self._game)
-        self.words: tuple[str, ...] = ()  # (N,) information-state strings; `nodes` fills them in
+        self.information_state_strings: tuple[
+            str, ...
+        ] = ()  # (N,) information-state strings; `nodes` fills them in
         self.infosets: int | None = None  # N; `nodes` counts them
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +77,7 @@ class OpenSpiel:
                     f"{self.name} has {found:,} nodes and {len(sets):,} information sets of "
                     f"{self.actions:,} actions, or more: they do not fit in memory"
                 )
-        self.words, self.infosets = tuple(word for _, word in sets), len(sets)
+        self.information_state_strings, self.infosets = tuple(word for _, word in sets), len(sets)
         table = np.frombuffer(rows, np.int32).reshape(-1, 5)
         gains = np.frombuffer(returns).reshape(-1, self.seats)
         owner = np.array([who for who, _ in sets], np.int64)

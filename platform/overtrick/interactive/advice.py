@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, UserError
+from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Resumable, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import game_cache, reference_opponents
 from overtrick.evaluation.bidders import Side, side_of
-from overtrick.games import presentation as told
 from overtrick.games import registry
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.auction import observation
@@ -73,20 +72,20 @@ class Table:
     @property
     def seats(self) -> tuple[str, ...]:
         """Their names."""
-        return told.seats(self.game)
+        return registry.presentation(self.game).seats()
 
     @property
     def usual(self) -> int | None:
         """Where a person sits by custom; None if seats are taken in turns."""
-        return told.usual_seat(self.game)
+        return registry.presentation(self.game).usual_seat()
 
     def offered(self, names: Sequence[str]) -> str:
         """What may be done."""
-        return told.offered(self.game, names)
+        return registry.presentation(self.game).offered(names)
 
     def meant(self, word: str) -> str:
         """A word that people use for an action, as the game has it."""
-        return told.meant(self.game, word)
+        return registry.presentation(self.game).meant(word)
 
     def given_up(self, observations: Observations, action: int) -> float | None:
         """Points that an action at a turn of one row brings less than the best; None if nobody can
@@ -123,7 +122,7 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     thoughts, basis = partial(_thoughts, policy, exact, None), ""
     if exact is not None:
         basis = "the exact mean of this action, then best replies to the opponent"
-    elif hasattr(game, "resume") and isinstance(policy, BehaviouralPolicy):
+    elif isinstance(game, Resumable) and isinstance(policy, BehaviouralPolicy):
         search = Sampling(game, policy, Uniform(), WORLDS)
         thoughts, basis = partial(_thoughts, policy, None, search), (
             f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
@@ -131,7 +130,8 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
         )  # fmt: skip
     return Table(
         game, choice.options, against, lambda seat: [policy] * game.seats,
-        partial(told.view, game, signs=signs), partial(told.revealed, game, signs=signs), thoughts,
+        partial(registry.presentation(game).view, signs=signs),
+        partial(registry.presentation(game).revealed, signs=signs), thoughts,
         basis, exact,
     )  # fmt: skip
 
@@ -187,7 +187,7 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
 
     def sees(seen: Array, moves: Sequence[Move]) -> str:
         ns, ew = _pairs(mine, theirs, int(seen[0]))
-        said = told.view(game, seen, moves, signs)
+        said = registry.presentation(game).view(seen, moves, signs)
         calls, dealer, vulnerable = observation.told(seen), int(seen[1]), int(seen[2])
         meanings = auction_simulation.explained(calls, dealer, vulnerable, ns.system, ew.system)
         return "\n".join([said, *diagram.meanings(calls, dealer, meanings, signs)])
@@ -195,7 +195,8 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
     basis = "IMPs against par, as its network of values expects them" if mine.imps else ""
     return Table(
         game, options, f"{theirs.name}, with {mine.name} as partner", players, sees,
-        partial(told.revealed, game, signs=signs), partial(_calls, mine, theirs), basis,
+        partial(registry.presentation(game).revealed, signs=signs),
+        partial(_calls, mine, theirs), basis,
         systems=(mine.system.name, theirs.system.name),
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from overtrick.core import (
     Deals,
     Game,
     Observations,
+    PrivilegedFeatures,
     UserError,
 )
 
@@ -26,9 +27,9 @@ def outputs(game: Game) -> int:
 
 def hindsight_inputs(game: Any) -> int:
     """F: how many numbers a critic sees who judges finished games. Raises UserError for none."""
-    if not hasattr(game, "hindsight"):
+    if not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{game.name} tells nothing in hindsight: set credit to critic")
-    return int(game.hindsight(*_opening(game)).shape[1])
+    return int(game.privileged_features(*_opening(game)).shape[1])
 
 
 def _opening(game: Game) -> tuple[Observations, Deals]:

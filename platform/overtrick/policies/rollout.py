@@ -14,8 +14,10 @@ from overtrick.core import (
     Game,
     Observations,
     Policy,
+    PrivilegedFeatures,
     Rollout,
     Trajectories,
+    count_diverged_games,
     ray_metrics,
     select_observations,
 )
@@ -75,9 +77,10 @@ def play(
     ray_metrics.played(len(deals))
     batch = _batch(game, kept, payoff, observations)
     if hindsight:
-        told = game.hindsight(batch.observations(), deals[batch.game])  # type: ignore[attr-defined]
+        assert isinstance(game, PrivilegedFeatures), f"{game.name} has no privileged features"
+        told = game.privileged_features(batch.observations(), deals[batch.game])
         batch = replace(batch, note={**batch.note, HINDSIGHT: told})
-    return Rollout(batch, payoff, int(np.sum(getattr(state, "diverged_games", 0))))
+    return Rollout(batch, payoff, count_diverged_games(state))
 
 
 def duplicate(

@@ -115,7 +115,7 @@ class Seats(MultiAgentEnv):
             return {}
         shown = self._turn
         if self.renamed:
-            shown, self._own = self.game.renamed(shown)
+            shown, self._own = self.game.canonical_observations(shown)
         columns: dict[str, Array] = {SEEN: self.game.features(shown)}
         if shown.legal is not None:
             columns[LEGAL] = shown.legal.astype(np.float32)

@@ -187,7 +187,7 @@ class Seated(RLModule):
     def _forward(self, batch: Told, **rest: Any) -> Told:
         seen = np.asarray(batch[Columns.OBS][FACTS])
         whole = self._game.actions is not None
-        observations = observation_checks.asked(
+        observations = observation_checks.validated_observations(
             self._game, seen.astype(np.int64) if whole else seen
         )
         if getattr(self._policy, "remembers", False):
@@ -196,7 +196,9 @@ class Seated(RLModule):
         else:
             action = self._policy.start(len(observations), self._rng).act(observations).action
         if self.model_config.get("renamed", False):
-            action = (self._game.renamed(observations)[1] == action[:, None]).argmax(axis=1)
+            action = (self._game.canonical_observations(observations)[1] == action[:, None]).argmax(
+                axis=1
+            )
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
     def _recalled(self, observations: Observations, places: Array) -> Array:

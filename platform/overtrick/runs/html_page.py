@@ -101,7 +101,7 @@ def _result(folder: Path, game: Any) -> list[str]:
     if not (folder / TABLE).exists():
         return ["<p>This run is not done.</p>"]
     rows = json.loads((folder / TABLE).read_text())
-    told = tables.evaluation(rows, registry.scored(game).unit)
+    told = tables.evaluation(rows, registry.evaluation_game(game).unit)
     return [f'<p class="pale">{told.title}</p>{elements.table(*tables.cells(told))}']
 
 

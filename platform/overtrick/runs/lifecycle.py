@@ -149,7 +149,7 @@ def go(folder: Path, progress: Progress) -> Finished:
             seconds = time.perf_counter() - began
             rows = keep(job, folder, tune_trial.final_state(folder), tracker)
         undelivered = tracker.close("FINISHED")
-    unit = registry.scored(registry.make(job.game.name, **job.game.options)).unit
+    unit = registry.evaluation_game(registry.make(job.game.name, **job.game.options)).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     _, last = tracker.history()[-1]
     return Finished(folder, unit, seconds, last, rows, missing, tracker.rejected)
@@ -180,7 +180,7 @@ def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     with crew_of(workers) as crew:
         rng = generator(job.seed, RngStream.JUDGE)
         rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, crew, rng)
-    return rows, stored.game, registry.scored(game).unit
+    return rows, stored.game, registry.evaluation_game(game).unit
 
 
 def register(what: str, name: str, alias: str | None) -> int:

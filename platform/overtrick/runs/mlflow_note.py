@@ -61,7 +61,7 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
         table = tables.plain(shown, "score: larger is better")
     else:
         game = registry.make(job["game"]["name"], **job["game"]["options"])
-        table = tables.evaluation(rows, registry.scored(game).unit)
+        table = tables.evaluation(rows, registry.evaluation_game(game).unit)
     names, cells = tables.cells(table)
     lines = [names, ["---"] * len(names), *cells]
     text = "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)

@@ -49,7 +49,7 @@ class Predictor:
 
     def ask(self, seen: Array) -> Array:
         """(R, answers) float64 for facts (R, K). Raises UserError for facts that nobody sees."""
-        return self._say(observation_checks.asked(self.game, seen))
+        return self._say(observation_checks.validated_observations(self.game, seen))
 
     def example(self) -> Array:
         """(R, K) facts of first turns."""

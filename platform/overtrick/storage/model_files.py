@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from overtrick.core import Array, BehaviouralPolicy, Game, UserError
+from overtrick.core import Array, BehaviouralPolicy, Game, SuitSymmetric, UserError
 from overtrick.core.files import write_text, write_weights
 from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.value_based.dqn import Greedy
@@ -140,7 +140,7 @@ def best_of(weights: Weights, game: Game) -> BehaviouralPolicy:
     """Who takes the action of the highest value; networks of values see suits renamed, if a game
     has such."""
     policy: BehaviouralPolicy = Greedy(game.features, weights)
-    return game.renaming(policy) if hasattr(game, "renaming") else policy
+    return game.canonical_policy(policy) if isinstance(game, SuitSymmetric) else policy
 
 
 def _tables(
@@ -148,7 +148,7 @@ def _tables(
 ) -> BehaviouralPolicy:
     """Tables of values, each of which plays greedily for one of the players of a game."""
     try:
-        states = game.states(stored.job["tabular"]["state_abstraction"])
+        states = game.state_keys(stored.job["tabular"]["state_abstraction"])
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{folder / CARD} is damaged: it names no representation") from None
     for who, columns in players.items():
@@ -160,7 +160,7 @@ def _tables(
         if not fits or any(not _has_room(columns[key]) for key in ("choice", "state")):
             raise UserError(f"the table of {who} in {folder} is damaged: its columns do not fit")
     greedy = {who: GreedyTable(states, columns) for who, columns in players.items()}
-    return game.seated(greedy, Uniform())
+    return game.combined_policy(greedy, Uniform())
 
 
 def _has_room(keys: Array) -> bool:

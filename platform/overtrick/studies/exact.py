@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
-from overtrick.core import Array, Enumerable, Redealable, UserError, nearest
+from overtrick.core import (
+    Array,
+    Enumerable,
+    InformationStateStrings,
+    Redealable,
+    UserError,
+    nearest,
+)
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import located, stranger
 from overtrick.games import openspiel_tree, registry
@@ -100,15 +107,15 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     game = registry.make(job.game.name, **job.game.options)
     tree = build(game)
     sigma = best_response.sigma_of(tree, [model_files.policy(folder, game)] * tree.seats)
-    if isinstance(game, openspiel_tree.OpenSpiel):
-        words = game.words
+    if isinstance(game, InformationStateStrings):
+        words = game.information_state_strings
     elif twin is None:
         raise UserError(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
     else:
         theirs = openspiel_tree.OpenSpiel(twin)
         nodes = build(theirs)
         try:
-            words = openspiel_tree.twin_words(nodes, theirs.words, tree)
+            words = openspiel_tree.twin_words(nodes, theirs.information_state_strings, tree)
         except ValueError as error:
             raise UserError(
                 f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "

@@ -241,7 +241,7 @@ def _bands(job: Job, scored: list[dict[str, Any]], whole: group.RunGroup) -> dic
     other key that is a number, also what its value does in the end. Of card play the shares of
     contracts and of decisions recognised, for one seed too."""
     others = [key for key in job.search.tries if key != "seed"]
-    unit = registry.scored(registry.make(job.game.name, **job.game.options)).unit
+    unit = registry.evaluation_game(registry.make(job.game.name, **job.game.options)).unit
     histories: dict[str, list[learning_curves.History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
     for row in sorted(scored, key=lambda row: row["trial"]):

@@ -44,8 +44,8 @@ class SmallPoker(Poker):
     def observe(self, state: Hands) -> Observations:
         return self._in_sets(super().observe(state))
 
-    def asked(self, seen: Array) -> Observations:
-        return self._in_sets(super().asked(seen))
+    def validated_observations(self, seen: Array) -> Observations:
+        return self._in_sets(super().validated_observations(seen))
 
     def _in_sets(self, observations: Observations) -> Observations:
         """The same rows with their information sets."""
@@ -53,7 +53,7 @@ class SmallPoker(Poker):
         infoset = self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
         return Observations(observations.game, observations.seat, seen, observations.legal, infoset)
 
-    def brief(self, observations: Observations) -> Array:
+    def compact_features(self, observations: Observations) -> Array:
         """(R, 1 + S) float64 the least that a small network needs, each number from -1 to 1.
 
         The hole card's rank, lowest to highest; the latest action of the seat itself and of each

@@ -136,7 +136,7 @@ class Poker:
         see(state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen)
         return Observations(game, seat, seen, self.betting.legal[node], None)
 
-    def asked(self, seen: Array) -> Observations:
+    def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
         hole, cards = self.rules.hole, self.card_facts
         last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
@@ -198,7 +198,7 @@ class Poker:
         """The same of features."""
         return features.of_cards(self.rules, self.view)
 
-    def hindsight(self, observations: Observations, deals: Deals) -> Array:
+    def privileged_features(self, observations: Observations, deals: Deals) -> Array:
         """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
@@ -218,16 +218,16 @@ class Poker:
         return public
 
     @property
-    def worst(self) -> float:
+    def lowest_payoff(self) -> float:
         """The least that a seat can win of a game: its chips in the largest pot."""
         return float(-self.betting.chips.max() / self.rules.chips_a_unit)
 
     @property
-    def situations(self) -> int:
+    def public_situations(self) -> int:
         """How many numbers `situation` may give."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
-    def situation(self, observations: Observations) -> Array:
+    def public_situation(self, observations: Observations) -> Array:
         """(R,) the round, the raises made in it, and whether there is something to call."""
         stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]

@@ -109,12 +109,12 @@ class Sumo:
         rest = (reward.draw, reward.move, reward.push, reward.control, reward.near, reward.out)
         return reward.win == -reward.lose and not any(rest)
 
-    def settled(self) -> dict[str, Any]:
+    def portable_options(self) -> dict[str, Any]:
         """The options that make the same game from any folder, and on any worker."""
         reward = next((n for n, r in REWARDS.items() if r == self.reward), asdict(self.reward))
         return {"reward": reward, "zoo": self.zoo, "view": self.view, **asdict(self.physics)}
 
-    def scored(self) -> Sumo:
+    def evaluation_game(self) -> Sumo:
         """The same match, in which only a win counts."""
         return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
 

@@ -7,14 +7,13 @@ value the actions of a state, and what is known of the opponent decides how much
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from overtrick.core import Array, Game, Observations, PolicySession
+from overtrick.core import Array, Observations, PolicySession
 from overtrick.learners.initialisation import initial
 from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, Greedy, epsilon_greedy
@@ -25,16 +24,6 @@ OPPONENT = "opponent"
 """The note (D, P) of a batch that says what was known of the opponent when the game began."""
 
 UNSURE = 5.0  # decisions in a situation after which habits count by half
-
-
-@runtime_checkable
-class Watched(Game, Protocol):
-    """A game whose situations, as everybody sees them, are few enough to count actions by."""
-
-    situations: int  # how many there are
-
-    def situation(self, observations: Observations) -> Array:
-        """(R,) the number of each row's situation; it tells nothing that only one seat knows."""
 
 
 def profile(counts: Array) -> Array:

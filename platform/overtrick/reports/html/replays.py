@@ -7,7 +7,6 @@ from html import escape
 
 import numpy as np
 
-from overtrick.games import presentation as told
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, diagram
 from overtrick.games.bridge.auction.game import Auction
@@ -28,7 +27,8 @@ def games_of(kept: Games) -> list[str]:
     rules = registry.make(kept.game, **kept.options)
     if isinstance(rules, Auction):
         return [_auction(kept, number) for number in range(len(kept.moves))]
-    seats = [f"seat {name}" if name.isdigit() else name for name in told.seats(rules)]
+    shown = registry.presentation(rules)
+    seats = [f"seat {name}" if name.isdigit() else name for name in shown.seats()]
     pieces = []
     for number in range(len(kept.moves)):
         who = [kept.players[player] for player in kept.who[number]]
@@ -38,10 +38,10 @@ def games_of(kept: Games) -> list[str]:
             done = rules.action_names[step.move.action]
             steps.append(
                 f"<li><p><strong>{escape(names[step.move.seat])}: {escape(done)}</strong></p>"
-                f"{elements.text(told.view(rules, step.observation, before))}</li>\n"
+                f"{elements.text(shown.view(step.observation, before))}</li>\n"
             )
             before.append(step.move)
-        end = elements.text(told.revealed(rules, kept.deals[number], before))
+        end = elements.text(shown.revealed(kept.deals[number], before))
         won = ", ".join(
             f"{name} {points:+g}" for name, points in zip(names, kept.payoff[number], strict=True)
         )

@@ -4,7 +4,6 @@ out (Levy 1989, "The million pound bridge program"; Ginsberg 2001, "GIB")."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -13,21 +12,13 @@ from overtrick.core import (
     Actions,
     Array,
     BehaviouralPolicy,
-    Deals,
     Observations,
     PolicySession,
-    Redealable,
+    Resumable,
     select_games,
     select_observations,
 )
 from overtrick.solvers.lookahead.local_best_response import ROWS, Responder
-
-
-class Resumable(Redealable, Protocol):
-    """A game that can be taken up where a row stands."""
-
-    def resume(self, observations: Observations, deals: Deals) -> Any:
-        """(R,) games that stand where the rows do, with what is hidden as in the deals (R, C)."""
 
 
 @dataclass(frozen=True)

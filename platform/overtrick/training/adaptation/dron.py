@@ -21,6 +21,7 @@ from overtrick.core import (
     Array,
     BehaviouralPolicy,
     Policy,
+    PublicSituations,
     Trajectories,
     UserError,
     concatenate_trajectories,
@@ -148,7 +149,7 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
     """Experts and a gate that have learnt nothing."""
     game, plan = _watched(job.game), job.dron
     return learner.experts(
-        inputs(game), plan.hidden, game.actions, game.situations * game.actions,
+        inputs(game), plan.hidden, game.actions, game.public_situations * game.actions,
         plan.gate_hidden, plan.experts, rng,
     )  # fmt: skip
 
@@ -171,7 +172,7 @@ Meeting = tuple[Array, Trajectories, Array]
 
 
 def meet(
-    game: learner.Watched, weights: Weights, epsilon: float, opponents: Policy, members: int,
+    game: PublicSituations, weights: Weights, epsilon: float, opponents: Policy, members: int,
     games: int, steps: int, rng: Generator,
 ) -> Iterator[Meeting]:  # fmt: skip
     """So many games against each of M opponents, before and after each step of watching.
@@ -179,7 +180,7 @@ def meet(
     opponents must seat members * games games, each opponent's in one stretch. The decisions
     carry what was known as the note OPPONENT.
     """
-    counts = np.zeros((members, game.situations, game.actions or 0))
+    counts = np.zeros((members, game.public_situations, game.actions or 0))
     for step_rng in rng.spawn(steps + 1):
         seat_rng, play_rng = step_rng.spawn(2)
         known = learner.profile(counts)
@@ -190,7 +191,7 @@ def meet(
         own = seating[batch.game, batch.seat] == 0
         theirs = (
             batch.game[~own] // games,
-            game.situation(batch.observations())[~own],
+            game.public_situation(batch.observations())[~own],
             batch.action[~own],
         )
         mine = decisions_of(batch, seating, 0)
@@ -214,6 +215,6 @@ def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Traj
 def _watched(choice: GameChoice) -> Any:
     """A game in which one can be watched. Raises UserError."""
     game, _ = two_seats(choice)
-    if not isinstance(game, learner.Watched):
+    if not isinstance(game, PublicSituations):
         raise UserError(f"{game.name} has no situations in which an opponent's habits are counted")
     return game

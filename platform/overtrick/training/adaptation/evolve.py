@@ -109,14 +109,14 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), registry.scored(self.game).unit)
+        return metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the best member."""
         return prefixed("policy", {n: v[0] for n, v in self.population.state().items()})
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return figures.of_adaptation(history, rows, registry.scored(self.game).unit)
+        return figures.of_adaptation(history, rows, registry.evaluation_game(self.game).unit)
 
     @staticmethod
     def validate(job: EvolveJob) -> None:

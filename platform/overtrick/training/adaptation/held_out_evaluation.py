@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import BehaviouralPolicy, Game, Trajectories, UserError
+from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
 from overtrick.evaluation.evaluate import Evaluate
 from overtrick.evaluation.game_cache import equilibrium_of, two_seats
 from overtrick.learners.initialisation import initial
@@ -57,7 +57,7 @@ def check_estimator(
 ) -> None:
     """Raise UserError for a gradient estimator that the game cannot support, or that needs a game
     tree where there is none. key names the job's key in the message."""
-    if estimator == "privileged_critic" and not hasattr(game, "hindsight"):
+    if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{key}: {game.name} has no privileged features: set critic")
     if game.actions is None and estimator == "opponent_model":
         raise UserError(

@@ -114,7 +114,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), registry.scored(self.game).unit)
+        return metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
 
     def state(self) -> dict[str, Array]:
         return {**super().state(), **prefixed("mean", self.mean)}
@@ -144,7 +144,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         return evaluate(job.game, adapted, start, job.evaluate, pool, rng)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        unit = registry.scored(self.game).unit
+        unit = registry.evaluation_game(self.game).unit
         drawn = {
             "learning_curve": figures.learning_curve(history, unit),
             "adaptation": figures.adaptation(rows, unit),

@@ -113,6 +113,6 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """The declaring side's decisions in so many games."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
-    declarer = game.renaming(dqn.Greedy(game.features, weights, epsilon))
+    declarer = game.canonical_policy(dqn.Greedy(game.features, weights, epsilon))
     pair = (declarer, opponent_of(job.game, job.dqn.defenders))
     return renamed_batch(play(game, pair, games, rng, watch=[0]).batch)

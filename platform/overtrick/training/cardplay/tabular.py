@@ -208,7 +208,7 @@ def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deal
 def _side(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
     """A defence of those who learn, and for who does not the job's opponents."""
     game = cardplay.card_game(job.game)
-    return game.seated(best, opponent_of(job.game, job.tabular.opponents))
+    return game.combined_policy(best, opponent_of(job.game, job.tabular.opponents))
 
 
 class _Recognised:

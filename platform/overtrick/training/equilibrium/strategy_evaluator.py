@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Array, Game, UserError
+from overtrick.core import Array, CompactFeatures, Game, UserError
 from overtrick.datasets.card_abstraction_build import load_abstraction
 from overtrick.evaluation.game_cache import known
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
@@ -63,11 +63,11 @@ class TreeEvaluator:
 
     @property
     def inputs(self) -> Array:
-        if not hasattr(self.game, "brief"):
+        if not isinstance(self.game, CompactFeatures):
             raise UserError(
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
             )
-        return self.game.brief(self.tree.observations)
+        return self.game.compact_features(self.tree.observations)
 
     def check(self, sigma: Array) -> None:
         best_response.check(self.tree, sigma)
@@ -114,7 +114,7 @@ class BucketedEvaluator:
 
     @cached_property
     def inputs(self) -> Array:
-        return self.game.brief(self.view.buckets)
+        return self.game.bucket_features(self.view.buckets)
 
     def check(self, sigma: Array) -> None:
         values.check(self.view, sigma)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from numpy.random import Generator
 
-from overtrick.core import Array
+from overtrick.core import Array, SuitSymmetric
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, played
@@ -63,7 +63,7 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return self._gap() | metrics_of(self.rows(), registry.scored(self.game).unit)
+        return self._gap() | metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
 
     def _run(self) -> Running:
         """The algorithm, at work from where it was left."""
@@ -78,7 +78,7 @@ class RllibTrainer(BaseTrainer[RllibJob]):
                     game=job.game.name,
                     options=job.game.options,
                     seats=self.game.seats,
-                    renamed=job.name == "DQN" and hasattr(self.game, "renamed"),
+                    renamed=job.name == "DQN" and isinstance(self.game, SuitSymmetric),
                     seed=job.seed,
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
@@ -111,7 +111,7 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        unit = registry.scored(self.game).unit
+        unit = registry.evaluation_game(self.game).unit
         return figures.of_unadapted(history, PLAYED, unit, unit, self.tree is not None)
 
     def model(self) -> dict[str, Array]:

@@ -123,7 +123,7 @@ class Auction:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
         return Observations(game, seen[:, WHO] % self.seats, seen, legal, None)
 
-    def asked(self, seen: Array) -> Observations:
+    def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees."""
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
         made = dict.fromkeys(self.observation_fields[MADE:], (-1, 3))
@@ -179,7 +179,7 @@ class Auction:
         return points
 
     @property
-    def worst(self) -> float:
+    def lowest_payoff(self) -> float:
         """The least that a seat can win of a game; of points: a grand slam that, redoubled and
         vulnerable, loses every trick."""
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]

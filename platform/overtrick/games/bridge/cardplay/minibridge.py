@@ -128,7 +128,7 @@ class MiniBridge:
         seen, legal = kernels.turns(game, state.hand, state.played, state.trick, state.now)
         return Observations(game, seen[:, kernels.WHO] % self.seats, seen, legal, None)
 
-    def asked(self, seen: Array) -> Observations:
+    def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees, as far
         as one position can tell."""
         one, some = (-1, CARDS - 1), (0, SET)
@@ -179,7 +179,7 @@ class MiniBridge:
         return scoring.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
 
     @property
-    def worst(self) -> float:
+    def lowest_payoff(self) -> float:
         """The least that a seat can win of a game."""
         strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
         some = needed > 6
@@ -194,14 +194,14 @@ class MiniBridge:
         none unseen, takes the trick so far."""
         return kernels.features(observations.observation)
 
-    def states(self, representation: str) -> Callable[[Observations], Array]:
+    def state_keys(self, representation: str) -> Callable[[Observations], Array]:
         """What a table of values knows the rows by. Raises UserError for an unknown name."""
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)
             raise UserError(f"unknown representation '{representation}': did you mean '{near}'?")
         return REPRESENTATIONS[representation]
 
-    def seated(
+    def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
         """One policy of those who play for declarer (and dummy), left and right, and others."""
@@ -209,11 +209,11 @@ class MiniBridge:
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return Partners(dict(enumerate(by)))
 
-    def renamed(self, observations: Observations) -> tuple[Observations, Array]:
+    def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
         """The same rows with other names for the suits, and (R, 52) each card's own (suits.py)."""
         return renamed(observations)
 
-    def renaming(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
+    def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
         """One who plays as a policy that has learnt with renamed suits (suits.py)."""
         return Renaming(policy)
 

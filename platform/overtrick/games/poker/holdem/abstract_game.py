@@ -72,7 +72,7 @@ class AbstractHoldem:
     def __reduce__(self) -> tuple[Any, ...]:
         return AbstractHoldem, (self.abstraction, self.index, self.joint, self.digest)
 
-    def settled(self) -> dict[str, Any]:
+    def portable_options(self) -> dict[str, Any]:
         """The options that make this game from any folder, and on this very file."""
         file = Path(self.abstraction).absolute()
         digest = self.digest
@@ -105,7 +105,7 @@ class AbstractHoldem:
             raise UserError(f"{self.name}: only index paper has situations, inputs of a network")
         return paper_index()[1]
 
-    def brief(self, buckets: int) -> Array:
+    def bucket_features(self, buckets: int) -> Array:
         """(N, 5) float64 inputs of a small network, each from -1 to 1: bucket and situation."""
         situations = self.situations()
         scaled = 2 * situations / situations.max(axis=0) - 1

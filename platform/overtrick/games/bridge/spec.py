@@ -1,0 +1,20 @@
+"""The registrations of the games of bridge."""
+
+from __future__ import annotations
+
+from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.auction.presentation import AuctionPresentation
+from overtrick.games.bridge.cardplay.minibridge import MiniBridge
+from overtrick.games.bridge.cardplay.presentation import CardPlayPresentation
+from overtrick.games.bridge.cardplay.rule_defenders import ByRules
+from overtrick.games.spec import GameSpec
+
+SPECS = (
+    GameSpec(
+        MiniBridge.name,
+        MiniBridge,
+        scripted_players=lambda game: {"rules": lambda game: ByRules()},
+        presentation=CardPlayPresentation,
+    ),
+    GameSpec(Auction.name, Auction, match_options={"seats": 2}, presentation=AuctionPresentation),
+)

@@ -1,0 +1,180 @@
+"""Liar's Dice for two seats, by the rules of OpenSpiel's `liars_dice` with its default bidding."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Deals, Observations, UserError
+from overtrick.games.observation_checks import check, within
+from overtrick.games.spec import GameSpec
+
+NOBODY = -1
+MOST_BIDS = 40  # so that information sets have 64-bit numbers
+
+
+@dataclass(slots=True)
+class Rounds:
+    """G games in progress."""
+
+    dice: Array  # (G, S, D) each seat's dice, sorted
+    bidder: Array  # (G, B) the seat that made each bid, -1 if nobody did
+    over: Array  # (G,) bool
+
+
+class LiarsDice:
+    """Two seats roll dice in secret and bid in turn how many dice of all show a face.
+
+    Each bid is higher than the one before: by its quantity, then by its face. The highest face is
+    wild and counts as any other. A seat that calls liar ends the game: it loses if at least as
+    many dice as the last bid says show that face or the wild one, else it wins. A deal has the
+    dice of the first seat, then those of the second. dice: dice a seat. faces: faces of a die.
+    Raises UserError unless there are 2 to 40 bids, that is dice x faces from 1 to 20.
+
+    Facts: own dice, from 0, in ascending order; for each bid the seat that made it, -1 if nobody.
+    """
+
+    name = "liars_dice"
+    unit = "game"
+    seats = 2
+    lowest_payoff = -1.0
+
+    def __init__(self, dice: int = 1, faces: int = 6) -> None:
+        for option, value in (("dice", dice), ("faces", faces)):
+            if type(value) is not int or value < 1:
+                raise UserError(f"{option} must be a whole number from 1, not {value!r}")
+        self.bids = self.seats * dice * faces
+        if self.bids > MOST_BIDS:
+            raise UserError(f"dice x faces must be {MOST_BIDS // self.seats} or less")
+        self.dice, self.faces = dice, faces
+        said = [f"{bid // faces + 1}x{bid % faces + 1}" for bid in range(self.bids)]
+        self.actions = self.bids + 1
+        self.action_names = (*said, "liar")
+        self.observation_fields = (
+            *(f"die_{k + 1}" for k in range(dice)),
+            *(f"bid_{bid}" for bid in said),
+        )
+        self.infosets = 2**self.bids * math.comb(faces + dice - 1, dice)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiarsDice, (self.dice, self.faces)
+
+    @property
+    def least(self) -> int:
+        """The decisions and ends after every roll: all nodes but those of chance."""
+        return int(self.faces ** (self.seats * self.dice) * (2 ** (self.bids + 1) - 1))
+
+    def every_deal(self) -> tuple[Deals, Array]:
+        columns = [range(self.faces)] * (self.seats * self.dice)
+        deals = np.array(list(itertools.product(*columns)), np.int64)
+        return deals, np.full(len(deals), 1 / len(deals))
+
+    def deal(self, games: int, rng: Generator) -> Deals:
+        return rng.integers(self.faces, size=(games, self.seats * self.dice))
+
+    def redeal(self, observations: Observations, rng: Generator) -> Deals:
+        """Return (R, C) deals with each row's own dice, and fair dice for the other seat."""
+        rows = np.arange(len(observations))
+        deals = self.deal(len(rows), rng).reshape(-1, self.seats, self.dice)
+        deals[rows, observations.seat] = observations.observation[:, : self.dice]
+        return deals.reshape(len(rows), -1)
+
+    def start(self, deals: Deals) -> Rounds:
+        dice = np.sort(deals.reshape(-1, self.seats, self.dice), axis=2)
+        return Rounds(dice, np.full((len(deals), self.bids), NOBODY), np.zeros(len(deals), bool))
+
+    def shown(self, state: Rounds) -> Array:
+        return np.full(len(state.over), self.seats * self.dice)
+
+    def observe(self, state: Rounds) -> Observations:
+        game = np.flatnonzero(~state.over)
+        seat = (state.bidder[game] >= 0).sum(axis=1) % self.seats
+        return self._rows(game, np.column_stack([state.dice[game, seat], state.bidder[game]]))
+
+    def validated_observations(self, observation: Array) -> Observations:
+        """Rebuild the rows (R, K). Raises UserError for an observation that no seat can have."""
+        dice = dict.fromkeys(self.observation_fields[: self.dice], (0, self.faces - 1))
+        bids = dict.fromkeys(self.observation_fields[self.dice :], (NOBODY, self.seats - 1))
+        within(self.observation_fields, observation, dice | bids)
+        bidder = observation[:, self.dice :]
+        made = bidder >= 0
+        turns = (made.cumsum(axis=1) - 1) % self.seats
+        fit = (np.diff(observation[:, : self.dice], axis=1) >= 0).all(axis=1)
+        fit &= (~made | (bidder == turns)).all(axis=1)
+        check(self.observation_fields, observation, fit, "do not go together")
+        return self._rows(np.arange(len(observation)), observation.astype(np.int64))
+
+    def _rows(self, game: Array, observation: Array) -> Observations:
+        """The decision rows of observations (R, K), of these games (R,)."""
+        made = observation[:, self.dice :] >= 0
+        last = self._last(made)
+        legal = np.arange(self.actions) > last[:, None]
+        legal[:, -1] = last >= 0
+        history = made @ (1 << np.arange(self.bids))
+        holding = self._holdings[tuple(observation[:, : self.dice].T)]
+        infoset = history * (int(self._holdings.max()) + 1) + holding
+        return Observations(game, made.sum(axis=1) % self.seats, observation, legal, infoset)
+
+    def _last(self, made: Array) -> Array:
+        """(R,) the number of the last bid of those made (R, B), -1 before the first."""
+        return np.where(made.any(axis=1), self.bids - 1 - made[:, ::-1].argmax(axis=1), NOBODY)
+
+    @cached_property
+    def _holdings(self) -> Array:
+        """Sorted dice to their number among all holdings; a dimension a die, -1 if not sorted."""
+        numbers = np.full((self.faces,) * self.dice, NOBODY)
+        every = itertools.combinations_with_replacement(range(self.faces), self.dice)
+        for number, dice in enumerate(every):
+            numbers[dice] = number
+        return numbers
+
+    def step(self, state: Rounds, observations: Observations, action: Array) -> Array:
+        """Return (G, S) points: 1 for the winner and -1 for the loser once a seat calls liar."""
+        rows = np.arange(len(action))
+        known = (action >= 0) & (action < self.actions)
+        assert observations.legal is not None
+        fine = known & observations.legal[rows, action * known]
+        if not fine.all():
+            row = int(np.argmin(fine))
+            game = int(observations.game[row])
+            raise ValueError(f"illegal action {int(action[row])} in game {game}")
+        points = np.zeros((len(state.over), self.seats))
+        bid = action < self.bids
+        state.bidder[observations.game[bid], action[bid]] = observations.seat[bid]
+        over, caller = observations.game[~bid], observations.seat[~bid]
+        last = self._last(state.bidder[over] >= 0)
+        quantity, face = last // self.faces + 1, last % self.faces
+        dice = state.dice[over].reshape(len(over), self.seats * self.dice)
+        shown = ((dice == face[:, None]) | (dice == self.faces - 1)).sum(axis=1)
+        won = np.where(shown < quantity, 1.0, -1.0)
+        points[over, caller], points[over, 1 - caller] = won, -won
+        state.over[over] = True
+        return points
+
+    def features(self, observations: Observations) -> Array:
+        """Return (R, F) float32, all 0 or 1: the seat; each die's face; own bids; the other's."""
+        seat, observation = observations.seat[:, None], observations.observation
+        dice = np.eye(self.faces)[observation[:, : self.dice]].reshape(len(observation), -1)
+        bidder = observation[:, self.dice :]
+        parts = [np.arange(self.seats) == seat, dice, bidder == seat, bidder == 1 - seat]
+        return np.hstack(parts).astype(np.float32)
+
+    def hand(self, observations: Observations) -> Array:
+        """Return (R,) the faces of each row's dice, such as 266."""
+        faces = 1 + observations.observation[:, : self.dice]
+        return np.array(["".join(map(str, row)) for row in faces.tolist()])
+
+    def describe(self, seen: Array) -> str:
+        """Describe the dice and the bids of one observation (K,) in words."""
+        dice = " ".join(str(1 + int(face)) for face in seen[: self.dice])
+        bids = [self.action_names[bid] for bid in np.flatnonzero(seen[self.dice :] >= 0)]
+        return f"{dice} after {', '.join(bids) or 'nothing'}"
+
+
+SPEC = GameSpec(LiarsDice.name, LiarsDice)

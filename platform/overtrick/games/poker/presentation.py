@@ -1,0 +1,37 @@
+"""Poker as people at the table see it."""
+
+from __future__ import annotations
+
+from overtrick.core import Array
+from overtrick.games.poker.game import Poker
+from overtrick.games.presentation import Moves, Presentation
+
+
+class PokerPresentation(Presentation):
+    """Cards, bets and the pot in words."""
+
+    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+        return _betting(self.game, seen)
+
+    def revealed(self, deal: Array, moves: Moves, signs: bool = True) -> str:
+        game = self.game
+        each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]
+        held = [
+            f"seat {1 + seat} held {' '.join(names[seat * each : (seat + 1) * each])}"
+            for seat in range(game.seats)
+        ]
+        board = names[game.seats * each :]
+        return "; ".join([*held, *([f"board {' '.join(board)}"] if board else [])])
+
+
+def _betting(game: Poker, seen: Array) -> str:
+    """The cards that a seat sees, and the bets so far."""
+    cards = [game.card_name(int(card)) for card in seen[:-4]]
+    board = " ".join(filter(None, cards[game.rules.hole :]))
+    own, others = int(seen[-4]), int(seen[-3])
+    history = [game.action_names[action] for action in game.betting.history[seen[-1]]]
+    hole, board = " ".join(cards[: game.rules.hole]), f", the board is {board}" if board else ""
+    return (
+        f"you hold {hole}{board}\nso far: {', '.join(history) or 'nothing'}\n"
+        f"chips in the pot: {own} of yours, {others} of others"
+    )

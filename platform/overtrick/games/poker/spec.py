@@ -1,0 +1,45 @@
+"""The registrations of the poker games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overtrick.core import BehaviouralPolicy
+from overtrick.games.poker import rules
+from overtrick.games.poker import scripted_players as players
+from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.games.poker.game import Poker
+from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
+from overtrick.games.poker.presentation import PokerPresentation
+from overtrick.games.poker.single_game import Alone
+from overtrick.games.spec import GameSpec
+
+
+def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
+    """One who calls and one who folds."""
+    return [players.Caller(game), players.Folder(game)]
+
+
+def _single_game(game: Poker) -> Any:
+    """A table of the betting; None if information sets have numbers, which it does not know."""
+    return Alone(game) if game.infosets is None else None
+
+
+def _spec(kind: type, dialect: rules.Rules) -> GameSpec:
+    """A poker game by its rules."""
+    return GameSpec(
+        dialect.name,
+        kind,
+        (dialect,),
+        scripted_players=players.players,
+        fallbacks=_fallbacks,
+        single_game=_single_game,
+        presentation=PokerPresentation,
+    )
+
+
+SPECS = (
+    *(_spec(SmallPoker, each) for each in rules.SMALL),
+    _spec(Poker, rules.LIMIT_HOLDEM),
+    GameSpec(AbstractHoldem.name, AbstractHoldem, played=False, single_game=_single_game),
+)

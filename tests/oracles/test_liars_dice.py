@@ -1,0 +1,52 @@
+"""Liar's Dice against OpenSpiel's `liars_dice`: tree, information sets, values and NashConv."""
+
+from __future__ import annotations
+
+import pyspiel
+import pytest
+from open_spiel.python.algorithms import expected_game_score
+
+from overtrick.games.openspiel_tree import tabular_policy, twin_words
+from overtrick.solvers import cfr
+from overtrick.solvers.extensive import best_response
+
+SMALL = [(1, 3), (1, 4), (2, 2)]
+"""Dice a seat and faces of a die."""
+
+
+def twins_of(whole, dice, faces):
+    """Their game, their tree, our tree, and their string of each of our information sets."""
+    name = f"liars_dice(numdice={dice},dice_sides={faces})"
+    door, theirs = whole(f"openspiel/{name}")
+    _, ours = whole("liars_dice", dice=dice, faces=faces)
+    words = twin_words(theirs, door.information_state_strings, ours)
+    return pyspiel.load_game(name), theirs, ours, words
+
+
+@pytest.mark.parametrize(("dice", "faces"), [(1, 6), (2, 3), *SMALL])
+def test_the_tree_is_openspiels_node_by_node(whole, dice, faces):
+    _, theirs, ours, words = twins_of(whole, dice, faces)
+    assert (ours.nodes, ours.infosets) == (theirs.nodes, theirs.infosets)
+    assert len(set(words)) == ours.infosets
+    if (dice, faces) == (1, 6):
+        assert (ours.nodes, ours.infosets) == (294_883, 24_576)
+
+
+@pytest.mark.parametrize(("dice", "faces"), SMALL)
+def test_values_and_nash_conv_are_openspiels(whole, some_strategies, rng, dice, faces):
+    game, _, ours, words = twins_of(whole, dice, faces)
+    for sigma in some_strategies(ours, rng, 2):
+        policy = tabular_policy(words, ours.legal, sigma)
+        values = expected_game_score.policy_value(game.new_initial_state(), [policy] * 2)
+        assert best_response.expected(ours, sigma) == pytest.approx(values, abs=1e-9)
+        gap = float(best_response.nash_convs(ours, sigma[None])[0])
+        assert gap == pytest.approx(pyspiel.nash_conv(game, policy), abs=1e-9)
+
+
+def test_cfr_plus_solves_the_default_game(whole):
+    game, _, ours, words = twins_of(whole, 1, 6)
+    sigma = cfr.solve(ours, 100, cfr.CFR_PLUS)
+    gap = float(best_response.nash_convs(ours, sigma[None])[0])
+    assert gap < 0.01
+    theirs = pyspiel.nash_conv(game, tabular_policy(words, ours.legal, sigma))
+    assert gap == pytest.approx(theirs, abs=1e-9)
