@@ -254,7 +254,7 @@ def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
 
 
 def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict[str, str]):
-    page = pages["algorithms/search.md"].partition("\n## Keys\n")[2]
+    page = pages["algorithms/lookahead.md"].partition("\n## Keys\n")[2]
     assert "| `sampling.worlds` | `50` |" in page
     assert "`seed`" not in page
     assert "| `seed` | `0` |" in pages["jobs.md"]
