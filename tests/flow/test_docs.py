@@ -22,6 +22,7 @@ import pytest
 import typer
 import yaml
 from open_spiel.python.algorithms import exploitability
+from tests.of_room import tests_by_room
 from tiny import TINY
 
 import overtrick.studies.exact
@@ -215,6 +216,9 @@ def made(command: list[str]) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
     for setting in settings:
         only = setting.removeprefix("ONLY=")
+        if target == "test":
+            assert only in tests_by_room(), command
+            continue
         where = f"bench/{only}.py" if target == "bench" else f"*/test_*{only}*.py"
         assert list((ROOT / "tests").glob(where)), command
 
