@@ -106,10 +106,10 @@ behind them so that they take seconds."""
 
 ELSEWHERE = {
     "dashboard": "test_dashboard",
-    "evaluate jobs/": "test_table",  # hours of training in one job
-    "match zoo:": "test_match",  # files that this project has not; the same with ants that it has
+    "evaluate jobs/": "test_comparison",  # hours of training in one job
+    "match zoo:": "test_match_and_videos",  # files that this project has not; the same with ants that it has
     "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
-    **dict.fromkeys(("submit", "jobs", "logs", "stop"), "test_submit"),
+    **dict.fromkeys(("submit", "jobs", "logs", "stop"), "test_job_client"),
 }
 """How those begin that need a server, a cluster, or what nobody has here, and who runs such."""
 
