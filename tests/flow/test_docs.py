@@ -107,7 +107,8 @@ behind them so that they take seconds."""
 ELSEWHERE = {
     "dashboard": "test_dashboard",
     "evaluate jobs/": "test_comparison",  # hours of training in one job
-    "match zoo:": "test_match_and_videos",  # files that this project has not; the same with ants that it has
+    # the files are not part of this project; the test does the same with ants that are
+    "match zoo:": "test_match_and_videos",
     "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
     **dict.fromkeys(("submit", "jobs", "logs", "stop"), "test_job_client"),
 }
