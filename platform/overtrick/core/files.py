@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +21,42 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(everyones or Path.home() / ".cache") / "overtrick"
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success rename it to `path`, else delete it.
+
+    A reader sees the file of before or the complete new one. Several processes may write the same
+    file at once; the last one wins. Raises OSError that names `path` if the disk refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with writing(path):
+            yield temporary
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder; on success rename it to `path`, in place of an earlier one.
+
+    The parent folder of `path` is made if it is missing. After an error `path` is as before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside:
+        new = Path(beside) / "new"
+        new.mkdir()
+        yield new
+        if path.exists():
+            path.rename(Path(beside) / "old")
+        new.rename(path)
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write beside, then rename: a reader never sees half a file, nor does a kill leave one."""
-    beside = path.with_name(f".{path.name}.new")
-    with writing(path):
-        try:
-            beside.write_text(text, encoding="utf-8")
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
-        os.replace(beside, path)
+    """Write a UTF-8 text file that appears complete or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def add_line(path: Path, line: str) -> None:
@@ -59,15 +86,9 @@ def whole_lines(path: Path, mend: bool = True) -> list[str]:
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
-    """The same for an array in numpy's format; many processes may do it at once."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with writing(path):
-            with beside.open("wb") as file:
-                np.save(file, array)
-            os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Write an array in numpy's .npy format; the file appears complete or not at all."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, array)
 
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Section
 from overtrick.core import Array, UserError
+from overtrick.core.files import replacing_folder
 from overtrick.datasets import chunked_build
 from overtrick.datasets.card_abstraction_build import asked, validated
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -108,20 +108,19 @@ def kept(folder: str) -> Kept:
 def _make(
     plan: MinibridgeConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
 ) -> None:
-    new, made_with = out.with_name(f".{out.name}.new"), plan.model_dump()
+    made_with = plan.model_dump()
     sizes = [min(PART, plan.games - first) for first in range(0, plan.games, PART)]
     shards = list(enumerate(sizes))
     columns = chunked_build.done(
         out, KIND, made_with, "games", _part, plan, shards, 1, crew, progress
     )
     contract = columns["deals"][:, CARDS:]
-    shutil.rmtree(new, ignore_errors=True)
-    for strain, needed in np.unique(contract, axis=0):
-        rows = (contract == (strain, needed)).all(axis=1)
-        place = new / f"contract={needed - 6}{STRAINS[strain]}" / f"seed={plan.seed}"
-        place.mkdir(parents=True)
-        parquet.save(place / FILE, KIND, made_with, {n: c[rows] for n, c in columns.items()})
-    os.replace(new, out)
+    with replacing_folder(out) as new:
+        for strain, needed in np.unique(contract, axis=0):
+            rows = (contract == (strain, needed)).all(axis=1)
+            place = new / f"contract={needed - 6}{STRAINS[strain]}" / f"seed={plan.seed}"
+            place.mkdir(parents=True)
+            parquet.save(place / FILE, KIND, made_with, {n: c[rows] for n, c in columns.items()})
     shutil.rmtree(chunked_build.parts_of(out))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from overtrick.core import Array, BehaviouralPolicy, Game, SuitSymmetric, UserError
-from overtrick.core.files import write_text, write_weights
+from overtrick.core.files import replacing_folder, write_text, write_weights
 from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.value_based.dqn import Greedy
 from overtrick.learners.value_based.tabular import GreedyTable
@@ -60,18 +59,12 @@ def check_place(folder: Path) -> None:
 
 def save(model: Model, folder: Path) -> None:
     """Write a model in place of an earlier one; it appears whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
-        new = Path(beside) / "new"
-        new.mkdir()
+    with replacing_folder(folder) as new:
         write_weights(new / WEIGHTS, dict(sorted(model.weights.items())))
         card = {"format": FORMAT, "game": model.game, "job": model.job}
         if model.result:
             card["result"] = model.result
         write_text(new / CARD, json.dumps(card, indent=1, sort_keys=True) + "\n")
-        if folder.exists():
-            folder.rename(Path(beside) / "old")
-        new.rename(folder)
 
 
 def load(folder: Path, game: str | None = None) -> Model:

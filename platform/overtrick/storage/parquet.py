@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from overtrick.core import Array, UserError
-from overtrick.core.files import writing
+from overtrick.core.files import replacing
 
 FORMAT = 1  # of the layout above
 KEY = b"overtrick"
@@ -75,13 +74,8 @@ def save(
     table = pa.table(
         {name: _column(array) for name, array in arrays.items()}, metadata={KEY: json.dumps(about)}
     )
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with writing(path):
-            parquet.write_table(table, beside, compression="zstd")
-            os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        parquet.write_table(table, temporary, compression="zstd")
 
 
 def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Stored:

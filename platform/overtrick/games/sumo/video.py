@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from overtrick.core import Array, RunError, Trajectories, UserError
+from overtrick.core.files import replacing
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.observation import in_world
 from overtrick.games.sumo.physics import SECONDS
@@ -44,9 +45,8 @@ def film(batch: Trajectories, path: Path, renderer: str) -> None:
         wrong = _child(renderer, "-m", __name__, str(moments), str(drawn))
         if wrong is not None:
             raise RunError(f"no film: {wrong}")
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_bytes(drawn.read_bytes())
-        beside.replace(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(drawn.read_bytes())
 
 
 def renderer() -> str:

@@ -18,6 +18,7 @@ from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 from endplay.types import Board as Theirs
 
 from overtrick.core import Array, UserError
+from overtrick.core.files import write_text
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import PASSED_OUT
 from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
@@ -105,9 +106,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
                 f"{path}: board {number} has a contract but no auction: write a .pbn file"
             )
     write = _to_pbn if suffix == ".pbn" else _to_lin
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text("".join(write(board) for board in boards), encoding="utf-8")
-    beside.replace(path)
+    write_text(path, "".join(write(board) for board in boards))
 
 
 def checked(board: Board) -> Board:

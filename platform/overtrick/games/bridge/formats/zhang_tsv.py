@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from overtrick.core import Array, UserError
+from overtrick.core.files import write_text
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.cards import SEATS, TRICKS
 from overtrick.games.bridge.cards import read as read_deal
@@ -104,9 +105,7 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
         hands = written_deal(board.holder).removeprefix("N:").split()
         cells = [board.vulnerable, board.dealer, *hands, " ".join(board.auction)]
         lines.append("\t".join(cells + ([] if tables is None else [table_written(tables[number])])))
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    beside.replace(path)
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _read(line: str, columns: tuple[str, ...]) -> tuple[Board, Array | None]:
