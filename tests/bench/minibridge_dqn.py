@@ -23,8 +23,8 @@ from overtrick.distributed.workers import start_ray
 from overtrick.environments.gymnasium_env import single_env
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed_batch
-from overtrick.learners.initialisation import initial
-from overtrick.learners.value_based.dqn import Dqn, DqnConfig, Greedy
+from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
 from overtrick.rllib.multi_agent_env import LEGAL, SEEN, Seats, seen_of
@@ -153,7 +153,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
     weights = weights_of(module.get_state(), "af")
     algorithm.stop()
     game = make("minibridge")
-    policy = best_of(weights, game) if renamed else Greedy(game.features, weights)
+    policy = best_of(weights, game) if renamed else GreedyPolicy(game.features, weights)
     return policy, int(found["num_episodes_lifetime"])
 
 
@@ -163,7 +163,7 @@ def _ours(renamed: bool, whole: bool) -> Any:
     plan = DqnConfig(
         0.001, UPDATES * AT_ONCE // GAMES, ROWS, 100_000, 300, 1.0, "squared", True, whole
     )
-    learner = Dqn(game.features, initial((inputs(game), 256, 256, 52), rng, 0.1), plan)
+    learner = Dqn(game.features, initial_weights((inputs(game), 256, 256, 52), rng, 0.1), plan)
     for first in range(0, GAMES, AT_ONCE):
         policy = learner.policy(True, max(0.1, 1 - 1.8 * first / GAMES))
         player = Renaming(policy) if renamed else policy

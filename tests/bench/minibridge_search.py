@@ -17,7 +17,7 @@ from overtrick.games.bridge.cardplay.state_abstractions import prospects
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
-from overtrick.solvers.lookahead.pimc import Sampling
+from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 DEALS, TURNS, LEARNT = 200, 26, 200_000
 
@@ -33,9 +33,9 @@ def run() -> Result:
     guide, found = table.policy(False), {}
     players: dict[str, Policy] = {
         "the table alone": guide,
-        "20 worlds, random": Sampling(game, rules, Uniform(), 20),
-        "20 worlds, table": Sampling(game, rules, guide, 20),
-        "60 worlds, table": Sampling(game, rules, guide, 60),
+        "20 worlds, random": PimcPolicy(game, rules, Uniform(), 20),
+        "20 worlds, table": PimcPolicy(game, rules, guide, 20),
+        "60 worlds, table": PimcPolicy(game, rules, guide, 60),
     }
     for name, declarer in players.items():
         began = time.perf_counter()

@@ -16,7 +16,7 @@ from overtrick import make
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool, start_ray
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import fresh
+from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.state_keys import unprefixed
@@ -50,7 +50,7 @@ def run() -> Result:
         ways = {
             "our PPO": _ppo(*plan),
             "our NFSP": _trained("leduc_nfsp"),
-            "our MCCFR": _mccfr(mccfr.PLANS["external" if until else "outcome"]),
+            "our MCCFR": _mccfr(mccfr.VARIANTS["external" if until else "outcome"]),
         }
         for name, way in ways.items():
             done, took, gap = _gap(way, least, until)
@@ -113,7 +113,13 @@ def _ppo(each: int, parts: int, entropy: float) -> Way:
     critic = Critic(inputs(game), hidden, rng, rate)
     solver = Ppo(rate, entropy, ppo.clip, ppo.epochs)
     learner = ActorCritic(
-        game.features, fresh(game, hidden, rng, 0.1), critic, solver, 1.0, ppo.gae, parts=parts
+        game.features,
+        initial_policy_weights(game, hidden, rng, 0.1),
+        critic,
+        solver,
+        1.0,
+        ppo.gae,
+        parts=parts,
     )
     done = 0
     while True:

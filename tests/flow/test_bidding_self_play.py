@@ -21,7 +21,7 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import written
 from overtrick.games.bridge.formats.zhang_tsv import table_written
 from overtrick.games.bridge.system import loader
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files
@@ -53,7 +53,7 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights: dict[str, np.ndarray] = {}
     for name, outputs in network_bidder.OUTPUTS.items():
         sizes = (network_bidder.inputs(name == "imps"), 8, outputs)
-        weights |= prefixed(name, initial(sizes, rng, 3.0))
+        weights |= prefixed(name, initial_weights(sizes, rng, 3.0))
     rules = {"natural": loader.fingerprint(loader.load("natural"))}
     told = {
         "system": "natural",

@@ -32,7 +32,7 @@ from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidding_accuracy
 from overtrick.games import registry
-from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.rllib.algorithm_runner import TOLD, Running
 from overtrick.storage import locate
@@ -295,7 +295,7 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return named(value_rl.BidderTrainer.train_iteration, value_rl.BidderTrainer.evaluate)
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
-        return named(own.train_iteration, own.evaluate, Anchored.learn, Ppo.improve)
+        return named(own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve)
     monkeypatch.setattr(pimc, "JUDGED", 10)
     job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalPool()).step())

@@ -22,7 +22,7 @@ from overtrick.core import UserError, select_observations
 from overtrick.evaluation import bidders, reference_opponents
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.system import loader
-from overtrick.learners.initialisation import fresh, initial
+from overtrick.learners.initialisation import initial_policy_weights, initial_weights
 from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
@@ -51,7 +51,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
             key: value
             for each in kind.split()[1:]
             for key, value in prefixed(
-                each, initial((*sizes, network_bidder.OUTPUTS[each]), rng, 10)
+                each, initial_weights((*sizes, network_bidder.OUTPUTS[each]), rng, 10)
             ).items()
         }
     game = overtrick.make(name)
@@ -60,8 +60,8 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":
-        return prefixed(model_files.GREEDY, initial((723, 8, 52), rng))
-    return prefixed("policy", fresh(game, (8,), rng))
+        return prefixed(model_files.GREEDY, initial_weights((723, 8, 52), rng))
+    return prefixed("policy", initial_policy_weights(game, (8,), rng))
 
 
 KINDS = (

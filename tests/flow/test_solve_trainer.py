@@ -221,7 +221,7 @@ def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
         sigma = tree.uniform()
         sigma[0] = row
         with pytest.raises(UserError, match="row 0"):
-            best_response.check(tree, sigma)
+            best_response.check_strategy(tree, sigma)
 
 
 def test_probability_of_an_illegal_action_is_refused(whole):
@@ -230,7 +230,7 @@ def test_probability_of_an_illegal_action_is_refused(whole):
     row = np.flatnonzero(~tree.legal.all(axis=1))[0]
     sigma[row] = 1 / sigma.shape[1]
     with pytest.raises(UserError, match=f"row {row}"):
-        best_response.check(tree, sigma)
+        best_response.check_strategy(tree, sigma)
 
 
 def test_a_strategy_for_another_game_is_refused(tmp_path, whole):

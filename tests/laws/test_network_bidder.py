@@ -19,7 +19,7 @@ from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.loader import load
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.policies.rollout import play
 
 GAMES = 400
@@ -117,7 +117,7 @@ def test_turned_deals_take_their_tricks_along(rng):
 def pair(rng) -> tuple[network_bidder.Network, network_bidder.Network]:
     """Fresh networks of both kinds."""
     made = [
-        network_bidder.Network(initial((features.WIDTH, 16, outputs), rng), "leaky_relu")
+        network_bidder.Network(initial_weights((features.WIDTH, 16, outputs), rng), "leaky_relu")
         for outputs in network_bidder.OUTPUTS.values()
     ]
     return made[0], made[1]

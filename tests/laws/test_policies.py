@@ -18,7 +18,7 @@ from overtrick.core import Enumerable, Observations, select_observations
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ByStrength
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import stack
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.batched_networks import Crowd
@@ -71,7 +71,7 @@ def seated(request, asked, whole):
     elif kind == "tabular":
         policy = Tabular(cfr.solve(whole(name)[1], 20))
     elif kind == "network":
-        policy = Network(game.features, initial((features, 16, game.actions), rng))
+        policy = Network(game.features, initial_weights((features, 16, game.actions), rng))
     else:
         policy = registry.scripted_players(game)[kind](game)
     return kind, policy, observations
@@ -87,7 +87,7 @@ def some(observations, count=10):
 def members(game, observations, count, rng, hidden=(16,)):
     """So many random networks for a game."""
     sizes = (game.features(observations).shape[1], *hidden, game.actions)
-    return [initial(sizes, rng) for _ in range(count)]
+    return [initial_weights(sizes, rng) for _ in range(count)]
 
 
 def test_probabilities_sum_to_one_over_the_legal_actions(seated):
@@ -342,7 +342,7 @@ def test_a_crowd_refuses_games_that_its_members_cannot_share(whole, rng):
 
 
 def test_stacked_weights_answer_as_their_members_do_one_by_one(rng):
-    alone = [initial((7, 12, 9, 4), rng) for _ in range(6)]
+    alone = [initial_weights((7, 12, 9, 4), rng) for _ in range(6)]
     x = torch.from_numpy(rng.normal(size=(6, 11, 7)).astype(np.float32))
     together = forward(tensors(stack(alone)), x)
     assert together.shape == (6, 11, 4)

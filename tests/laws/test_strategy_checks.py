@@ -23,11 +23,11 @@ RNG = np.random.default_rng(0)
 
 WORK = {
     "expected": best_response.expected,
-    "expecteds": lambda tree, sigma: best_response.expecteds(tree, sigma[None]),
+    "expecteds": lambda tree, sigma: best_response.expected_batch(tree, sigma[None]),
     "reach": best_response.reach,
-    "gradient": lambda tree, sigma: best_response.gradient(tree, sigma, 0),
+    "gradient": lambda tree, sigma: best_response.policy_gradient(tree, sigma, 0),
     "edge_probability": best_response.edge_probability,
-    "nash_convs": lambda tree, sigma: best_response.nash_convs(tree, sigma[None]),
+    "nash_convs": lambda tree, sigma: best_response.nash_conv_batch(tree, sigma[None]),
 }
 """These ask for the shape alone, so that a strategy can be varied."""
 
@@ -36,10 +36,10 @@ CHECKED = {
     "nash_conv": best_response.nash_conv,
     "expectimax": lambda tree, sigma: expectimax_mcts.expectimax(tree, sigma, 0, 9),
     "mcts": lambda tree, sigma: expectimax_mcts.mcts(tree, sigma, 0, 10, RNG),
-    "local_reply": lambda tree, sigma: local_best_response.local_reply(
+    "local_reply": lambda tree, sigma: local_best_response.exact_local_best_response(
         tree, sigma, [tree.uniform()], 0
     ),
-    "fallback": lambda tree, sigma: local_best_response.local_reply(
+    "fallback": lambda tree, sigma: local_best_response.exact_local_best_response(
         tree, tree.uniform(), [sigma], 0
     ),
     "sigma_of": lambda tree, sigma: best_response.sigma_of(tree, [Tabular(sigma)] * 2),
@@ -70,10 +70,10 @@ def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
     sigma = tree.uniform()
     sigma[0, 0] += error
     if abs(error) < 1e-5:
-        best_response.check(tree, sigma)
+        best_response.check_strategy(tree, sigma)
     else:
         with pytest.raises(UserError, match="row 0"):
-            best_response.check(tree, sigma)
+            best_response.check_strategy(tree, sigma)
 
 
 @pytest.mark.parametrize("illegal", [0.5, -0.5, np.nan])
@@ -83,7 +83,7 @@ def test_nothing_may_stand_at_illegal_actions(whole, illegal):
     row = int(np.flatnonzero(~tree.legal.all(axis=1))[0])
     sigma[row, np.flatnonzero(~tree.legal[row])[0]] = illegal
     with pytest.raises(UserError, match=f"row {row}"):
-        best_response.check(tree, sigma)
+        best_response.check_strategy(tree, sigma)
 
 
 def test_a_seat_without_a_policy_is_refused(whole):
@@ -166,11 +166,11 @@ def test_a_game_without_decisions_is_worth_what_chance_makes_it(tmp_path, rest, 
     assert mccfr.solve(tree, 10, mccfr.OUTCOME, np.random.default_rng(0)).shape == (0, 0)
     assert best_response.expected(tree, sigma).tolist() == [worth, -worth]
     assert best_response.nash_conv(tree, sigma) == 0
-    assert best_response.gradient(tree, sigma, 0)[0].shape == (0,)
+    assert best_response.policy_gradient(tree, sigma, 0)[0].shape == (0,)
     assert sequence_form.equilibrium(tree)[0] == pytest.approx(worth)
     for seat, won in enumerate((worth, -worth)):
         assert best_response.best_response(tree, sigma, seat)[0] == won
         assert expectimax_mcts.expectimax(tree, sigma, seat, 0).value == won
-        assert local_best_response.local_reply(tree, sigma, [sigma], seat)[0] == won
+        assert local_best_response.exact_local_best_response(tree, sigma, [sigma], seat)[0] == won
         found = expectimax_mcts.mcts(tree, sigma, seat, 10_000, np.random.default_rng(0))
         assert abs(found.value - won) < 0.03  # 5 standard errors

@@ -13,7 +13,7 @@ from overtrick.games.openspiel_tree import OpenSpiel
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.tree import build, size
+from overtrick.solvers.extensive.tree import build, estimated_bytes
 
 GIB = 2**30
 
@@ -54,7 +54,7 @@ def solved(game):
     tree = build(game)
     sigma = cfr.solve(tree, 1)
     best_response.nash_conv(tree, sigma)
-    best_response.gradient(tree, sigma, 0)
+    best_response.policy_gradient(tree, sigma, 0)
     return tree
 
 
@@ -81,13 +81,17 @@ def test_a_tree_takes_little_less_than_is_said(game):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     peak += 2 * tree.gain.nbytes  # what kernels allocate is not traced
-    assert peak < size(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]) < 1.5 * peak
+    assert (
+        peak
+        < estimated_bytes(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1])
+        < 1.5 * peak
+    )
 
 
 def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
     for name in ("leduc", "openspiel/kuhn_poker"):
         game, tree = whole(name)
-        takes = int(size(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]))
+        takes = int(estimated_bytes(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]))
         assert build(game, memory=takes).nodes == tree.nodes
         with pytest.raises(UserError, match="do not fit in memory"):
             build(game, memory=takes - 1)

@@ -8,7 +8,7 @@ import pytest
 from overtrick.config.job_file import GameChoice
 from overtrick.evaluation.evaluate import Evaluate, exact_payoff
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.tabular import Tabular
@@ -28,8 +28,8 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     size = inputs(game)
-    theta = initial((size, 32, game.actions), rng)
-    critic = initial((size, 8, 1), rng, head=0.1)
+    theta = initial_weights((size, 32, game.actions), rng)
+    critic = initial_weights((size, 8, 1), rng, head=0.1)
     how = Evaluate(steps=1, games=20_000, repeats=2, learning_rate=1.0)
     start = held_out_evaluation.Start(theta, critic, False, 1.0, "opponent_model")
     before, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
@@ -56,8 +56,8 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     if not tree_fits:
         monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
-    theta = initial((inputs(game), 32, game.actions), rng, head=0.1)
-    critic = initial((inputs(game), 8, 1), rng, head=0.1)
+    theta = initial_weights((inputs(game), 32, game.actions), rng, head=0.1)
+    critic = initial_weights((inputs(game), 8, 1), rng, head=0.1)
     how = Evaluate(steps=1, games=5_000, repeats=2, learning_rate=0.3)
     start = held_out_evaluation.Start(
         theta, critic, False, 1.0, "opponent_model", gradient_steps=10

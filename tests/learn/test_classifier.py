@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.supervised.classifier import Classifier, ClassifierConfig
 
-WEIGHTS = initial((6, 32, 4), np.random.default_rng(0))
+WEIGHTS = initial_weights((6, 32, 4), np.random.default_rng(0))
 
 
 def learner(dropout: float, seed: int) -> Classifier:

@@ -12,8 +12,8 @@ from overtrick.core import UserError
 from overtrick.datasets.card_abstraction_build import generate
 from overtrick.distributed.workers import LocalPool
 from overtrick.games import registry
-from overtrick.population.evolution_strategy import Strategy
-from overtrick.population.genomes import Direct, Perceptron
+from overtrick.population.evolution_strategy import EvolutionStrategy
+from overtrick.population.genomes import DirectEncoding, PerceptronEncoding
 from overtrick.solvers.extensive import best_response
 from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
 from overtrick.training.equilibrium.strategy_evaluator import BucketedEvaluator, TreeEvaluator
@@ -38,8 +38,8 @@ def evolved(game, generations, **section):
 
 def genomes_of(whole, name):
     game, tree = whole(name)
-    yield Direct(tree.legal)
-    yield Perceptron(game.compact_features(tree.observations), tree.legal, 4)
+    yield DirectEncoding(tree.legal)
+    yield PerceptronEncoding(game.compact_features(tree.observations), tree.legal, 4)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
@@ -49,7 +49,7 @@ def test_every_genome_is_a_strategy(whole, rng, name):
         sigmas = genome.strategies(rng.normal(scale=3, size=(20, genome.genes)))
         assert sigmas.shape == (20, *tree.legal.shape)
         for sigma in sigmas:
-            best_response.check(tree, sigma)
+            best_response.check_strategy(tree, sigma)
 
 
 def test_a_genome_of_nothing_is_uniform_play(whole):
@@ -62,14 +62,14 @@ def test_a_genome_of_nothing_is_uniform_play(whole):
 def test_a_direct_genome_can_be_any_strategy(whole, rng):
     _, tree = whole("kuhn")
     sigma = np.array([rng.dirichlet(np.ones(2)) for _ in range(tree.infosets)])
-    (same,) = Direct(tree.legal).strategies(np.sqrt(sigma[tree.legal])[None])
+    (same,) = DirectEncoding(tree.legal).strategies(np.sqrt(sigma[tree.legal])[None])
     assert np.abs(same - sigma).max() < 1e-12
 
 
 def test_a_perceptron_is_equation_6_written_out(whole, rng):
     game, tree = whole("kuhn")
     inputs, hidden = game.compact_features(tree.observations), 3
-    genome = Perceptron(inputs, tree.legal, hidden)
+    genome = PerceptronEncoding(inputs, tree.legal, hidden)
     genes = rng.normal(size=(1, genome.genes))
     w0, b0, w1, b1 = np.split(genes[0], np.cumsum([9, 3, 6]))
     for row in (0, 5, 11):
@@ -89,7 +89,7 @@ def test_a_genome_of_the_wrong_length_is_refused(whole):
 @pytest.mark.parametrize("kind", ["csa", "cma"])
 def test_a_strategy_climbs_to_the_top_of_a_paraboloid(kind):
     top = np.array([1.0, -2, 3])
-    strategy = Strategy(lambda _: np.zeros(3), 0.5, 10, kind, np.random.default_rng(1))
+    strategy = EvolutionStrategy(lambda _: np.zeros(3), 0.5, 10, kind, np.random.default_rng(1))
     nearest = np.inf
     for _ in range(150):
         genomes = strategy.ask()
@@ -100,7 +100,7 @@ def test_a_strategy_climbs_to_the_top_of_a_paraboloid(kind):
 
 def test_a_strategy_begins_again_when_it_has_converged():
     rng = np.random.default_rng(1)
-    strategy = Strategy(lambda rng: rng.normal(size=2), 0.1, 6, "cma", rng)
+    strategy = EvolutionStrategy(lambda rng: rng.normal(size=2), 0.1, 6, "cma", rng)
     for _ in range(400):
         genomes = strategy.ask()
         strategy.tell(genomes, -(genomes**2).sum(axis=1))
@@ -109,7 +109,9 @@ def test_a_strategy_begins_again_when_it_has_converged():
 
 def test_a_loaded_strategy_asks_what_the_other_would_have_asked():
     def fresh():
-        return Strategy(lambda r: r.normal(size=4), 0.3, 8, "cma", np.random.default_rng(5))
+        return EvolutionStrategy(
+            lambda r: r.normal(size=4), 0.3, 8, "cma", np.random.default_rng(5)
+        )
 
     first, second = fresh(), fresh()
     for _ in range(30):
@@ -121,7 +123,9 @@ def test_a_loaded_strategy_asks_what_the_other_would_have_asked():
 
 def test_a_strategy_leaves_numpys_own_generator_alone():
     before = np.random.get_state()[1].copy()
-    strategy = Strategy(lambda r: r.normal(size=4), 0.3, 8, "csa", np.random.default_rng(5))
+    strategy = EvolutionStrategy(
+        lambda r: r.normal(size=4), 0.3, 8, "csa", np.random.default_rng(5)
+    )
     genomes = strategy.ask()
     strategy.tell(genomes, -np.abs(genomes).sum(axis=1))
     assert (np.random.get_state()[1] == before).all()
@@ -166,7 +170,7 @@ def test_three_play_kuhn_with_a_small_nash_conv():
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
 def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
     game, tree = whole(name)
-    genome = Perceptron(game.compact_features(tree.observations), tree.legal, 4)
+    genome = PerceptronEncoding(game.compact_features(tree.observations), tree.legal, 4)
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
             asked = (TreeEvaluator(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)
@@ -177,7 +181,7 @@ def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
 
 def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
     game, tree = whole("kuhn")
-    genome = Direct(tree.legal)
+    genome = DirectEncoding(tree.legal)
     sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
     for seat in range(2):
         exact = best_response.best_response(tree, sigma, seat)[0]

@@ -14,10 +14,10 @@ from overtrick.core import Observations, RunError
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.sumo.physics import Physics
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import fresh
+from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient import maml
-from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
-from overtrick.learners.policy_gradient.sample import evidence, join, sampled
+from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
+from overtrick.learners.policy_gradient.sample import join_samples, rollout_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.weights import repeat
 from overtrick.policies.action_sampling import draw_moves
@@ -74,7 +74,7 @@ class Target:
 
 def crowd(game, members, rng, hidden=(8,)):
     """Networks that differ, with spreads that differ."""
-    each = [fresh(game, hidden, rng) for _ in range(members)]
+    each = [initial_policy_weights(game, hidden, rng) for _ in range(members)]
     weights = {n: np.stack([w[n] for w in each]) for n in each[0]}
     weights[LOG_STD] = rng.normal(-0.5, 0.3, weights[LOG_STD].shape).astype(np.float32)
     return weights
@@ -87,7 +87,7 @@ def told(game, weights, rng, games=40):
     batch = play(game, policies, members * games, rng, watch=[0]).batch
     features = game.features(batch.observations())
     advantage = rng.normal(size=len(batch))
-    return sampled(weights, batch, features, advantage, games, batch.game // games), batch
+    return rollout_sample(weights, batch, features, advantage, games, batch.game // games), batch
 
 
 def distribution(output):
@@ -99,7 +99,7 @@ def test_what_played_has_ratio_one_and_no_divergence(rng):
     game = Target()
     weights = crowd(game, 3, rng)
     sample, batch = told(game, weights, rng)
-    tensor = evidence(sample)
+    tensor = sample_tensors(sample)
     output = tensor.output(tensors(weights))
     assert torch.allclose(tensor.ratio(output), torch.ones(3, 40), atol=1e-5)
     assert tensor.divergence(output).abs().max() < 1e-6
@@ -110,7 +110,7 @@ def test_what_played_has_ratio_one_and_no_divergence(rng):
 def test_ratio_divergence_and_entropy_are_those_of_torch(rng):
     game = Target()
     old, new = crowd(game, 3, rng), crowd(game, 3, rng)
-    tensor = evidence(told(game, old, rng)[0])
+    tensor = sample_tensors(told(game, old, rng)[0])
     before, after = (distribution(tensor.output(tensors(w))) for w in (old, new))
     output = tensor.output(tensors(new))
     ratio = (after.log_prob(tensor.action) - before.log_prob(tensor.action)).exp()
@@ -123,14 +123,14 @@ def test_samples_join_and_thin_like_those_of_single_actions(rng):
     game = Target()
     weights = crowd(game, 3, rng)
     many, few = told(game, weights, rng, 40)[0], told(game, weights, rng, 25)[0]
-    both = join([many, few])
+    both = join_samples([many, few])
     assert both.action.shape == (6, 40, 2)
     assert not both.weight[3:, 25:].any()
-    thin = evidence(both).every(2)
+    thin = sample_tensors(both).every(2)
     assert torch.equal(thin.mean, torch.from_numpy(both.mean[::2]))
     new = crowd(game, 6, rng)
     whole, parts = (
-        [policy_gradient_loss(tensors(w), evidence(s)) for w, s in pairs]
+        [policy_gradient_loss(tensors(w), sample_tensors(s)) for w, s in pairs]
         for pairs in (
             [(new, both)],
             [({n: v[:3] for n, v in new.items()}, many), ({n: v[3:] for n, v in new.items()}, few)],
@@ -139,14 +139,14 @@ def test_samples_join_and_thin_like_those_of_single_actions(rng):
     assert float(sum(whole)) == pytest.approx(float(sum(parts)), rel=1e-4)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
     """With what spread remains, a throw is off by little."""
     rng = np.random.default_rng(0)
     game = Target()
     learner = ActorCritic(
-        game.features, fresh(game, (32,), rng), Critic(2, (32,), rng, 0.01),
-        SOLVERS[solver](STEPS[solver], 0.0), 1.0, 1.0,
+        game.features, initial_policy_weights(game, (32,), rng), Critic(2, (32,), rng, 0.01),
+        POLICY_OPTIMIZERS[solver](STEPS[solver], 0.0), 1.0, 1.0,
     )  # fmt: skip
     for _ in range(80):
         both = learner.policy(), learner.policy()
@@ -158,7 +158,7 @@ def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
 
 def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     game = Target(shown=False)
-    weights = repeat(fresh(game, (8,), rng), 2)
+    weights = repeat(initial_policy_weights(game, (8,), rng), 2)
     critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
     met = meet(game, weights, critic, Crowd(game.features, weights), 4_000, 1.0, 1.0, rng)
     after = adapt(weights, met.sample, 0.2)
@@ -180,9 +180,9 @@ def test_moves_that_are_no_numbers_are_one_line(rng):
 def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
     """Second order, in double precision, against finite differences."""
     game = Target()
-    theta = {n: v.astype(np.float64) for n, v in fresh(game, (4,), rng).items()}
+    theta = {n: v.astype(np.float64) for n, v in initial_policy_weights(game, (4,), rng).items()}
     start = {n: v.astype(np.float32) for n, v in repeat(theta, 2).items()}
-    inner, outer = (evidence(told(game, start, rng)[0]) for _ in range(2))
+    inner, outer = (sample_tensors(told(game, start, rng)[0]) for _ in range(2))
     precise = [
         type(s)(*(getattr(s, n).double() for n in s.__dataclass_fields__)) for s in (inner, outer)
     ]

@@ -13,7 +13,13 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.learners.value_based.dron import OPPONENT, UNSURE, experts, mixture, profile
+from overtrick.learners.value_based.dron import (
+    OPPONENT,
+    PRIOR_DECISIONS,
+    initial_experts,
+    mixture_of_experts,
+    opponent_profile,
+)
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.forward_pass import forward, tensors
 from overtrick.policies.rollout import play
@@ -101,9 +107,9 @@ def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng
     assert 0 <= situation.min() <= situation.max() < game.public_situations
     counts = np.zeros((1, game.public_situations, game.actions))
     np.add.at(counts, (0, situation, batch.action), 1)
-    known = profile(counts).reshape(counts.shape)
+    known = opponent_profile(counts).reshape(counts.shape)
     seen = counts.sum(axis=-1)
-    assert np.allclose(known.sum(axis=-1), seen / (seen + UNSURE))
+    assert np.allclose(known.sum(axis=-1), seen / (seen + PRIOR_DECISIONS))
     assert not known[counts == 0].any()
     # one situation has one set of legal actions, whatever the cards
     for one in np.unique(situation):
@@ -111,19 +117,19 @@ def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng
 
 
 def test_nobody_is_known_before_the_first_game():
-    assert not profile(np.zeros((3, 4, 2))).any()
+    assert not opponent_profile(np.zeros((3, 4, 2))).any()
 
 
 def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
-    weights = experts(5, (8,), 3, 4, (), 6, rng)
+    weights = initial_experts(5, (8,), 3, 4, (), 6, rng)
     weights["gate.w0"][:] = 0
     features, known = (torch.from_numpy(rng.random((7, k), np.float32)) for k in (5, 4))
     state = {n.removeprefix("state."): v for n, v in weights.items() if n.startswith("state.")}
     each = forward(tensors(state), features).reshape(7, 6, 3)
-    even = mixture(tensors(weights), features, {OPPONENT: known})
+    even = mixture_of_experts(tensors(weights), features, {OPPONENT: known})
     assert_float32_close(even, each.mean(dim=1))
     weights["gate.b0"][2] = 50
-    sure = mixture(tensors(weights), features, {OPPONENT: known})
+    sure = mixture_of_experts(tensors(weights), features, {OPPONENT: known})
     assert_float32_close(sure, each[:, 2])
 
 

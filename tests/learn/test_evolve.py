@@ -9,7 +9,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.learners.initialisation import MOVE_STD
+from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.learners.weights import stack
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.evolve import EvolveTrainer, round_robin
@@ -94,7 +94,7 @@ def test_a_champion_is_judged_before_and_after_its_steps(rng):
 def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
     one = trainer({"name": "sumo", "integrator": "euler", "reward": "result"}, size=4, games=2)
     first = np.exp(one.population.state()[LOG_STD])
-    np.testing.assert_allclose(first, np.full((4, 8), MOVE_STD), rtol=1e-6)
+    np.testing.assert_allclose(first, np.full((4, 8), INITIAL_ACTION_STD), rtol=1e-6)
     metrics = one.step()
     assert metrics["fitness_best"] > metrics["fitness_worst"]
     assert metrics["fitness_mean"] == pytest.approx(0)

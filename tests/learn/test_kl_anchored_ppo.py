@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import evidence, padded
+from overtrick.learners.policy_gradient.sample import padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.supervised.classifier import ClassifierConfig
 from overtrick.policies.forward_pass import forward, masked_log_softmax, tensors
@@ -39,7 +39,7 @@ def solver(pull):
 def learnt(rows, rng, pull, iterations=20):
     """The metrics and the policy at the end, where one action is worth a point and others none."""
     features, legal = rows
-    learner = Anchored(initial((5, 16, ACTIONS), rng), PLAN, solver(pull), 4)
+    learner = KlAnchoredPolicy(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(pull), 4)
     told = []
     for _ in range(iterations):
         chance = probs(learner.theta, features, legal)
@@ -74,9 +74,11 @@ def test_the_balance_with_the_teacher_is_that_of_the_formula(rows, rng):
 
 def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
     features, legal = rows
-    weights = initial((5, 16, ACTIONS), rng)
+    weights = initial_weights((5, 16, ACTIONS), rng)
     none = np.zeros(legal.shape)
-    sample = evidence(padded(features, legal, none, none, np.ones(GAMES), 0 * legal[:, 0], 1))
+    sample = sample_tensors(
+        padded_sample(features, legal, none, none, np.ones(GAMES), 0 * legal[:, 0], 1)
+    )
     params = Adam(weights, 0.01).params
 
     def output(theta):
@@ -97,7 +99,7 @@ def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
 def test_a_learner_goes_on_from_its_state(rows, rng):
     _, first = learnt(rows, rng, pull=1.0, iterations=2)
     taught = {name: value.numpy() for name, value in first.teacher.items()}
-    second = Anchored(taught, PLAN, solver(1.0), 4)
+    second = KlAnchoredPolicy(taught, PLAN, solver(1.0), 4)
     second.load({name: value.copy() for name, value in first.state().items()})
     action = rng.integers(ACTIONS - 1, size=GAMES)
     told = [

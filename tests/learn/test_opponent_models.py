@@ -10,11 +10,16 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.state_keys import unprefixed
-from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, cross_entropy, imitate
-from overtrick.learners.supervised.opponent_model import corrected, fitted
+from overtrick.learners.supervised.behaviour_cloning import (
+    CloningConfig,
+    Demonstrations,
+    clone_behaviour,
+    cross_entropy,
+)
+from overtrick.learners.supervised.opponent_model import correct_by_counts, fit_opponent_models
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import tensors
 from overtrick.training.adaptation.eom import EomTrainer
@@ -31,7 +36,7 @@ def entropy(sigma):
 def shown(game, tree, sigmas):
     """Rows of as many networks as there are strategies, each shown the probabilities of one."""
     features = np.stack([game.features(tree.observations)] * len(sigmas))
-    return Rows(features, np.stack([tree.legal] * len(sigmas)), np.stack(sigmas))
+    return Demonstrations(features, np.stack([tree.legal] * len(sigmas)), np.stack(sigmas))
 
 
 @pytest.fixture
@@ -40,15 +45,15 @@ def two(whole, rng, random_strategy):
     game, tree = whole("kuhn")
     sigmas = [random_strategy(tree, rng) for _ in range(2)]
     wide = game.features(tree.observations).shape[1]
-    return game, tree, sigmas, initial((wide, 32, game.actions), rng)
+    return game, tree, sigmas, initial_weights((wide, 32, game.actions), rng)
 
 
 @pytest.mark.parametrize("batch", [2**20, 5])
 def test_networks_side_by_side_learn_the_probabilities_that_each_is_shown(two, rng, batch):
     game, tree, sigmas, first = two
     adam = Adam(repeat(first, 2), 0.01)
-    plan = Imitation(epochs=700 if batch > 5 else 500, batch=batch)
-    weights, loss = imitate(adam, shown(game, tree, sigmas), plan, rng)
+    plan = CloningConfig(epochs=700 if batch > 5 else 500, batch=batch)
+    weights, loss = clone_behaviour(adam, shown(game, tree, sigmas), plan, rng)
     for found, sigma, nats in zip(strategies(game, tree, weights), sigmas, loss, strict=True):
         assert entropy(sigma) - 1e-6 < nats < entropy(sigma) + 0.001
         assert np.abs(found - sigma).max() < 0.05
@@ -57,11 +62,11 @@ def test_networks_side_by_side_learn_the_probabilities_that_each_is_shown(two, r
 def test_one_network_is_imitated_as_the_same_network_among_others(two, rng):
     game, tree, sigmas, first = two
     rows = shown(game, tree, sigmas)
-    plan = Imitation(epochs=20)
-    both, _ = imitate(Adam(repeat(first, 2), 0.01), rows, plan, rng)
+    plan = CloningConfig(epochs=20)
+    both, _ = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, plan, rng)
     for k in range(2):
-        mine = Rows(rows.features[k], rows.legal[k], rows.taken[k])
-        alone, loss = imitate(Adam(first, 0.01), mine, plan, rng)
+        mine = Demonstrations(rows.features[k], rows.legal[k], rows.taken[k])
+        alone, loss = clone_behaviour(Adam(first, 0.01), mine, plan, rng)
         assert loss.shape == ()
         assert all(np.allclose(alone[n], both[n][k], atol=1e-5) for n in alone)
 
@@ -72,8 +77,8 @@ def test_what_is_held_out_ends_the_fit_before_it_knows_its_rows_by_heart(two, rn
     held = np.stack([np.stack([rng.multinomial(50, p) for p in sigma]) for sigma in sigmas])
     rows = shown(game, tree, drawn)
     shared = [torch.from_numpy(a) for a in (rows.features, rows.legal, held.astype(np.float32))]
-    early, loss = imitate(Adam(repeat(first, 2), 0.01), rows, Imitation(500), rng, held)
-    late, _ = imitate(Adam(repeat(first, 2), 0.01), rows, Imitation(500), rng)
+    early, loss = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, CloningConfig(500), rng, held)
+    late, _ = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, CloningConfig(500), rng)
     found = cross_entropy(tensors(early), *shared).numpy()
     assert np.allclose(found, loss, atol=1e-6)
     assert (found + 0.01 < cross_entropy(tensors(late), *shared).numpy()).all()
@@ -82,13 +87,13 @@ def test_what_is_held_out_ends_the_fit_before_it_knows_its_rows_by_heart(two, rn
 def test_a_model_of_nothing_is_the_prior(two, rng):
     game, tree, _, first = two
     rows = shown(game, tree, [np.zeros(tree.legal.shape)])
-    model = fitted(first, rows, 0.01, Imitation(10), 0.2, rng)
+    model = fit_opponent_models(first, rows, 0.01, CloningConfig(10), 0.2, rng)
     assert all(np.array_equal(model[n][0], first[n]) for n in first)
 
 
 def test_a_guess_gives_way_to_what_was_seen():
     guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
-    found = corrected(guess, taken, 2.0)
+    found = correct_by_counts(guess, taken, 2.0)
     assert np.allclose(found, [[0.5, 0.5], [0.18, 0.82]])  # 1.8 and 8.2 of 10
 
 

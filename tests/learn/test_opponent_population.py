@@ -9,7 +9,7 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.meta import MetaTrainer
 from overtrick.training.adaptation.opponent_population import KINDS, Opponents
@@ -19,7 +19,7 @@ SIZES = (2, 4, 3)
 
 
 def opposition(rng, founder=None, **plan):
-    founder = initial(SIZES, rng) if founder is None else founder
+    founder = initial_weights(SIZES, rng) if founder is None else founder
     section = Opponents(**plan)
     choice = job_file.GameChoice(name="brps")
     return KINDS[section.kind](choice, SIZES, section, founder, LocalPool(), rng)
@@ -34,7 +34,7 @@ def member(members, place):
 
 
 def guests(rng, count):
-    return [initial(SIZES, rng) for _ in range(count)]
+    return [initial_weights(SIZES, rng) for _ in range(count)]
 
 
 def test_in_self_play_the_opponents_are_the_model_now_and_before(rng):
@@ -105,6 +105,6 @@ def test_opponents_stay_from_one_renewal_to_the_next(kind):
 
 
 def test_new_members_may_move_more_calmly_than_the_learner(rng):
-    founder = {**initial(SIZES, rng), LOG_STD: np.full(3, np.log(0.5), np.float32)}
+    founder = {**initial_weights(SIZES, rng), LOG_STD: np.full(3, np.log(0.5), np.float32)}
     members = opposition(rng, founder, kind="random", size=4, action_std_scale=0.1).members()
     np.testing.assert_allclose(np.exp(members[LOG_STD]), np.full((4, 3), 0.05), rtol=1e-6)

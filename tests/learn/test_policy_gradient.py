@@ -14,13 +14,18 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.games.registry import scripted_players
 from overtrick.learners.critic import Critic, predict
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient import maml
-from overtrick.learners.policy_gradient.actor_critic import SOLVERS
-from overtrick.learners.policy_gradient.advantages import advantages
+from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS
+from overtrick.learners.policy_gradient.advantages import generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import Tensors, evidence, join, of_games
+from overtrick.learners.policy_gradient.sample import (
+    DiscreteTensors,
+    discrete_sample,
+    join_samples,
+    sample_tensors,
+)
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.policy_gradient.trpo import Trpo, conjugate_gradient
 from overtrick.learners.weights import repeat
@@ -73,17 +78,17 @@ def precise(weights):
 
 
 def network(game, tree, rng, hidden=(8,)):
-    return initial((game.features(tree.observations).shape[1], *hidden, game.actions), rng)
+    return initial_weights((game.features(tree.observations).shape[1], *hidden, game.actions), rng)
 
 
 def exact_tensors(*args):
     """An exact sample as the trainers hand it to a solver: joined with others, here with none."""
-    return evidence(join([exact_sample(*args)]))
+    return sample_tensors(join_samples([exact_sample(*args)]))
 
 
 def doubled(sample):
     """A sample in double precision, but for its rounding."""
-    return Tensors(
+    return DiscreteTensors(
         sample.features.double(),
         sample.legal,
         sample.logp.double(),
@@ -110,10 +115,10 @@ def slope(function, weights, name, place, small=1e-5):
 
 
 def test_every_solver_is_taught_here():
-    assert set(STEPS) == set(SOLVERS)
+    assert set(STEPS) == set(POLICY_OPTIMIZERS)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 @pytest.mark.parametrize("opponent", ["call", "random"])
 def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
     won, best = trained("kuhn", opponent, solver)
@@ -147,7 +152,7 @@ def test_a_part_in_which_nobody_decides_changes_nothing_for_the_worse():
     assert all(np.isfinite(v).all() for v in one.model().values())
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 @pytest.mark.parametrize(
     ("mixture", "reply", "best"),
     # what a reply wins on average: rock 0, -25, 50; paper 25, 0, -5; scissors -50, 5, 0
@@ -173,7 +178,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
     assert (played[:, one.game.action_names.index(reply)] > 0.97).all()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened(solver):
     one, two = (trainer("kuhn", "random", solver, games=100) for _ in range(2))
     for _ in range(3):
@@ -221,7 +226,7 @@ def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
     game, tree = whole("kuhn")
     theta = network(game, tree, rng)
     sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
-    idle = Tensors(
+    idle = DiscreteTensors(
         sample.features, sample.legal, sample.logp, torch.zeros_like(sample.credit), sample.weight
     )
     surrogate = Surrogate(idle, lambda t: idle.output({n: v[None] for n, v in t.items()}))
@@ -353,7 +358,7 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
     game, tree = whole("kuhn")
     members, games = 60, 100
     theta = network(game, tree, rng)
-    critic = initial((hindsight_inputs(game) if hindsight else inputs(game), 4, 1), rng)
+    critic = initial_weights((hindsight_inputs(game) if hindsight else inputs(game), 4, 1), rng)
     many = repeat(theta, members)
     met = meet(game, many, critic, Uniform(), games, 1.0, 1.0, rng, hindsight=hindsight)
     head = "b1"
@@ -363,7 +368,7 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
         loss = policy_gradient_loss(leaves, sample)
         return torch.autograd.grad(loss, leaves[head])[0].double().numpy()
 
-    sampled = gradient(many, evidence(met.sample))
+    sampled = gradient(many, sample_tensors(met.sample))
     sure = gradient(
         repeat(theta, 1), exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
     )
@@ -380,7 +385,7 @@ def test_a_critic_that_knows_the_deal_leaves_less_noise(rng):
     """Both critics learn from the same games of hold'em, and are judged by new ones."""
     game = make("holdem")
     caller = scripted_players(game)["call"](game)
-    theta = initial((inputs(game), 16, game.actions), rng)
+    theta = initial_weights((inputs(game), 16, game.actions), rng)
     left = {}
     for hindsight in (False, True):
         wide = hindsight_inputs(game) if hindsight else inputs(game)
@@ -401,22 +406,22 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
     theta = {n: v[0] for n, v in many.items()}
     batch = play(game, [Network(game.features, theta), Uniform()], members * games, rng).batch
     features = game.features(batch.observations())
-    critic = initial((features.shape[1], 4, 1), rng)
-    advantage = advantages(batch, predict(critic, features), 0.99, 0.95)
+    critic = initial_weights((features.shape[1], 4, 1), rng)
+    advantage = generalised_advantages(batch, predict(critic, features), 0.99, 0.95)
     logp = np.log(
         np.where(batch.legal, Network(game.features, theta).probs(batch.observations()), 1)
     )
     logp = np.where(batch.legal, logp, -np.inf)
     member = batch.game // games
     apart, merged = (
-        of_games(batch, features, logp, advantage, games, member, members, merge)
+        discrete_sample(batch, features, logp, advantage, games, member, members, merge)
         for merge in (False, True)
     )
     assert merged.weight.shape[1] < apart.weight.shape[1] / 2
     assert np.allclose(merged.weight.sum(axis=1), apart.weight.sum(axis=1))
     leaves = {n: v.requires_grad_() for n, v in tensors(many).items()}
     grads = [
-        torch.autograd.grad(policy_gradient_loss(leaves, evidence(s)), list(leaves.values()))
+        torch.autograd.grad(policy_gradient_loss(leaves, sample_tensors(s)), list(leaves.values()))
         for s in (apart, merged)
     ]
     for one, two in zip(*grads, strict=True):
@@ -425,18 +430,18 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
 
 def test_joined_samples_keep_their_tasks_apart(whole, rng):
     game, tree = whole("kuhn")
-    critic = initial((game.features(tree.observations).shape[1], 4, 1), rng)
+    critic = initial_weights((game.features(tree.observations).shape[1], 4, 1), rng)
     parts, gradients = [], []
     weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
     for one, games in zip(weights, (5, 40, 12), strict=True):
         sample = meet(game, one, critic, Uniform(), games, 1.0, 1.0, rng).sample
         parts.append(sample)
         leaves = {n: v.requires_grad_() for n, v in tensors(one).items()}
-        loss = policy_gradient_loss(leaves, evidence(sample))
+        loss = policy_gradient_loss(leaves, sample_tensors(sample))
         gradients.append(torch.autograd.grad(loss, list(leaves.values())))
     together = {n: np.concatenate([w[n] for w in weights]) for n in weights[0]}
     leaves = {n: v.requires_grad_() for n, v in tensors(together).items()}
-    loss = policy_gradient_loss(leaves, evidence(join(parts)))
+    loss = policy_gradient_loss(leaves, sample_tensors(join_samples(parts)))
     for k, whole_gradient in enumerate(torch.autograd.grad(loss, list(leaves.values()))):
         for m in range(3):
             assert_float32_close(whole_gradient[m], gradients[m][k][0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.population.genetic import Evolution, elite_count, evolve, select
-from overtrick.population.population import Population, with_guest
+from overtrick.population.genetic import EvolutionConfig, elite_count, evolve, select
+from overtrick.population.population import Population, with_candidate
 
 MEMBERS = 10
 
@@ -43,7 +43,7 @@ def test_a_population_always_has_an_elite():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
 def test_the_elite_comes_first_and_unchanged(rng, fitness, share):
     weights = marked()
-    following = evolve(weights, fitness, Evolution(share, 1.0, 0.5), rng)
+    following = evolve(weights, fitness, EvolutionConfig(share, 1.0, 0.5), rng)
     best = np.argsort(-fitness)
     for place in range(elite_count(MEMBERS, share)):
         assert np.array_equal(genes(following, place), genes(weights, best[place]))
@@ -54,13 +54,13 @@ def test_the_elite_comes_first_and_unchanged(rng, fitness, share):
 
 def test_evolution_changes_nothing_in_the_old_generation(rng, fitness):
     weights = marked()
-    evolve(weights, fitness, Evolution(0.2, 1.0, 0.5), rng)
+    evolve(weights, fitness, EvolutionConfig(0.2, 1.0, 0.5), rng)
     assert all(np.array_equal(weights[name], value) for name, value in marked().items())
 
 
 def test_a_child_has_the_genes_of_itself_and_of_one_elite_member(rng, fitness):
     weights = marked()
-    following = evolve(weights, fitness, Evolution(0.3, 0.0, 0.5), rng)
+    following = evolve(weights, fitness, EvolutionConfig(0.3, 0.0, 0.5), rng)
     order = np.argsort(-fitness) + 1
     elite = set(order[:3].tolist())
     mates = []
@@ -77,7 +77,7 @@ def test_a_child_has_the_genes_of_itself_and_of_one_elite_member(rng, fitness):
 
 def test_without_mutation_a_population_of_twins_stays_the_same(rng, fitness):
     twins = {name: np.ones_like(value) for name, value in marked().items()}
-    for plan in (Evolution(0.2, 0.0, 0.5), Evolution(0.2, 1.0, 0.0)):
+    for plan in (EvolutionConfig(0.2, 0.0, 0.5), EvolutionConfig(0.2, 1.0, 0.0)):
         following = evolve(twins, fitness, plan, rng)
         assert all(np.array_equal(following[name], twins[name]) for name in twins)
 
@@ -85,7 +85,7 @@ def test_without_mutation_a_population_of_twins_stays_the_same(rng, fitness):
 def test_at_rate_one_everybody_but_the_elite_mutates_by_the_given_strength(rng, fitness):
     strength = 0.1
     twins = {"w0": np.full((MEMBERS, 50, 60), 3.0), "b0": np.full((MEMBERS, 4000), 0.0)}
-    following = evolve(twins, fitness, Evolution(0.2, 1.0, strength), rng)
+    following = evolve(twins, fitness, EvolutionConfig(0.2, 1.0, strength), rng)
     for name, value in following.items():
         noise = (value - twins[name])[2:].reshape(MEMBERS - 2, -1)
         assert (noise != 0).mean() > 0.999
@@ -99,7 +99,7 @@ def test_the_mutation_rate_is_the_share_of_children_that_mutate(rng):
     members = 2000
     twins = {"w0": np.ones((members, 3, 2)), "b0": np.ones((members, 2))}
     fitness = rng.normal(size=members)
-    following = evolve(twins, fitness, Evolution(0.0, 0.3, 0.5), rng)
+    following = evolve(twins, fitness, EvolutionConfig(0.0, 0.3, 0.5), rng)
     mutated = [(value != 1).reshape(members, -1) for value in following.values()]
     everywhere = np.concatenate(mutated, axis=1)
     assert (everywhere.all(axis=1) == everywhere.any(axis=1)).all()  # every gene or none
@@ -109,7 +109,7 @@ def test_the_mutation_rate_is_the_share_of_children_that_mutate(rng):
 
 def test_the_same_seed_breeds_the_same_generation(fitness):
     one, two = (
-        evolve(marked(), fitness, Evolution(0.2, 0.5, 0.5), np.random.default_rng(3))
+        evolve(marked(), fitness, EvolutionConfig(0.2, 0.5, 0.5), np.random.default_rng(3))
         for _ in range(2)
     )
     assert all(np.array_equal(one[name], two[name]) for name in one)
@@ -122,12 +122,12 @@ def guest():
 
 def keepers():
     """A population that keeps everyone: whoever stays can be seen."""
-    return Population(marked(), Evolution(1.0, 0.0, 0.0))
+    return Population(marked(), EvolutionConfig(1.0, 0.0, 0.0))
 
 
 def test_a_guest_comes_last():
     population = keepers()
-    joined = with_guest(population.weights, guest())
+    joined = with_candidate(population.weights, guest())
     assert len(joined["w0"]) == MEMBERS + 1
     assert (genes(joined, MEMBERS) == 99).all()
     assert population.size == MEMBERS
@@ -151,10 +151,10 @@ def test_a_guest_who_is_the_worst_leaves_at_once(rng, fitness):
 
 
 def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
-    population = Population(marked(), Evolution(0.2, 0.5, 0.1))
+    population = Population(marked(), EvolutionConfig(0.2, 0.5, 0.1))
     for _ in range(5):
         scores = rng.normal(size=MEMBERS + 1)
-        joined = with_guest(population.weights, guest())
+        joined = with_candidate(population.weights, guest())
         best = genes(joined, int(scores.argmax()))
         summary = population.advance(guest(), scores, rng)
         assert population.size == MEMBERS
@@ -165,10 +165,10 @@ def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
 
 
 def test_a_population_goes_on_from_its_state(fitness):
-    one = Population(marked(), Evolution(0.2, 0.5, 0.1))
+    one = Population(marked(), EvolutionConfig(0.2, 0.5, 0.1))
     scores = np.append(fitness, 3.5)
     one.advance(guest(), scores, np.random.default_rng(1))
-    two = Population(guest_everywhere(), Evolution(0.2, 0.5, 0.1))
+    two = Population(guest_everywhere(), EvolutionConfig(0.2, 0.5, 0.1))
     two.load({name: value.copy() for name, value in one.state().items()})
     for population in (one, two):
         population.advance(guest(), scores[::-1], np.random.default_rng(2))

@@ -7,7 +7,12 @@ import pytest
 
 from overtrick.core import Trajectories
 from overtrick.games.registry import make
-from overtrick.learners.value_based.tabular import FIRST, QTable, TabularConfig, merged
+from overtrick.learners.value_based.tabular import (
+    INITIAL_CAPACITY,
+    QTable,
+    TabularConfig,
+    merge_tables,
+)
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
@@ -96,7 +101,7 @@ def test_merged_tables_weigh_by_how_often_each_saw_it():
     one, other = QTable(by_infoset, plan), QTable(by_infoset, plan)
     one.learn(path([5, 5, 5, 6], [0] * 4, [1.0, 1.0, 1.0, 2.0], [0, 1, 2, 3]))
     other.learn(path([5, 9], [0, 1], [5.0, 4.0], [0, 1]))
-    both = merged([one, other])
+    both = merge_tables([one, other])
     assert values_of(both, [5, 6, 9]) == [[2.0, -np.inf], [2.0, -np.inf], [-np.inf, 4.0]]
 
 
@@ -117,12 +122,12 @@ def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
         table.learn(part)
         whole.learn(part)
     states = list(range(1, 3000))
-    assert np.allclose(values_of(merged(apart), states), values_of(whole, states), atol=1e-5)
+    assert np.allclose(values_of(merge_tables(apart), states), values_of(whole, states), atol=1e-5)
 
 
 def test_a_table_grows_and_forgets_nothing():
     table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
-    states = np.arange(1, 4 * FIRST)
+    states = np.arange(1, 4 * INITIAL_CAPACITY)
     table.learn(path(states, states % 2, states.astype(float), np.arange(len(states))))
     known = np.array(values_of(table, states))
     assert (known[np.arange(len(states)), states % 2] == states).all()

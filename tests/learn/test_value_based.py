@@ -14,10 +14,10 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.learners.initialisation import initial
-from overtrick.learners.policy_gradient.advantages import discounted
+from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, epsilon_greedy
-from overtrick.learners.value_based.replay_buffer import Reservoir, Ring
+from overtrick.learners.value_based.replay_buffer import ReservoirBuffer, RingBuffer
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play, random_seating
 from overtrick.policies.uniform import Uniform
@@ -37,7 +37,7 @@ def numbered(start, count):
 
 @pytest.mark.parametrize("sizes", [(3, 2), (4, 4, 3), (1,) * 12, (25,), (7, 30, 2)])
 def test_a_ring_keeps_the_newest_rows_each_right_after_the_one_before(sizes, rng):
-    ring, added = Ring(10), 0
+    ring, added = RingBuffer(10), 0
     for size in sizes:
         ring.add(numbered(added, size), rng)
         added += size
@@ -49,7 +49,7 @@ def test_a_ring_keeps_the_newest_rows_each_right_after_the_one_before(sizes, rng
 
 
 def test_every_row_is_drawn_equally_often(rng, likelihood):
-    ring = Ring(8)
+    ring = RingBuffer(8)
     ring.add(numbered(0, 13), rng)
     drawn = ring.at(ring.draw(8000, rng))["number"]
     assert likelihood(np.bincount(drawn, minlength=13), np.repeat([0, 1 / 8], [5, 8])) > 0.001
@@ -59,7 +59,7 @@ def test_every_row_is_drawn_equally_often(rng, likelihood):
 def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, likelihood):
     kept = np.zeros(50, int)
     for _ in range(2000):
-        reservoir, added = Reservoir(10), 0
+        reservoir, added = ReservoirBuffer(10), 0
         for size in sizes:
             reservoir.add(numbered(added, size), rng)
             added += size
@@ -69,7 +69,7 @@ def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, likel
     assert likelihood(kept, np.full(50, 1 / 50)) > 0.001
 
 
-@pytest.mark.parametrize("kind", [Ring, Reservoir])
+@pytest.mark.parametrize("kind", [RingBuffer, ReservoirBuffer])
 @pytest.mark.parametrize("count", [0, 4, 27])
 def test_a_memory_that_is_loaded_goes_on_as_if_nothing_had_happened(kind, count):
     one, two = kind(10), kind(10)
@@ -95,7 +95,7 @@ def test_no_illegal_action_is_the_best():
 
 def learner(game, rng, **changes):
     plan = replace(PLAN, **changes)
-    return Dqn(game.features, initial((inputs(game), 32, game.actions), rng, 0.1), plan)
+    return Dqn(game.features, initial_weights((inputs(game), 32, game.actions), rng, 0.1), plan)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
         assert {tuple(row) for row in observations.observation.tolist()} <= came
         return game.features(observations)
 
-    learner = Dqn(features, initial((inputs(game), 8, game.actions), rng, 0.1), plan)
+    learner = Dqn(features, initial_weights((inputs(game), 8, game.actions), rng, 0.1), plan)
     assert learner.learn(batch, rng)["value_loss"] > 0
     assert (0,) * len(game.observation_fields) not in came
 
@@ -192,11 +192,11 @@ def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
     batch = play(game, (Uniform(), Uniform()), 200, np.random.default_rng(0), watch=[0]).batch
     whole = Dqn(
         game.features,
-        initial((inputs(game), 8, game.actions), np.random.default_rng(1)),
+        initial_weights((inputs(game), 8, game.actions), np.random.default_rng(1)),
         replace(PLAN, whole=True, gamma=0.5),
     )
     whole.learn(batch, np.random.default_rng(2))
     rows = whole.memory.at(np.arange(len(batch)))
     assert rows["last"].all()
-    assert np.allclose(rows["reward"], discounted(batch, 0.5))
+    assert np.allclose(rows["reward"], discounted_returns(batch, 0.5))
     assert not np.allclose(rows["reward"], batch.reward)

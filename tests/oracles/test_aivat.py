@@ -11,7 +11,7 @@ from overtrick.solvers.extensive import best_response
 
 def slope(tree, sigma, seat):
     """(N, A) what credit must be on average, exactly."""
-    come, advantage = best_response.gradient(tree, sigma, seat)
+    come, advantage = best_response.policy_gradient(tree, sigma, seat)
     return come[:, None] * sigma * advantage
 
 
@@ -29,7 +29,7 @@ def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
     _, sigma, other = some_strategies(tree, rng, 2)
     own = (tree.observations.seat == seat)[:, None]
     for guess in (sigma, np.where(own, sigma, other), np.where(own, sigma, tree.uniform())):
-        met = [aivat.rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
+        met = [aivat.sample_rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
         each = np.stack([centred(m.credit / 400, sigma) for m in met])
         error = each.std(axis=0) / np.sqrt(len(each))
         off = np.abs(each.mean(axis=0) - slope(tree, sigma, seat))
@@ -42,7 +42,7 @@ def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
 def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
     _, tree = whole("kuhn")
     _, sigma = some_strategies(tree, rng, 1)
-    met = aivat.rollouts(tree, sigma, sigma, 0, 100_000, rng)
+    met = aivat.sample_rollouts(tree, sigma, sigma, 0, 100_000, rng)
     reach = best_response.reach(tree, sigma)
     acts = np.flatnonzero(tree.seat == 0)
     come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
@@ -67,7 +67,7 @@ def test_half_of_the_noise_of_returns_is_luck(whole, rng):
     right = slope(tree, sigma, 0)
     with_luck, without = [], []
     for luck in rng.spawn(60):
-        met = aivat.rollouts(tree, sigma, guess, 0, 200, luck)
+        met = aivat.sample_rollouts(tree, sigma, guess, 0, 200, luck)
         without.append(((centred(met.credit / 200, sigma) - right) ** 2).sum())
         plain = _credit_of_returns(tree, sigma, 200, luck)
         with_luck.append(((centred(plain, sigma) - right) ** 2).sum())

@@ -20,7 +20,7 @@ from overtrick.games.bridge.trick_rules import replayed
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
-from overtrick.solvers.lookahead.pimc import Sampling
+from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
 def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
     game = overtrick.make("minibridge", scoring="tricks")
     rules = stranger("rules", game, None)
-    sampling = Sampling(game, rules, Uniform(), worlds=6)
+    sampling = PimcPolicy(game, rules, Uniform(), worlds=6)
     payoff = play(game, (sampling, rules), 40, rng, watch=()).payoff
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
 

@@ -39,14 +39,14 @@ def test_values_and_nash_conv_are_openspiels(whole, some_strategies, rng, dice, 
         policy = tabular_policy(words, ours.legal, sigma)
         values = expected_game_score.policy_value(game.new_initial_state(), [policy] * 2)
         assert best_response.expected(ours, sigma) == pytest.approx(values, abs=1e-9)
-        gap = float(best_response.nash_convs(ours, sigma[None])[0])
+        gap = float(best_response.nash_conv_batch(ours, sigma[None])[0])
         assert gap == pytest.approx(pyspiel.nash_conv(game, policy), abs=1e-9)
 
 
 def test_cfr_plus_solves_the_default_game(whole):
     game, _, ours, words = twins_of(whole, 1, 6)
     sigma = cfr.solve(ours, 100, cfr.CFR_PLUS)
-    gap = float(best_response.nash_convs(ours, sigma[None])[0])
+    gap = float(best_response.nash_conv_batch(ours, sigma[None])[0])
     assert gap < 0.01
     theirs = pyspiel.nash_conv(game, tabular_policy(words, ours.legal, sigma))
     assert gap == pytest.approx(theirs, abs=1e-9)

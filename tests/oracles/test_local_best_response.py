@@ -19,8 +19,8 @@ from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead.local_best_response import (
     Responder,
+    exact_local_best_response,
     local_best_response,
-    local_reply,
 )
 from overtrick.studies.exact import best_response_to
 
@@ -63,7 +63,7 @@ def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
         fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
         for seat in range(2):
             own = (tree.observations.seat == seat)[:, None]
-            won, reply = local_reply(tree, sigma, fallbacks, seat)
+            won, reply = exact_local_best_response(tree, sigma, fallbacks, seat)
             assert won <= best_response.best_response(tree, sigma, seat)[0] + 1e-12
             for fallback in fallbacks:
                 alone = best_response.expected(tree, np.where(own, fallback, sigma))[seat]
@@ -80,7 +80,7 @@ def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, 
         for seat in seats:
             assert tree.stage[tree.observations.seat == seat].max() == 0
             best = best_response.best_response(tree, sigma, seat)[0]
-            assert abs(local_reply(tree, sigma, [fallback], seat)[0] - best) < 1e-12
+            assert abs(exact_local_best_response(tree, sigma, [fallback], seat)[0] - best) < 1e-12
 
 
 def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
@@ -90,7 +90,7 @@ def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
     for seat in range(2):
         sigma = random_strategy(tree, rng)
         best, reply = best_response.best_response(tree, sigma, seat)
-        assert abs(local_reply(tree, sigma, [reply], seat)[0] - best) < 1e-12
+        assert abs(exact_local_best_response(tree, sigma, [reply], seat)[0] - best) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
     policy = {"random": Uniform(), "call": caller(game)}[stranger]
     sigma = best_response.sigma_of(tree, [policy] * 2)
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
-    assert abs(mean_of_seats(local_reply, tree, sigma, fallbacks) - local) < 5e-5
+    assert abs(mean_of_seats(exact_local_best_response, tree, sigma, fallbacks) - local) < 5e-5
     assert abs(mean_of_seats(best_response.best_response, tree, sigma) - best) < 5e-5
 
 
@@ -124,7 +124,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
         come = np.bincount(tree.infoset[acts], others[acts], tree.infosets)[own, None]
         for table in fallbacks:
             base = np.where(own[:, None], table, sigma)
-            worth = best_response.action_values(tree, base, others, seat)[own] / come
+            worth = best_response.counterfactual_values(tree, base, others, seat)[own] / come
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
     for observations, past in wander(game, game.deal(8, rng), Tabular(sigma), rng):
@@ -149,7 +149,7 @@ def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_resp
             game, Tabular(sigma), [caller(game)], 1_200, np.random.default_rng(seed), 100
         )
         best = mean_of_seats(best_response.best_response, tree, sigma)
-        exact = mean_of_seats(local_reply, tree, sigma, fallbacks)
+        exact = mean_of_seats(exact_local_best_response, tree, sigma, fallbacks)
         assert bound.mean <= best + 3.5 * bound.standard_error
         assert abs(bound.mean - exact) < 4 * bound.standard_error
         assert bound.standard_error < 0.15 * exact
@@ -209,7 +209,7 @@ def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(
     _, tree = whole("leduc_textbook")
     for _ in range(20):
         sigma = random_strategy(tree, rng)
-        assert mean_of_seats(local_reply, tree, sigma, [sigma]) >= -1e-12
+        assert mean_of_seats(exact_local_best_response, tree, sigma, [sigma]) >= -1e-12
 
 
 class Witnessed(SmallPoker):
@@ -292,7 +292,7 @@ def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeyp
     bound = local_best_response(
         game, Uniform(), [caller(game)], 2_000, np.random.default_rng(2), 50
     )
-    exact = mean_of_seats(local_reply, tree, tree.uniform(), fallbacks)
+    exact = mean_of_seats(exact_local_best_response, tree, tree.uniform(), fallbacks)
     assert abs(bound.mean - exact) < 4 * bound.standard_error
 
 

@@ -12,7 +12,7 @@ from overtrick.games import registry
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.tree import grow
+from overtrick.solvers.extensive.tree import tree_from_nodes
 from overtrick.solvers.lookahead import expectimax_mcts
 
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
@@ -74,7 +74,9 @@ def three_seats(rng, depth=6):
     )
     gain = rng.normal(size=(len(parent), 3))
     columns = [np.array(c, np.int32) for c in (parent, edge, mover, infoset)]
-    return grow(TreeNodes(3, *columns, np.array(chance), gain, observations), "three seats")
+    return tree_from_nodes(
+        TreeNodes(3, *columns, np.array(chance), gain, observations), "three seats"
+    )
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -137,7 +139,7 @@ def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
         met = []
 
         def visit(node, belief, comes, seat=seat, others=others, arrive=arrive, met=met):
-            _, sets = expectimax_mcts.foresee(tree, probability, seat, node, belief)
+            _, sets = expectimax_mcts.next_infosets(tree, probability, seat, node, belief)
             for here in sets:
                 met.append(here.row)
                 assert abs(here.belief.sum() - 1) < 1e-12
@@ -161,7 +163,7 @@ def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
     for card, bet in (("J", 1 / 3), ("Q", 0), ("K", 1)):
         sigma[words.index(f"{card} after nothing")] = 1 - bet, bet
     probability = best_response.edge_probability(tree, sigma)
-    points, sets = expectimax_mcts.foresee(tree, probability, 1, np.array([0]), np.ones(1))
+    points, sets = expectimax_mcts.next_infosets(tree, probability, 1, np.array([0]), np.ones(1))
     assert points == 0
     here = next(s for s in sets if words[s.row] == "Q after bet")
     assert sorted(here.belief) == pytest.approx([1 / 4, 3 / 4])
@@ -297,7 +299,7 @@ def test_where_nobody_decides_a_search_says_what_comes(rng):
     observations = Observations(
         nobody, nobody, np.zeros((0, 1), np.int64), np.zeros((0, 2), bool), nobody
     )
-    tree = grow(
+    tree = tree_from_nodes(
         TreeNodes(
             2, np.array([-1, 0, 0], np.int32), np.array([0, 0, 1], np.int32),
             np.array([CHANCE, END, END], np.int32), np.full(3, -1, np.int32),

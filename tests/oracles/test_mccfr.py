@@ -13,10 +13,10 @@ from numpy.random import MT19937, Generator, default_rng
 from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
 from overtrick.solvers import mccfr
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.traversal import plan
-from overtrick.solvers.extensive.tree import grow
+from overtrick.solvers.extensive.traversal import realisation_plan
+from overtrick.solvers.extensive.tree import tree_from_nodes
 
-SAMPLINGS = tuple(mccfr.PLANS)
+SAMPLINGS = tuple(mccfr.VARIANTS)
 GAMES = ("kuhn", "brps", "three seats")
 
 HEAVY = 1e9
@@ -53,7 +53,7 @@ def three_seats():
         gain=default_rng(7).normal(size=(len(paths), 3)),
         observations=observations,
     )
-    return grow(nodes, "three seats")
+    return tree_from_nodes(nodes, "three seats")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def sampled(tree, sampling, sigma, rng, batches=2_000, walks=20):
 
     Two arrays (batches, L).
     """
-    solver = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], rng)
+    solver = mccfr.MccfrSolver(tree, mccfr.VARIANTS[sampling], rng)
     fixed = HEAVY * tree.flat(sigma)
     learned, averaged = np.empty((2, batches, len(fixed)))
     for batch in range(batches):
@@ -88,7 +88,7 @@ def exact_regrets(tree, sigma):
     regret = np.zeros(tree.legal.shape)
     for seat in range(tree.seats):
         others = best_response.reach(tree, sigma, without=seat)
-        values = best_response.action_values(tree, sigma, others, seat)
+        values = best_response.counterfactual_values(tree, sigma, others, seat)
         own = (tree.observations.seat == seat)[:, None]
         regret += own * (values - (sigma * values).sum(axis=1, keepdims=True))
     return tree.flat(regret)
@@ -136,7 +136,7 @@ def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(
     tree = tree_of(name)
     sigma = random_strategy(tree, rng, least=0.5)
     nodes = np.bincount(tree.infoset[tree.infoset >= 0])
-    own = plan(tree, tree.flat(sigma))[tree.past]
+    own = realisation_plan(tree, tree.flat(sigma))[tree.past]
     _, averaged = sampled(tree, "outcome", sigma, rng)
     assert agrees(averaged, tree.flat((nodes * own)[:, None] * sigma))
 
@@ -144,7 +144,7 @@ def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(
 @pytest.mark.parametrize(("sampling", "iterations"), [("external", 50_000), ("outcome", 200_000)])
 def test_kuhn_is_nearly_solved(whole, sampling, iterations, rng):
     _, tree = whole("kuhn")
-    sigma = mccfr.solve(tree, iterations, mccfr.PLANS[sampling], rng)
+    sigma = mccfr.solve(tree, iterations, mccfr.VARIANTS[sampling], rng)
     assert best_response.exploitability(tree, sigma) < 0.02
     assert abs(best_response.expected(tree, sigma)[0] + 1 / 18) < 0.02  # Kuhn 1950
 
@@ -174,7 +174,7 @@ def test_leduc_is_as_far_from_solved_as_by_openspiel(whole, sampling, peer, iter
     game = pyspiel.load_game("leduc_poker")
     ours, theirs = [], []
     for seed, child in enumerate(rng.spawn(2), start=1):
-        sigma = mccfr.solve(tree, iterations, mccfr.PLANS[sampling], child)
+        sigma = mccfr.solve(tree, iterations, mccfr.VARIANTS[sampling], child)
         ours.append(best_response.exploitability(tree, sigma))
         solver = peer(game, seed=seed)
         for _ in range(iterations):
@@ -187,7 +187,7 @@ def test_leduc_is_as_far_from_solved_as_by_openspiel(whole, sampling, peer, iter
 def test_a_seed_fixes_the_run_however_it_is_cut(whole, sampling):
     _, tree = whole("leduc_textbook")
     whole_run, cut, other = (
-        mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], default_rng(seed)) for seed in (1, 1, 2)
+        mccfr.MccfrSolver(tree, mccfr.VARIANTS[sampling], default_rng(seed)) for seed in (1, 1, 2)
     )
     whole_run.run(300)
     for part in (1, 99, 0, 200):
@@ -204,11 +204,11 @@ def test_a_loaded_run_goes_on_as_if_it_had_never_stopped(whole, sampling):
     _, tree = whole("leduc_textbook")
     rng = default_rng(1)
     rng.integers(10, dtype=np.uint32)  # leaves half of a draw, which is also kept
-    first = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], rng)
+    first = mccfr.MccfrSolver(tree, mccfr.VARIANTS[sampling], rng)
     first.run(200)
     kept = {name: array.copy() for name, array in first.state().items()}
     first.run(100)
-    second = mccfr.MccfrSolver(tree, mccfr.PLANS[sampling], default_rng(99))
+    second = mccfr.MccfrSolver(tree, mccfr.VARIANTS[sampling], default_rng(99))
     second.run(3)
     second.load(kept)
     assert all(np.array_equal(array, second.state()[name]) for name, array in kept.items())

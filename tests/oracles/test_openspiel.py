@@ -131,7 +131,7 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(twins, plan):
     exploitability = best_response.exploitability(twins.tree, ours)
     assert abs(exploitability - theirs) < 1e-6 * theirs
     # where a seat itself never goes, an average means nothing
-    come = sum(best_response.gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
+    come = sum(best_response.policy_gradient(twins.tree, ours, seat)[0] for seat in range(2)) > 1e-9
     assert np.abs(ours - twins.sigma(average))[come].max() < 1e-6
 
 

@@ -163,7 +163,10 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
     average = solver.average_policy()
     sigma = cfr.solve(ours, 100, cfr.VARIANTS[plan])
     # where a seat itself never goes, an average means nothing
-    come = sum(best_response.gradient(ours, sigma, seat)[0] for seat in range(ours.seats)) > 1e-9
+    come = (
+        sum(best_response.policy_gradient(ours, sigma, seat)[0] for seat in range(ours.seats))
+        > 1e-9
+    )
     assert come.mean() > 0.4
     for row in np.flatnonzero(come):
         for action, p in average.get_state_policy(game.information_state_strings[row]):

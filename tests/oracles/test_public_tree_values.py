@@ -86,7 +86,7 @@ def unfold(game):
     observations = Observations(number, game.seat[at], nothing, game.after[at] >= 0, number)
     columns = [np.array(c, np.int32) for c in (parent, edge, seat, infoset)]
     nodes = TreeNodes(2, *columns, np.array(chance), np.array(gain), observations)
-    return tree.grow(nodes, game.name), list(known)
+    return tree.tree_from_nodes(nodes, game.name), list(known)
 
 
 def told(view, known, sigma):
@@ -114,7 +114,7 @@ def test_one_pass_over_the_betting_says_what_the_tree_of_every_deal_says(
 ):
     tables = random_tables(buckets, joint, rng, len(rules.caps) - 1)
     game = abstract_holdem(*tables, rules)
-    view = values.view(game, paper_index(rules)[0] if coarse else None)
+    view = values.index_game(game, paper_index(rules)[0] if coarse else None)
     whole, known = unfold(game)
     for sigma in random_strategies(view, rng, 3):
         theirs = told(view, known, sigma)
@@ -136,9 +136,9 @@ def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
     """A tree's rows remember all own buckets, a view's forget earlier ones: they are worth the
     same, and equal in the first round, where there is nothing to forget."""
     game = abstract_holdem(*random_tables(buckets, False, rng, len(rules.caps) - 1), rules)
-    view = values.view(game)
+    view = values.index_game(game)
     whole, known = unfold(game)
-    ours, theirs = cfr_and_descent.BucketedSolver(view), cfr.CfrSolver(whole, cfr.CFR_PLUS)
+    ours, theirs = cfr_and_descent.BucketedCfrPlus(view), cfr.CfrSolver(whole, cfr.CFR_PLUS)
     first = np.array([len(held) == 1 for _, held in known])
     for iterations in (1, 1, 8, 30):
         ours.run(iterations)
@@ -152,8 +152,8 @@ def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
 
 
 def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
-    view = values.view(abstract_holdem(*random_tables(3, False, rng), SHORT))
-    straight, first, second = (cfr_and_descent.BucketedSolver(view) for _ in range(3))
+    view = values.index_game(abstract_holdem(*random_tables(3, False, rng), SHORT))
+    straight, first, second = (cfr_and_descent.BucketedCfrPlus(view) for _ in range(3))
     straight.run(7)
     first.run(3)
     second.load(first.state())
@@ -162,8 +162,8 @@ def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
 
 
 def test_many_strategies_at_once_are_worth_what_each_is_alone(rng):
-    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
-    sigma = random_strategies(view, rng, values.LANES + 3)
+    view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
+    sigma = random_strategies(view, rng, values.STRATEGIES_PER_PASS + 3)
     together = values.nash_conv(view, sigma)
     assert together.shape == (len(sigma),)
     assert np.abs(together[::5] - [values.nash_conv(view, one) for one in sigma[::5]]).max() < 1e-9
@@ -176,7 +176,7 @@ def test_joint_tables_of_independent_buckets_change_nothing(rng):
     start, moves, win = plausible()
     both = np.einsum("rik,rjl->rijkl", moves, moves)
     games = [abstract_holdem(start, m, win) for m in (moves, both)]
-    apart, joint = (values.view(game, paper_index()[0]) for game in games)
+    apart, joint = (values.index_game(game, paper_index()[0]) for game in games)
     sigma = random_strategies(apart, rng)
     assert abs(values.nash_conv(apart, sigma) - values.nash_conv(joint, sigma)) < 1e-9
     assert np.abs(values.expected(apart, sigma) - values.expected(joint, sigma)).max() < 1e-9
@@ -185,7 +185,7 @@ def test_joint_tables_of_independent_buckets_change_nothing(rng):
 @pytest.mark.parametrize("joint", [False, True])
 def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
     """The button gives up its 0.5 at once, the big blind its 1 to any raise."""
-    view = values.view(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
+    view = values.index_game(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
     folds = np.eye(3)[np.argmax(view.legal, axis=1)]  # checks where folding is not allowed
     assert abs(values.nash_conv(view, folds) - 1.5) < 1e-9
     assert abs(values.best_response(view, folds, 0)[0] - 1.0) < 1e-9
@@ -216,17 +216,17 @@ def test_the_papers_index_tells_the_rounds_own_betting_and_forgets_the_rest():
     assert tuple(situations[index[0]]) == (0, 1, 0, 0)
     raised = game.after[game.after[0, RAISE], RAISE]  # the button raised and was raised
     assert tuple(situations[index[raised]]) == (0, 1, 1, 1)
-    view = values.view(game, index)
+    view = values.index_game(game, index)
     assert view.legal.shape == (228, 3)
     assert (view.seat[:: view.buckets] == 1 - situations[:, 1]).all()
 
 
 def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
     game = abstract_holdem(*plausible())
-    views = values.view(game), values.view(game, paper_index()[0])
+    views = values.index_game(game), values.index_game(game, paper_index()[0])
     gaps = []
     for view in views:
-        solver = cfr_and_descent.BucketedSolver(view)
+        solver = cfr_and_descent.BucketedCfrPlus(view)
         solver.run(120)
         gaps.append(values.nash_conv(view, solver.average()))
     assert 0 < gaps[0] < 0.07
@@ -234,9 +234,9 @@ def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
 
 
 def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
-    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
+    view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
     sigma, other = random_strategies(view, rng, 2)
-    gap, slope = cfr_and_descent.slope(view, sigma)
+    gap, slope = cfr_and_descent.nash_conv_subgradient(view, sigma)
     assert abs(gap - values.nash_conv(view, sigma)) < 1e-9
     small = 1e-6
     low, high = (values.nash_conv(view, sigma + s * (other - sigma)) for s in (-small, small))
@@ -244,8 +244,8 @@ def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
 
 
 def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
-    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
-    descent = cfr_and_descent.Descent(view)
+    view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
+    descent = cfr_and_descent.NashConvDescent(view)
     descent.run(100)
     early = descent.nash_conv
     descent.run(100)
@@ -254,9 +254,9 @@ def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
     assert descent.nash_conv < 0.2
 
 
-@pytest.mark.parametrize("kind", [cfr_and_descent.BucketedSolver, cfr_and_descent.Descent])
+@pytest.mark.parametrize("kind", [cfr_and_descent.BucketedCfrPlus, cfr_and_descent.NashConvDescent])
 def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
-    view = values.view(abstract_holdem(*plausible()), paper_index()[0])
+    view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
     first, second = kind(view), kind(view)
     first.run(5)
     second.load(first.state())
@@ -293,7 +293,7 @@ def test_tables_that_are_no_abstraction_are_refused(tables, words):
 def test_strategies_and_indices_of_another_game_are_refused(rng):
     game = abstract_holdem(*random_tables(2, False, rng), SHORT)
     index, _ = paper_index(SHORT)
-    view = values.view(game, index)
+    view = values.index_game(game, index)
     sigma = view.uniform()
     for wrong, words in (
         (sigma[:-1], "a strategy for another game or index"),
@@ -304,7 +304,7 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
             values.expected,
             values.nash_conv,
             values.best_responses,
-            cfr_and_descent.slope,
+            cfr_and_descent.nash_conv_subgradient,
         ):
             with pytest.raises(UserError, match=words):
                 verb(view, wrong)
@@ -318,11 +318,11 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         (np.minimum(index, 0), "information index 0 stands at public nodes of different seats"),
     ):
         with pytest.raises(UserError, match=words):
-            values.view(game, wrong)
+            values.index_game(game, wrong)
     with pytest.raises(UserError, match="a rate above 0, not 0"):
-        cfr_and_descent.Descent(view, rate=0)
-    joint = values.view(abstract_holdem(*random_tables(2, True, rng), SHORT))
+        cfr_and_descent.NashConvDescent(view, rate=0)
+    joint = values.index_game(abstract_holdem(*random_tables(2, True, rng), SHORT))
     with pytest.raises(UserError, match="need independent buckets"):
-        cfr_and_descent.BucketedSolver(joint)
+        cfr_and_descent.BucketedCfrPlus(joint)
     with pytest.raises(UserError, match="need independent buckets"):
-        cfr_and_descent.Descent(joint)
+        cfr_and_descent.NashConvDescent(joint)

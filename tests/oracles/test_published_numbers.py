@@ -9,7 +9,11 @@ import pytest
 
 from overtrick.core import Trajectories
 from overtrick.games import registry
-from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
+from overtrick.learners.policy_gradient.advantages import (
+    discounted_returns,
+    generalised_advantages,
+    subtract_leave_one_out_mean,
+)
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers import cfr
@@ -195,7 +199,7 @@ def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, rando
     sigma = random_strategy(tree, rng)
     before = best_response.expected(tree, sigma)
     for seat in range(2):
-        come, advantage = best_response.gradient(tree, sigma, seat)
+        come, advantage = best_response.policy_gradient(tree, sigma, seat)
         own = tree.observations.seat == seat
         assert not come[~own].any()
         assert not advantage[~own].any()
@@ -214,7 +218,7 @@ def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, rand
         own = (tree.observations.seat == seat)[:, None]
         along = np.where(own, other - sigma, 0)
         ends = [best_response.expected(tree, sigma + s * small * along)[seat] for s in (-1, 1)]
-        come, advantage = best_response.gradient(tree, sigma, seat)
+        come, advantage = best_response.policy_gradient(tree, sigma, seat)
         slope = (come[:, None] * other * advantage).sum()
         assert abs((ends[1] - ends[0]) / (2 * small) - slope) < 1e-8
 
@@ -228,7 +232,7 @@ def test_action_values_of_first_decisions_add_up_to_the_expected_value(
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
-        values = best_response.action_values(tree, sigma, others, seat)
+        values = best_response.counterfactual_values(tree, sigma, others, seat)
         first = (tree.observations.seat == seat) & (tree.stage == 0)
         assert (
             abs((sigma * values)[first].sum() - best_response.expected(tree, sigma)[seat]) < 1e-12
@@ -269,7 +273,7 @@ def test_advantages_are_schulmans_equation_16(rng, gamma, lam):
         for t in range(stop - start):
             terms = [(gamma * lam) ** step * d for step, d in enumerate(delta[t:])]
             wanted.append(sum(terms))
-    assert np.abs(advantages(batch, values, gamma, lam) - wanted).max() < 1e-12
+    assert np.abs(generalised_advantages(batch, values, gamma, lam) - wanted).max() < 1e-12
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 0.99, 1.0])
@@ -279,13 +283,15 @@ def test_discounted_returns_are_the_sums_of_what_follows(rng, gamma):
     for start, stop in stretches(batch):
         r = batch.reward[start:stop]
         wanted += [sum(gamma**k * x for k, x in enumerate(r[t:])) for t in range(stop - start)]
-    assert np.abs(discounted(batch, gamma) - wanted).max() < 1e-12
+    assert np.abs(discounted_returns(batch, gamma) - wanted).max() < 1e-12
 
 
 def test_advantages_with_lambda_one_are_returns_less_the_baseline(rng):
     batch = some_batch(rng)
     values = rng.normal(size=len(batch))
-    gap = advantages(batch, values, 0.97, 1.0) - (discounted(batch, 0.97) - values)
+    gap = generalised_advantages(batch, values, 0.97, 1.0) - (
+        discounted_returns(batch, 0.97) - values
+    )
     assert np.abs(gap).max() < 1e-12
 
 
@@ -293,11 +299,13 @@ def test_the_others_mean_is_a_baseline_that_leaves_each_game_out(rng):
     """Written out as a loop; and so the mean of the gradient stays what it was."""
     advantage = rng.normal(size=60)
     infoset, member = rng.integers(0, 4, 60), np.repeat(np.arange(3), 20)
-    less = less_others_mean(advantage, infoset, member, 2.0)
+    less = subtract_leave_one_out_mean(advantage, infoset, member, 2.0)
     for d in range(60):
         others = (infoset == infoset[d]) & (member == member[d])
         others[d] = False
         baseline = advantage[others].sum() / (others.sum() + 2.0)
         assert abs(less[d] - (advantage[d] - baseline)) < 1e-12
     advantage[7] += 100  # a game's own return is not in its own baseline
-    assert abs(less_others_mean(advantage, infoset, member, 2.0)[7] - less[7] - 100) < 1e-9
+    assert (
+        abs(subtract_leave_one_out_mean(advantage, infoset, member, 2.0)[7] - less[7] - 100) < 1e-9
+    )

@@ -124,7 +124,7 @@ def check(choice: GameChoice, how: Judged) -> None:
             "large for one: "
             "leave it out"
         )
-    sequence_form.check(tree, "evaluate.exploitability_bound")
+    sequence_form.check_two_player_zero_sum(tree, "evaluate.exploitability_bound")
 
 
 def evaluate(
@@ -187,11 +187,15 @@ def held_back(
         if key not in done:
             if how.bound_method == "nearest":
                 done[key] = Tabular(
-                    safe_exploitation.nearest(tree, safe, free, how.exploitability_bound)
+                    safe_exploitation.nearest_safe_strategy(
+                        tree, safe, free, how.exploitability_bound
+                    )
                 )
             else:
                 done[key] = Tabular(
-                    safe_exploitation.within(tree, safe, free, how.exploitability_bound)[0]
+                    safe_exploitation.largest_safe_mixture(
+                        tree, safe, free, how.exploitability_bound
+                    )[0]
                 )
         out.append(done[key])
     return out

@@ -85,5 +85,5 @@ def equilibrium_of(choice: GameChoice) -> Array:
         _, tree = game_and_tree(choice)
         exact = sequence_form.equilibrium(tree)[1]
         near = best_response.sigma_of(tree, [opponent_of(choice, "cfr")] * 2)
-        _cache[key] = safe_exploitation.nearest(tree, exact, near, 0)
+        _cache[key] = safe_exploitation.nearest_safe_strategy(tree, exact, near, 0)
     return _cache[key]

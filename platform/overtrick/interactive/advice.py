@@ -22,7 +22,7 @@ from overtrick.games.bridge.system.explanation import in_words
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.solvers.lookahead.pimc import Sampling
+from overtrick.solvers.lookahead.pimc import PimcPolicy
 from overtrick.storage.game_records import Move
 from overtrick.studies import match
 
@@ -123,7 +123,7 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     if exact is not None:
         basis = "the exact mean of this action, then best replies to the opponent"
     elif isinstance(game, Resumable) and isinstance(policy, BehaviouralPolicy):
-        search = Sampling(game, policy, Uniform(), WORLDS)
+        search = PimcPolicy(game, policy, Uniform(), WORLDS)
         thoughts, basis = partial(_thoughts, policy, None, search), (
             f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
             "opponent"
@@ -143,14 +143,20 @@ def _exact(tree: Tree, policy: BehaviouralPolicy) -> list[Exact]:
     found = []
     for seat in range(tree.seats):
         best, reply = best_response.best_response(tree, sigma, seat)
-        found.append(Exact(float(best), float(own[seat]), *best_response.worths(tree, reply, seat)))
+        found.append(
+            Exact(
+                float(best),
+                float(own[seat]),
+                *best_response.conditional_action_values(tree, reply, seat),
+            )
+        )
     return found
 
 
 def _thoughts(
     policy: Policy,
     exact: tuple[Exact, ...] | None,
-    search: Sampling | None,
+    search: PimcPolicy | None,
     observations: Observations,
 ) -> list[Thought]:
     """Of each action: how likely the opponent would take it in this seat, and what it brings."""

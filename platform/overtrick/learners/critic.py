@@ -9,9 +9,9 @@ import torch
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.weights import arrays
+from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward, tensors
 
 
@@ -19,11 +19,11 @@ class Critic:
     """A network that predicts the discounted return of a decision: the baseline."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
-        self.adam = Adam(initial([inputs, *hidden, 1], rng, head=0.1), rate)
+        self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)
 
     @property
     def weights(self) -> Weights:
-        return arrays(self.adam.params)
+        return to_arrays(self.adam.params)
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
         """Regress (D, F) features on (D,) returns; the mean squared error in the last pass."""

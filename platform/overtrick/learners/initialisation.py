@@ -12,20 +12,22 @@ from overtrick.core import Game
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network_sizes import inputs, outputs
 
-MOVE_STD = 0.5
+INITIAL_ACTION_STD = 0.5
 """Standard deviation of each number of a move, before anything is learnt."""
 
 
-def fresh(game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
+def initial_policy_weights(
+    game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0
+) -> Weights:
     """Fresh weights of a policy for a game, as `initial`; moves begin near 0."""
     layers = (inputs(game), *hidden, outputs(game))
     if game.actions is not None:
-        return initial(layers, rng, head)
-    spread = np.full(layers[-1], np.log(MOVE_STD), np.float32)
-    return dict(sorted({**initial(layers, rng, head=0.1), LOG_STD: spread}.items()))
+        return initial_weights(layers, rng, head)
+    spread = np.full(layers[-1], np.log(INITIAL_ACTION_STD), np.float32)
+    return dict(sorted({**initial_weights(layers, rng, head=0.1), LOG_STD: spread}.items()))
 
 
-def initial(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
+def initial_weights(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
     """Fresh weights for layers of the given sizes (F, hidden ..., out), float32.
 
     Hidden layers have variance 2 / fan-in (He et al. 2015), biases are 0, and the last layer's

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.weights import Params, arrays
+from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 
-Make = Callable[[list[Tensor]], Any]
+OptimizerFactory = Callable[[list[Tensor]], Any]
 """What makes an optimiser of torch for a list of weights."""
 
 
-class Descent:
+class Optimizer:
     """An optimiser of torch over named weights, with its memory as plain arrays."""
 
-    def __init__(self, weights: Weights, optimizer: Make, device: str = "cpu") -> None:
+    def __init__(self, weights: Weights, optimizer: OptimizerFactory, device: str = "cpu") -> None:
         self.params: Params = {
             n: v.to(device).requires_grad_() for n, v in tensors(weights).items()
         }
@@ -38,7 +38,7 @@ class Descent:
             group["lr"] = rate
 
     def state(self) -> dict[str, Array]:
-        out = arrays(self.params)
+        out = to_arrays(self.params)
         for name, param in self.params.items():
             for key, value in self._optimizer.state.get(param, {}).items():
                 if value is not None:
@@ -63,7 +63,7 @@ class Descent:
                     }
 
 
-class Adam(Descent):
+class Adam(Optimizer):
     """Adam (Kingma and Ba 2015) over named weights."""
 
     def __init__(self, weights: Weights, rate: float) -> None:

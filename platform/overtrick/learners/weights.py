@@ -23,17 +23,17 @@ def repeat(weights: Weights, members: int) -> Weights:
     return {name: np.repeat(value[None], members, axis=0) for name, value in weights.items()}
 
 
-def arrays(params: Mapping[str, Tensor]) -> Weights:
+def to_arrays(params: Mapping[str, Tensor]) -> Weights:
     """The same numbers as numpy arrays."""
     return {name: value.detach().cpu().numpy().copy() for name, value in params.items()}
 
 
-def flat(params: Mapping[str, Tensor]) -> Tensor:
+def flatten(params: Mapping[str, Tensor]) -> Tensor:
     """All weights as one vector, in the order of the names."""
     return torch.cat([value.reshape(-1) for value in params.values()])
 
 
-def unflat(vector: Tensor, like: Mapping[str, Tensor]) -> Params:
+def unflatten(vector: Tensor, like: Mapping[str, Tensor]) -> Params:
     """A vector cut back into weights of the same shapes."""
     parts = torch.split(vector, [value.numel() for value in like.values()])
     return {n: p.reshape(v.shape) for p, (n, v) in zip(parts, like.items(), strict=True)}

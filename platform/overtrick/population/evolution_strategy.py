@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 
-Kind = Literal["csa", "cma"]
-ADAPTS: dict[Kind, dict[str, Any]] = {
+StrategyKind = Literal["csa", "cma"]
+KIND_OPTIONS: dict[StrategyKind, dict[str, Any]] = {
     "csa": {"CMA_on": 0, "CMA_diagonal": True},
     "cma": {},
 }
@@ -20,7 +20,7 @@ ADAPTS: dict[Kind, dict[str, Any]] = {
 matrix too (Hansen and Ostermeier 2001). Without the diagonal csa is far slower, and no other."""
 
 
-class Strategy:
+class EvolutionStrategy:
     """lambda genomes (lambda, P) a generation, of which the better half make the next mean.
 
     start draws a first mean (P,), for the first run and for each one after it: when a run has
@@ -34,13 +34,13 @@ class Strategy:
         start: Callable[[Generator], Array],
         step: float,
         size: int,
-        kind: Kind,
+        kind: StrategyKind,
         rng: Generator,
     ) -> None:
         self.start = start
         self.step = step
         self.size = size
-        self.kind: Kind = kind
+        self.kind: StrategyKind = kind
         self.rng = rng
         self.told: list[Array] = []  # (lambda,) scores of each generation
         self.starts = 0
@@ -74,7 +74,7 @@ class Strategy:
     def _begin(self) -> None:
         self.starts += 1
         options = {
-            **ADAPTS[self.kind],
+            **KIND_OPTIONS[self.kind],
             "popsize": self.size,
             "CMA_mu": max(1, self.size // 2),
             "seed": np.nan,  # a number would seed numpy for the whole process

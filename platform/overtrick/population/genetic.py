@@ -12,7 +12,7 @@ from overtrick.policies.forward_pass import LOG_STD, Weights
 
 
 @dataclass(frozen=True)
-class Evolution:
+class EvolutionConfig:
     """The operators' settings."""
 
     elite_share: float  # share of the population that is kept unchanged, 0 to 1
@@ -31,7 +31,7 @@ def elite_count(members: int, elite_share: float) -> int:
     return max(1, round(members * elite_share))
 
 
-def evolve(weights: Weights, fitness: Array, plan: Evolution, rng: Generator) -> Weights:
+def evolve(weights: Weights, fitness: Array, plan: EvolutionConfig, rng: Generator) -> Weights:
     """The next generation of M members (weights with leading axis M, best first).
 
     The elite stays as it is. Every other member takes each gene (weight) from itself or from

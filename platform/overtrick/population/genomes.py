@@ -14,7 +14,7 @@ SURE = 20.0
 probabilities would become subnormal numbers, with which a processor is very slow."""
 
 
-class Genome(Protocol):
+class GenomeEncoding(Protocol):
     """A way to read genes (M, P) as strategies (M, N, A)."""
 
     genes: int  # P
@@ -26,7 +26,7 @@ class Genome(Protocol):
         """(P,) where a search may begin."""
 
 
-class Direct:
+class DirectEncoding:
     """A gene for each legal action, squared and normalised within its information set.
 
     Samothrakis and Lucas 2011, eq. 5; squares keep weights from going below 0. legal (N, A).
@@ -37,16 +37,16 @@ class Direct:
         self.genes = int(legal.sum())
 
     def strategies(self, genomes: Array) -> Array:
-        checked(genomes, self.genes)
+        check_genomes(genomes, self.genes)
         weights = np.zeros((len(genomes), *self.legal.shape))
         weights[:, self.legal] = genomes**2
-        return normalised(weights, self.legal)
+        return normalise_weights(weights, self.legal)
 
     def start(self, rng: Generator) -> Array:
         return rng.normal(size=self.genes)
 
 
-class Perceptron:
+class PerceptronEncoding:
     """One hidden layer of tanh units, a sigmoid output an action, normalised.
 
     Samothrakis and Lucas 2011, eq. 6 and then 5; the same network answers at every information
@@ -66,7 +66,7 @@ class Perceptron:
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
     def strategies(self, genomes: Array) -> Array:
-        checked(genomes, self.genes)
+        check_genomes(genomes, self.genes)
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(genomes, ends[:-1], axis=1)
         w0, b0, w1, b1 = (
@@ -74,13 +74,13 @@ class Perceptron:
             for part, shape in zip(parts, self.shapes, strict=True)
         )
         outputs = np.clip(np.tanh(self.inputs @ w0 + b0) @ w1 + b1, -SURE, SURE)
-        return normalised(self.legal / (1 + np.exp(-outputs)), self.legal)
+        return normalise_weights(self.legal / (1 + np.exp(-outputs)), self.legal)
 
     def start(self, rng: Generator) -> Array:
         return rng.normal(size=self.genes)
 
 
-def normalised(weights: Array, legal: Array) -> Array:
+def normalise_weights(weights: Array, legal: Array) -> Array:
     """(M, N, A) weights as probabilities; uniform where an information set has none (eq. 5)."""
     total = weights.sum(axis=-1, keepdims=True)
     some = total > np.finfo(float).tiny
@@ -88,7 +88,7 @@ def normalised(weights: Array, legal: Array) -> Array:
     return np.where(some, weights / np.where(some, total, 1), uniform)
 
 
-def checked(genomes: Array, genes: int) -> None:
+def check_genomes(genomes: Array, genes: int) -> None:
     """Raise UserError unless genomes are (M, genes)."""
     if genomes.ndim != 2 or genomes.shape[1] != genes:
         raise UserError(f"a genome of {genes} numbers is needed, not one of {genomes.shape[-1]}")

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.policies.forward_pass import Weights
-from overtrick.population.genetic import Evolution, evolve, select
+from overtrick.population.genetic import EvolutionConfig, evolve, select
 
 
 class Population:
@@ -18,7 +18,7 @@ class Population:
     A plain object: the host of `workers` is this class behind an actor.
     """
 
-    def __init__(self, weights: Weights, plan: Evolution) -> None:
+    def __init__(self, weights: Weights, plan: EvolutionConfig) -> None:
         self.weights = weights  # (M, ...) each
         self.plan = plan
 
@@ -32,7 +32,7 @@ class Population:
         fitness (M + 1,) of the members and the guest. Returns the generation's summary.
         """
         stay = np.sort(select(fitness, self.size))
-        joined = {n: v[stay] for n, v in with_guest(self.weights, guest).items()}
+        joined = {n: v[stay] for n, v in with_candidate(self.weights, guest).items()}
         self.weights = evolve(joined, fitness[stay], self.plan, rng)
         return _summary(fitness)
 
@@ -56,6 +56,6 @@ def _summary(fitness: Array) -> dict[str, float]:
     }
 
 
-def with_guest(members: Weights, guest: Weights) -> Weights:
+def with_candidate(members: Weights, guest: Weights) -> Weights:
     """(M + 1, ...) the members and one guest, who comes last."""
     return {n: np.concatenate([v, guest[n][None]]) for n, v in members.items()}

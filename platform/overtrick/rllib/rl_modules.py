@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from overtrick.core import Array, Observations, PolicySession, select_observations
 from overtrick.games import observation_checks, registry
-from overtrick.learners.initialisation import MOVE_STD
+from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
 from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Told
 
@@ -54,7 +54,7 @@ class Moves(Layers):
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes)
-        self.log_std = nn.Parameter(torch.full((sizes[-1],), float(np.log(MOVE_STD))))
+        self.log_std = nn.Parameter(torch.full((sizes[-1],), float(np.log(INITIAL_ACTION_STD))))
 
     def forward(self, x: Tensor) -> Tensor:
         mean: Tensor = super().forward(x)  # type: ignore[no-untyped-call]

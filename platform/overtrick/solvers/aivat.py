@@ -21,7 +21,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class AivatRollouts:
     """What came of some games, added up by information set."""
 
     taken: Array  # (N, A) decisions of all seats for each action
@@ -30,9 +30,9 @@ class Rollouts:
     payoff: float  # sum of the points won
 
 
-def rollouts(
+def sample_rollouts(
     tree: Tree, sigma: Array, guess: Array, seat: int, games: int, rng: Generator
-) -> Rollouts:
+) -> AivatRollouts:
     """Play games by sigma (N, A), and credit a seat's decisions without its luck.
 
     guess (N, A) has the seat's own rows of sigma, and of the others what they are thought to
@@ -43,12 +43,14 @@ def rollouts(
     gain = tree.gains[seat]
     worth = _worth(tree.parent, gain, edge_probability(tree, guess))
     drawn = edge_probability(tree, sigma)
-    found = Rollouts(np.zeros(sigma.shape), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0)
+    found = AivatRollouts(
+        np.zeros(sigma.shape), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0
+    )
     payoff = _roll(
         tree.first, tree.children, tree.edge, tree.seat, tree.infoset, gain, drawn, worth,
         seat, games, rng, found.taken, found.credit, found.returns,
     )  # fmt: skip
-    return Rollouts(found.taken, found.credit, found.returns, payoff)
+    return AivatRollouts(found.taken, found.credit, found.returns, payoff)
 
 
 @njit(cache=True)

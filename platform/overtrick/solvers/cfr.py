@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array
-from overtrick.solvers.extensive.traversal import others_reach, plan
+from overtrick.solvers.extensive.traversal import others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 
 
@@ -74,14 +74,14 @@ class CfrSolver:
         bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(
             tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start, tree.past,
-            self.regret, self.total, self.sigma, plan(tree, self.sigma),
+            self.regret, self.total, self.sigma, realisation_plan(tree, self.sigma),
             self.iteration, iterations, *map(float, astuple(self.plan)[:3]), self.plan.alternate,
         )  # fmt: skip
         self.iteration += iterations
 
     def average(self) -> Array:
         """(N, A) the average strategy; uniform where no iteration has come."""
-        return normalised(self.tree, self.total)
+        return strategy_from_weights(self.tree, self.total)
 
     def state(self) -> dict[str, Array]:
         """What the next iteration depends on."""
@@ -105,7 +105,7 @@ def solve(tree: Tree, iterations: int, plan: CfrVariant = CFR_PLUS) -> Array:
     return solver.average()
 
 
-def normalised(tree: Tree, total: Array) -> Array:
+def strategy_from_weights(tree: Tree, total: Array) -> Array:
     """(N, A) weights (L,) as probabilities; uniform where an information set has none."""
     weight = np.bincount(tree.owner, total, minlength=tree.infosets)[:, None]
     seen = weight > 0

@@ -10,7 +10,7 @@ from numba import njit
 from numpy.random import PCG64, Generator
 
 from overtrick.core import CHANCE, Array, UserError
-from overtrick.solvers.cfr import normalised
+from overtrick.solvers.cfr import strategy_from_weights
 from overtrick.solvers.extensive.tree import Tree
 
 
@@ -34,7 +34,7 @@ OUTCOME = MccfrVariant(outcome=True)
 """Outcome sampling. The learning seat's strategy is averaged, weighted by its own reach over the
 walk's (stochastically weighted averaging, Lanctot 2013)."""
 
-PLANS = {"external": EXTERNAL, "outcome": OUTCOME}
+VARIANTS = {"external": EXTERNAL, "outcome": OUTCOME}
 
 STEP = np.dtype(
     [
@@ -81,7 +81,7 @@ class MccfrSolver:
 
     def average(self) -> Array:
         """(N, A) the average strategy; uniform where no walk has come."""
-        return normalised(self.tree, self.total)
+        return strategy_from_weights(self.tree, self.total)
 
     def state(self) -> dict[str, Array]:
         """What the next iteration depends on."""

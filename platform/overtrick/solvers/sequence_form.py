@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack
 
 from overtrick.core import Array, RunError, UserError
-from overtrick.solvers.cfr import normalised
-from overtrick.solvers.extensive.traversal import down
+from overtrick.solvers.cfr import strategy_from_weights
+from overtrick.solvers.extensive.traversal import depth_and_chance_reach
 from overtrick.solvers.extensive.tree import Tree
 
 TOLERANCE = 1e-10  # of the linear program's constraints, the least that the solver takes
@@ -24,7 +24,7 @@ class SequenceFormSolver:
     """
 
     def __init__(self, tree: Tree) -> None:
-        check(tree)
+        check_two_player_zero_sum(tree)
         self.tree = tree
         self.iteration = 0
         self.sigma = tree.uniform()
@@ -52,12 +52,15 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
     A normal-form game is the case of one information set a seat. Raises UserError unless the game
     has two seats and is zero-sum, RunError if the program cannot be solved.
     """
-    check(tree)
-    found = [optimum(each, each.secured) for each in (program(tree, seat) for seat in range(2))]
-    return float(found[0][-1]), strategy(tree, found)
+    check_two_player_zero_sum(tree)
+    found = [
+        solve_program(each, each.secured)
+        for each in (seat_program(tree, seat) for seat in range(2))
+    ]
+    return float(found[0][-1]), strategy_from_solutions(tree, found)
 
 
-def check(tree: Tree, what: str = "the linear program") -> None:
+def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> None:
     """Raise UserError, naming what needs it, unless the game has two seats and is zero-sum."""
     if tree.seats != 2:
         raise UserError(f"{what} needs 2 seats: this game has {tree.seats}")
@@ -65,7 +68,7 @@ def check(tree: Tree, what: str = "the linear program") -> None:
         raise UserError(f"{what} needs a zero-sum game: here gains do not sum to 0")
 
 
-class Program(NamedTuple):
+class LinearProgram(NamedTuple):
     """What binds the U unknowns of a linear program, here those of one seat.
 
     They are its realisation plan, by sequence (1 + L,); what each of the opponent's information
@@ -89,7 +92,7 @@ class Program(NamedTuple):
         return goal
 
 
-def program(tree: Tree, seat: int) -> Program:
+def seat_program(tree: Tree, seat: int) -> LinearProgram:
     """What binds a seat's plan and what it secures."""
     places, sets = len(tree.owner), tree.infosets
     mine = tree.observations.seat == seat
@@ -119,7 +122,7 @@ def program(tree: Tree, seat: int) -> Program:
     start = np.zeros(sets + 1)
     start[sets] = 1
     obeyed = np.append(mine, True)
-    return Program(
+    return LinearProgram(
         points,
         np.append(np.zeros(places + 1), np.full(sets + 1, -np.inf)),
         csr_array(hstack([-points, leaves]))[used],
@@ -129,7 +132,7 @@ def program(tree: Tree, seat: int) -> Program:
     )
 
 
-def optimum(bound: Program, goal: Array) -> Array:
+def solve_program(bound: LinearProgram, goal: Array) -> Array:
     """(U,) the unknowns with the most goal (U,). Raises RunError if there are none."""
     found = linprog(
         -goal,
@@ -149,16 +152,16 @@ def optimum(bound: Program, goal: Array) -> Array:
     return np.where(bound.least == 0, np.maximum(found.x, 0), found.x)
 
 
-def strategy(tree: Tree, found: Sequence[Array]) -> Array:
+def strategy_from_solutions(tree: Tree, found: Sequence[Array]) -> Array:
     """(N, A) what both seats do by unknowns (U,) of each; uniform where no own choice leads."""
     realised = [each[1 : len(tree.owner) + 1] for each in found]
-    return normalised(tree, np.where(tree.observations.seat[tree.owner] == 0, *realised))
+    return strategy_from_weights(tree, np.where(tree.observations.seat[tree.owner] == 0, *realised))
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
     """Points of a seat by the opponent's sequence and its own, chance counted."""
     paid = np.flatnonzero(tree.gain[:, seat])
-    _, luck = down(tree.parent, tree.seat, tree.chance)
+    _, luck = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
     size = len(tree.owner) + 1
     return csr_array(
         (

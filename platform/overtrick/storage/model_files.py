@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from overtrick.core import Array, BehaviouralPolicy, Game, SuitSymmetric, UserError
 from overtrick.core.files import replacing_folder, write_text, write_weights
 from overtrick.learners.state_keys import unprefixed
-from overtrick.learners.value_based.dqn import Greedy
+from overtrick.learners.value_based.dqn import GreedyPolicy
 from overtrick.learners.value_based.tabular import GreedyTable
 from overtrick.policies.by_seat import BySeat
 from overtrick.policies.forward_pass import LOG_STD, Weights
@@ -132,7 +132,7 @@ def _alone(weights: dict[str, Array], folder: Path, game: Any) -> Any:
 def best_of(weights: Weights, game: Game) -> BehaviouralPolicy:
     """Who takes the action of the highest value; networks of values see suits renamed, if a game
     has such."""
-    policy: BehaviouralPolicy = Greedy(game.features, weights)
+    policy: BehaviouralPolicy = GreedyPolicy(game.features, weights)
     return game.canonical_policy(policy) if isinstance(game, SuitSymmetric) else policy
 
 

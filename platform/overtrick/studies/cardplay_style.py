@@ -15,7 +15,7 @@ from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.cardplay import game_arrays, rule_defenders
 from overtrick.policies.rollout import play
-from overtrick.solvers.lookahead.pimc import Sampling
+from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
 class Shown(NamedTuple):
@@ -36,7 +36,7 @@ def shown(
     for name in (declarer, against):
         reference_opponents.check(name, game, None)
     guide, defence = opponent_of(choice, declarer), opponent_of(choice, against)
-    player: Policy = Sampling(game, defence, guide, worlds) if worlds else guide
+    player: Policy = PimcPolicy(game, defence, guide, worlds) if worlds else guide
     deal_rng, play_rng = generator(seed, RngStream.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
     batch = play(game, (player, defence), dealt, play_rng).batch

@@ -52,7 +52,7 @@ class Study:
                 f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
             )
         game, tree = game_and_tree(job.game)
-        sequence_form.check(tree, "a bound on exploitability")
+        sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")
         judged = dict(plain.get("evaluate", {}))
         if against:
             judged["opponents"] = [located(name, game) for name in against]
@@ -86,7 +86,7 @@ def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[s
         adapted = []
         for bound, table in tables.items():
             row, gap = table[place], max(table[place]["exploitability"][-1], 0)
-            best = safe_exploitation.safest_response(plan.tree, opponent, gap)
+            best = safe_exploitation.safe_best_response(plan.tree, opponent, gap)
             adapted.append(
                 {
                     "bound": bound,
@@ -106,7 +106,7 @@ def frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
     """Restricted Nash responses from an equilibrium to a best response, by trust."""
     points = []
     for trust in TRUSTS:
-        sigma = safe_exploitation.restricted_response(tree, opponent, trust)
+        sigma = safe_exploitation.restricted_nash_response(tree, opponent, trust)
         points.append(
             {
                 "trust": trust,

@@ -10,13 +10,17 @@ from torch import Tensor
 
 from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.critic import Critic, predict
-from overtrick.learners.policy_gradient.advantages import advantages, discounted
+from overtrick.learners.policy_gradient.advantages import discounted_returns, generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import PolicyGradientSample, evidence, sampled
+from overtrick.learners.policy_gradient.sample import (
+    PolicyGradientSample,
+    rollout_sample,
+    sample_tensors,
+)
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.weights import Params, arrays, repeat
+from overtrick.learners.weights import Params, repeat, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 from overtrick.policies.network import of_network
 
@@ -34,7 +38,7 @@ class PolicyOptimizer(Protocol):
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
-SOLVERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
+POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
 """By name, from (step, entropy): the KL bound of TRPO or Adam's rate of PPO, points a nat."""
 
 
@@ -76,14 +80,16 @@ class ActorCritic:
             return {}
         features = self.features(batch.observations())
         judged = features if self.told is None else batch.note[self.told]
-        advantage = advantages(batch, predict(self.critic.weights, judged), self.gamma, self.lam)
+        advantage = generalised_advantages(
+            batch, predict(self.critic.weights, judged), self.gamma, self.lam
+        )
         parts = min(self.parts, batch.games)
-        sample = evidence(sampled(
+        sample = sample_tensors(rollout_sample(
             repeat(self.theta, parts), batch, features, advantage, batch.games / parts,
             batch.game % parts,
         ))  # fmt: skip
         cut = tuple(_surrogate(sample.every(parts, k)) for k in range(parts)) if parts > 1 else ()
-        returns = discounted(batch, self.gamma)
+        returns = discounted_returns(batch, self.gamma)
         return self.improve(_surrogate(sample, cut), judged, returns, rng)
 
     def improve(
@@ -91,7 +97,7 @@ class ActorCritic:
     ) -> dict[str, float]:
         """Better weights by the solver; what the critic sees (D, F) and returns (D,) teach it."""
         theta, metrics = self.solver.improve(tensors(self.theta), surrogate, rng)
-        self.theta = arrays(theta)
+        self.theta = to_arrays(theta)
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 

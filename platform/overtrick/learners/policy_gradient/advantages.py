@@ -8,12 +8,12 @@ from numba import njit
 from overtrick.core import Array, Trajectories
 
 
-def discounted(batch: Trajectories, gamma: float) -> Array:
+def discounted_returns(batch: Trajectories, gamma: float) -> Array:
     """(D,) discounted points from each decision to the end of its game, for its own seat."""
     return _backwards(batch.reward, np.zeros(len(batch)), batch.last, gamma, 1.0)
 
 
-def advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
+def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
     """(D,) generalised advantage estimates (Schulman et al. 2016, eq. 16).
 
     values (D,) are a baseline's predictions. lam = 1 is the discounted return less the
@@ -22,7 +22,9 @@ def advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> 
     return _backwards(batch.reward, values, batch.last, gamma, lam)
 
 
-def less_others_mean(advantage: Array, infoset: Array, member: Array, games: float) -> Array:
+def subtract_leave_one_out_mean(
+    advantage: Array, infoset: Array, member: Array, games: float
+) -> Array:
     """(D,) advantages less what the member's other games brought at the same information set.
 
     The mean of the others, as if `games` more had brought 0: a second baseline, which learns from

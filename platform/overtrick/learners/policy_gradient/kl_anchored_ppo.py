@@ -12,15 +12,15 @@ from torch import Tensor
 
 from overtrick.core import Array
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import Tensors, evidence, padded
+from overtrick.learners.policy_gradient.sample import DiscreteTensors, padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import ClassifierConfig, logits
-from overtrick.learners.weights import Params, arrays
+from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
 
 
-class Anchored:
+class KlAnchoredPolicy:
     """A policy of single actions that PPO improves. The pull of its solver keeps it near the
     teacher, whom it equals at first, so that those who know the teacher understand it.
 
@@ -45,8 +45,10 @@ class Anchored:
         credit[np.arange(len(action)), action] = advantage * parts / games
         weight = np.full(len(action), parts / games)
         logp = np.zeros(legal.shape)  # until the policy that played is asked
-        found = evidence(padded(features, legal, logp, credit, weight, game % parts, parts))
-        assert isinstance(found, Tensors)
+        found = sample_tensors(
+            padded_sample(features, legal, logp, credit, weight, game % parts, parts)
+        )
+        assert isinstance(found, DiscreteTensors)
         with torch.no_grad():
             played, taught = (self._output(w, found) for w in (tensors(self.theta), self.teacher))
         sample = replace(found, logp=played)
@@ -57,15 +59,15 @@ class Anchored:
             "teacher_kl_nats": float(surrogate.distance(played)),
         }
         theta, metrics = self.solver.improve(tensors(self.theta), surrogate, rng)
-        self.theta = arrays(theta)
+        self.theta = to_arrays(theta)
         return {**told, **metrics}
 
     def _surrogate(
-        self, sample: Tensors, taught: Tensor, parts: tuple[Surrogate, ...] = ()
+        self, sample: DiscreteTensors, taught: Tensor, parts: tuple[Surrogate, ...] = ()
     ) -> Surrogate:
         return Surrogate(sample, lambda theta: self._output(theta, sample), None, parts, taught)
 
-    def _output(self, theta: Params, sample: Tensors) -> Tensor:
+    def _output(self, theta: Params, sample: DiscreteTensors) -> Tensor:
         """(M, R, A) log-probabilities."""
         said = logits(theta, sample.features.flatten(0, 1), self.plan)
         return masked_log_softmax(said.view(*sample.weight.shape, -1), sample.legal)

@@ -11,7 +11,7 @@ from torch import Tensor
 from overtrick.core import Array
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.surrogate import Surrogate
-from overtrick.learners.weights import Params, arrays
+from overtrick.learners.weights import Params, to_arrays
 
 
 class Ppo:
@@ -44,9 +44,9 @@ class Ppo:
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
         """Better weights by the clipped objective."""
-        adam = Adam(arrays(theta), self.step)
+        adam = Adam(to_arrays(theta), self.step)
         if self._memory:
-            adam.load({**self._memory, **arrays(theta)})
+            adam.load({**self._memory, **to_arrays(theta)})
         logp = surrogate.policy(adam.params)
         before = float(surrogate.gain(logp.detach()))
         for _ in range(self.epochs):

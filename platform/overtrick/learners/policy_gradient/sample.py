@@ -57,7 +57,7 @@ class ContinuousSample:
     weight: Array  # (M, R) float32
 
 
-def padded(
+def padded_sample(
     features: Array,
     legal: Array,
     logp: Array,
@@ -83,7 +83,7 @@ def padded(
     )
 
 
-def of_games(
+def discrete_sample(
     batch: Trajectories,
     features: Array,
     logp: Array,
@@ -103,13 +103,13 @@ def of_games(
     credit[np.arange(len(batch)), batch.action] = advantage / games
     weight = np.full(len(batch), 1 / games)
     if not merge or batch.infoset is None:
-        return padded(features, batch.legal, logp, credit, weight, member, members)
+        return padded_sample(features, batch.legal, logp, credit, weight, member, members)
     key = member * (int(batch.infoset.max()) + 1) + batch.infoset
     _, first = np.unique(key, return_index=True)
     row = np.searchsorted(key[first], key)
     together = np.zeros((len(first), batch.legal.shape[1]))
     np.add.at(together, row, credit)
-    return padded(
+    return padded_sample(
         features[first],
         batch.legal[first],
         logp[first],
@@ -120,7 +120,7 @@ def of_games(
     )
 
 
-def of_moves(
+def continuous_sample(
     batch: Trajectories,
     features: Array,
     mean: Array,
@@ -139,7 +139,7 @@ def of_moves(
     return ContinuousSample(at, action, centre, log_std[:, None] + 0 * centre, credit, weight)
 
 
-def sampled(
+def rollout_sample(
     params: Weights,
     batch: Trajectories,
     features: Array,
@@ -160,15 +160,15 @@ def sampled(
         out = forward(tensors(params), stacked)[member, slot]
         if batch.legal is None:
             around = (out.numpy(), params[LOG_STD])
-            return of_moves(batch, features, *around, advantage, games, member, members)
+            return continuous_sample(batch, features, *around, advantage, games, member, members)
         logp = masked_log_softmax(out, torch.from_numpy(batch.legal)).numpy()
-    return of_games(batch, features, logp, advantage, games, member, members, merge)
+    return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
 
 
 SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
 
 
-def join(samples: list[SampleT]) -> SampleT:
+def join_samples(samples: list[SampleT]) -> SampleT:
     """The tasks of several samples as one, padded to the longest of all."""
     longest = max(s.weight.shape[1] for s in samples)
 
@@ -213,7 +213,7 @@ class PolicyGradientSample(Protocol):
 
 
 @dataclass(frozen=True)
-class Tensors:
+class DiscreteTensors:
     """A Sample; its output are log-probabilities (M, R, A)."""
 
     features: Tensor
@@ -237,12 +237,12 @@ class Tensors:
         told = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
         return -told.sum(dim=-1)
 
-    def every(self, nth: int, first: int = 0) -> Tensors:
+    def every(self, nth: int, first: int = 0) -> DiscreteTensors:
         return _every(self, nth, first)
 
 
 @dataclass(frozen=True)
-class MoveTensors:
+class ContinuousTensors:
     """Moves; their output are means and logarithms of standard deviations (M, R, 2A)."""
 
     features: Tensor
@@ -271,7 +271,7 @@ class MoveTensors:
         _, log_std = output.chunk(2, dim=-1)
         return (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum(dim=-1)
 
-    def every(self, nth: int, first: int = 0) -> MoveTensors:
+    def every(self, nth: int, first: int = 0) -> ContinuousTensors:
         return _every(self, nth, first)
 
     def _density(self, mean: Tensor, log_std: Tensor) -> Tensor:
@@ -280,7 +280,7 @@ class MoveTensors:
         return -(off.square() / 2 + log_std).sum(dim=-1)
 
 
-EvidenceT = TypeVar("EvidenceT", Tensors, MoveTensors)
+EvidenceT = TypeVar("EvidenceT", DiscreteTensors, ContinuousTensors)
 
 
 def _every(sample: EvidenceT, nth: int, first: int) -> EvidenceT:
@@ -288,7 +288,7 @@ def _every(sample: EvidenceT, nth: int, first: int) -> EvidenceT:
     return kind(*(getattr(sample, name)[first::nth] for name in kind.__dataclass_fields__))
 
 
-def evidence(sample: DiscreteSample | ContinuousSample) -> PolicyGradientSample:
+def sample_tensors(sample: DiscreteSample | ContinuousSample) -> PolicyGradientSample:
     """The sample as tensors."""
-    kind = Tensors if isinstance(sample, DiscreteSample) else MoveTensors
+    kind = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
     return kind(*(torch.from_numpy(getattr(sample, name)) for name in kind.__dataclass_fields__))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from overtrick.core import Array
 from overtrick.learners.policy_gradient.surrogate import Surrogate
-from overtrick.learners.weights import Params, flat, unflat
+from overtrick.learners.weights import Params, flatten, unflatten
 
 
 class Trpo:
@@ -57,10 +57,10 @@ class Trpo:
         if curvature <= 0:
             return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
         full = direction * (2 * self.step / curvature) ** 0.5
-        start = flat(params).detach()
+        start = flatten(params).detach()
         for k in range(self.backtracks):
             share = 0.8**k
-            tried = unflat(start + share * full, params)
+            tried = unflatten(start + share * full, params)
             with torch.enable_grad():  # adaptation inside the policy needs gradients
                 now = surrogate.policy({n: v.requires_grad_() for n, v in tried.items()}).detach()
             kl = float(surrogate.divergence(now))

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from overtrick.core import Array
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.weights import Params, arrays
+from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 
 
 @dataclass(frozen=True)
-class Rows:
+class Demonstrations:
     """Situations and what was done in them; for M networks at once each array has M in front."""
 
     features: Array  # (R, F) float32
@@ -25,7 +25,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Imitation:
+class CloningConfig:
     """How long to learn."""
 
     epochs: int  # passes over the rows, at most
@@ -33,8 +33,8 @@ class Imitation:
     patience: int = 10  # passes without a better cross-entropy of what is held out, then it ends
 
 
-def imitate(
-    adam: Adam, rows: Rows, plan: Imitation, rng: Generator, held: Array | None = None
+def clone_behaviour(
+    adam: Adam, rows: Demonstrations, plan: CloningConfig, rng: Generator, held: Array | None = None
 ) -> tuple[Weights, Array]:
     """Weights that do what was done, and their cross-entropy in nats a decision (M,) or ().
 
@@ -54,15 +54,15 @@ def imitate(
     if kept_out is None:
         for _ in range(plan.epochs):
             _pass(adam, features, legal, taken, plan.batch, rng)
-        return arrays(adam.params), measured(taken).numpy()
-    best, kept, waited = measured(kept_out), arrays(adam.params), 0
+        return to_arrays(adam.params), measured(taken).numpy()
+    best, kept, waited = measured(kept_out), to_arrays(adam.params), 0
     for _ in range(plan.epochs):
         _pass(adam, features, legal, taken, plan.batch, rng)
         now = measured(kept_out)
         better = (now < best).numpy()
         kept = {
             n: np.where(better.reshape(better.shape + (1,) * (v.ndim - better.ndim)), v, kept[n])
-            for n, v in arrays(adam.params).items()
+            for n, v in to_arrays(adam.params).items()
         }
         best = torch.minimum(best, now)
         waited = 0 if better.any() else waited + 1

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from overtrick.core import Array, RunError
-from overtrick.learners.optimisers import Descent, Make
-from overtrick.learners.weights import arrays
+from overtrick.learners.optimisers import Optimizer, OptimizerFactory
+from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward
 
 Disturb = Callable[[Tensor], Tensor] | None
 
-OPTIMIZERS: dict[str, Callable[[float], Make]] = {
+OPTIMIZERS: dict[str, Callable[[float], OptimizerFactory]] = {
     "adam": lambda rate: partial(torch.optim.Adam, lr=rate, fused=True),
     "sgd": lambda rate: partial(torch.optim.SGD, lr=rate, momentum=0.9),
     "rmsprop": lambda rate: partial(torch.optim.RMSprop, lr=rate),
@@ -46,7 +46,7 @@ class Classifier:
 
     def __init__(self, weights: Weights, plan: ClassifierConfig) -> None:
         self.plan = plan
-        self.optimizer = Descent(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
+        self.optimizer = Optimizer(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
         self.noise = torch.Generator(plan.device)
 
     def seed(self, rng: Generator) -> None:
@@ -92,7 +92,7 @@ class Classifier:
             check_loss(float(value.detach().sum()), where)
 
     def weights(self) -> Weights:
-        return arrays(self.optimizer.params)
+        return to_arrays(self.optimizer.params)
 
     def state(self) -> dict[str, Array]:
         return self.optimizer.state()

@@ -10,7 +10,11 @@ from numpy.random import Generator
 from overtrick.core import Array, Policy, Trajectories
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
-from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows, imitate
+from overtrick.learners.supervised.behaviour_cloning import (
+    CloningConfig,
+    Demonstrations,
+    clone_behaviour,
+)
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 
@@ -18,8 +22,13 @@ Simulate = Callable[[Policy, Generator], Trajectories]
 """A policy's decisions in some games against a fitted model."""
 
 
-def fitted(
-    prior: Weights, rows: Rows, rate: float, plan: Imitation, share: float, rng: Generator
+def fit_opponent_models(
+    prior: Weights,
+    rows: Demonstrations,
+    rate: float,
+    plan: CloningConfig,
+    share: float,
+    rng: Generator,
 ) -> Weights:
     """(M, ...) models of M opponents: a prior network after imitating what each of them did.
 
@@ -29,12 +38,12 @@ def fitted(
     """
     out_rng, learn_rng = rng.spawn(2)
     held = out_rng.binomial(rows.taken.astype(np.int64), share)
-    learnt = Rows(rows.features, rows.legal, rows.taken - held)
+    learnt = Demonstrations(rows.features, rows.legal, rows.taken - held)
     adam = Adam(repeat(prior, len(rows.taken)), rate)
-    return imitate(adam, learnt, plan, learn_rng, held)[0]
+    return clone_behaviour(adam, learnt, plan, learn_rng, held)[0]
 
 
-def corrected(guess: Array, taken: Array, trust: float) -> Array:
+def correct_by_counts(guess: Array, taken: Array, trust: float) -> Array:
     """(..., N, A) a model's probabilities by information set, made right by what was seen there.
 
     The mean of a Dirichlet posterior whose prior is the guess, worth `trust` decisions: seldom
@@ -44,7 +53,7 @@ def corrected(guess: Array, taken: Array, trust: float) -> Array:
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def learn_reply(
+def learn_response(
     learner: ActorCritic, simulate: Simulate, iterations: int, rng: Generator
 ) -> dict[str, float]:
     """Improve a learner against a model for so many iterations of simulated games."""

@@ -14,10 +14,15 @@ from torch.nn.functional import huber_loss, mse_loss
 
 from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.policy_gradient.advantages import discounted
+from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.value_based.replay_buffer import Ring, Rows, facts, turn_of
-from overtrick.learners.weights import Params, arrays
+from overtrick.learners.value_based.replay_buffer import (
+    Columns,
+    RingBuffer,
+    observation_columns,
+    observations_of,
+)
+from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import Memoryless
 
@@ -27,7 +32,9 @@ Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
 """Weights, features (R, F) and notes (R, ...) to what each action is worth: (R, A) points."""
 
 
-def plain(params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]) -> Tensor:
+def mlp_values(
+    params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
+) -> Tensor:
     """A multilayer perceptron with a value for each action."""
     return forward(params, features)
 
@@ -61,7 +68,7 @@ class Dqn:
         features: Callable[[Observations], Array],
         weights: Weights,
         plan: DqnConfig,
-        values: Values = plain,
+        values: Values = mlp_values,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.features = features
@@ -70,21 +77,21 @@ class Dqn:
         self.notes = notes
         self.adam = Adam(weights, plan.rate)
         self.target: Params = tensors(weights)
-        self.memory = Ring(plan.room)
+        self.memory = RingBuffer(plan.room)
         self.learnt = 0  # gradient steps so far
 
-    def policy(self, explore: bool = True, epsilon: float = 0.1) -> Greedy:
+    def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyPolicy:
         """The best action by the values; with probability epsilon any, if it explores."""
-        return Greedy(self.features, self.weights(), epsilon if explore else 0.0)
+        return GreedyPolicy(self.features, self.weights(), epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Remember the decisions of whole games, then learn from what is remembered."""
         reward, last = batch.reward, batch.last
         if self.plan.whole:
-            reward, last = discounted(batch, self.plan.gamma), np.ones_like(last)
+            reward, last = discounted_returns(batch, self.plan.gamma), np.ones_like(last)
         self.memory.add(
             {
-                **facts(batch),
+                **observation_columns(batch),
                 **{name: batch.note[name] for name in self.notes},
                 "action": batch.action.astype(np.int64),
                 "reward": reward.astype(np.float32),
@@ -128,19 +135,19 @@ class Dqn:
     def _values(self, params: Mapping[str, Tensor], rows: Mapping[str, Tensor]) -> Tensor:
         return self.values(params, rows["features"], rows)
 
-    def _inputs(self, rows: Rows) -> dict[str, Tensor]:
+    def _inputs(self, rows: Columns) -> dict[str, Tensor]:
         """Remembered rows as tensors, with their features in place of the facts."""
         wanted = ("legal", "action", "reward", "last", *self.notes)
         columns = {name: torch.from_numpy(rows[name]) for name in wanted}
-        return {**columns, "features": torch.from_numpy(self.features(turn_of(rows)))}
+        return {**columns, "features": torch.from_numpy(self.features(observations_of(rows)))}
 
     def weights(self) -> Weights:
-        return arrays(self.adam.params)
+        return to_arrays(self.adam.params)
 
     def state(self) -> dict[str, Array]:
         return {
             **prefixed("values", self.adam.state()),
-            **prefixed("target", arrays(self.target)),
+            **prefixed("target", to_arrays(self.target)),
             **prefixed("memory", self.memory.state()),
             "learnt": np.array(self.learnt),
         }
@@ -152,7 +159,7 @@ class Dqn:
         self.learnt = int(state["learnt"])
 
 
-class Greedy(Memoryless):
+class GreedyPolicy(Memoryless):
     """The legal action of the highest value; with probability epsilon (0 to 1) any legal one.
 
     notes: what `values` wants to see beside the features, the same at every decision.
@@ -163,7 +170,7 @@ class Greedy(Memoryless):
         features: Callable[[Observations], Array],
         weights: Weights,
         epsilon: float = 0.0,
-        values: Values = plain,
+        values: Values = mlp_values,
         notes: Mapping[str, Array] | None = None,
     ) -> None:
         self.features = features

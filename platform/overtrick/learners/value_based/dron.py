@@ -14,42 +14,44 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, PolicySession
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed
-from overtrick.learners.value_based.dqn import Dqn, DqnConfig, Greedy, epsilon_greedy
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy, epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import Memoryless, Sampler
 
 OPPONENT = "opponent"
 """The note (D, P) of a batch that says what was known of the opponent when the game began."""
 
-UNSURE = 5.0  # decisions in a situation after which habits count by half
+PRIOR_DECISIONS = 5.0  # decisions in a situation after which habits count by half
 
 
-def profile(counts: Array) -> Array:
+def opponent_profile(counts: Array) -> Array:
     """(M, P) float32, what networks are told of M opponents who took actions so often.
 
     counts (M, situations, A). For each situation the frequency of each action, and less of it
     the less was seen: all 0 for an opponent that nobody has met.
     """
     seen = counts.sum(axis=-1, keepdims=True)
-    return (counts / (seen + UNSURE)).reshape(len(counts), -1).astype(np.float32)
+    return (counts / (seen + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
 
 
-def experts(
+def initial_experts(
     inputs: int, hidden: Sequence[int], actions: int, profile: int, gate: Sequence[int],
     count: int, rng: Generator,
 ) -> Weights:  # fmt: skip
     """Fresh weights: state.w0, ... to values of all actions by each of `count` experts, which
     share the hidden layers; and gate.w0, ... from the opponent's profile (P numbers) to them."""
-    state = initial((inputs, *hidden, count * actions), rng)
+    state = initial_weights((inputs, *hidden, count * actions), rng)
     return {
-        **prefixed("gate", initial((profile, *gate, count), rng)),
+        **prefixed("gate", initial_weights((profile, *gate, count), rng)),
         **prefixed("state", state),
     }
 
 
-def mixture(params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]) -> Tensor:
+def mixture_of_experts(
+    params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
+) -> Tensor:
     """(R, A) points: the experts' values, weighed by a softmax of the gate (their eq. 8)."""
     valued, weighed = (
         {n.removeprefix(part): v for n, v in params.items() if n.startswith(part)}
@@ -60,17 +62,21 @@ def mixture(params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, 
     return (weight.unsqueeze(-1) * values).sum(dim=-2)
 
 
-def learner(features: Callable[[Observations], Array], weights: Weights, plan: DqnConfig) -> Dqn:
+def dron_learner(
+    features: Callable[[Observations], Array], weights: Weights, plan: DqnConfig
+) -> Dqn:
     """Q-learning of `mixture` from batches with the note OPPONENT."""
-    return Dqn(features, weights, plan, mixture, (OPPONENT,))
+    return Dqn(features, weights, plan, mixture_of_experts, (OPPONENT,))
 
 
-def against(features: Callable[[Observations], Array], weights: Weights, known: Array) -> Greedy:
+def policy_against(
+    features: Callable[[Observations], Array], weights: Weights, known: Array
+) -> GreedyPolicy:
     """How to play one opponent of whom a profile (P,) is known."""
-    return Greedy(features, weights, 0.0, mixture, {OPPONENT: known})
+    return GreedyPolicy(features, weights, 0.0, mixture_of_experts, {OPPONENT: known})
 
 
-class Informed:
+class DronPolicy:
     """The same against M opponents of whom profiles (M, P) are known, with some exploration.
 
     Seated for G games, it meets opponent m in games m * G / M up to (m + 1) * G / M.
@@ -91,11 +97,11 @@ class Informed:
     def start(self, games: int, rng: Generator) -> PolicySession:
         if games % len(self.known):
             raise ValueError(f"{games} games cannot be shared by {len(self.known)} opponents")
-        return Sampler(_Seated(self, games // len(self.known)), rng)
+        return Sampler(_ProfiledPolicy(self, games // len(self.known)), rng)
 
 
-class _Seated(Memoryless):
-    def __init__(self, informed: Informed, games_each: int) -> None:
+class _ProfiledPolicy(Memoryless):
+    def __init__(self, informed: DronPolicy, games_each: int) -> None:
         self.informed = informed
         self.params = tensors(informed.weights)
         self.games_each = games_each
@@ -105,5 +111,5 @@ class _Seated(Memoryless):
         known = torch.from_numpy(self.informed.known[observations.game // self.games_each])
         with torch.inference_mode():
             features = torch.from_numpy(self.informed.features(observations))
-            values = mixture(self.params, features, {OPPONENT: known}).double().numpy()
+            values = mixture_of_experts(self.params, features, {OPPONENT: known}).double().numpy()
         return epsilon_greedy(values, observations.legal, self.informed.epsilon)

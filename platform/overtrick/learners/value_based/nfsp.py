@@ -12,12 +12,16 @@ from overtrick.core import Array, Observations, Trajectories
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import Dqn
-from overtrick.learners.value_based.replay_buffer import Reservoir, facts, turn_of
-from overtrick.learners.weights import arrays
+from overtrick.learners.value_based.replay_buffer import (
+    ReservoirBuffer,
+    observation_columns,
+    observations_of,
+)
+from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.network import Network
 
-BEST = "best"
+BEST_RESPONSE_NOTE = "best"
 """The note of a batch that says which decisions (D,) the best reply made."""
 
 
@@ -50,7 +54,7 @@ class Nfsp:
         self.best = best
         self.plan = plan
         self.adam = Adam(average, plan.rate)
-        self.memory = Reservoir(plan.room)
+        self.memory = ReservoirBuffer(plan.room)
 
     def policy(self, explore: bool = True) -> Network:
         """The average policy; it explores by itself."""
@@ -58,15 +62,15 @@ class Nfsp:
 
     def average(self) -> Weights:
         """The weights of the average policy."""
-        return arrays(self.adam.params)
+        return to_arrays(self.adam.params)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Better values and a better average, from the decisions of whole games."""
         best_rng, average_rng = rng.spawn(2)
-        mine = batch.note[BEST]
+        mine = batch.note[BEST_RESPONSE_NOTE]
         # the best reply itself, without the actions that it only tried
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
-        rows = {**facts(batch), "action": reply}
+        rows = {**observation_columns(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
         self.memory.add({name: column[mine] for name, column in rows.items()}, average_rng)
         return metrics | self._imitate(average_rng)
@@ -77,7 +81,7 @@ class Nfsp:
             return {}
         plan, loss = self.plan, 0.0
         rows = self.memory.at(self.memory.draw(plan.steps * plan.rows, rng))
-        features = torch.from_numpy(self.features(turn_of(rows)))
+        features = torch.from_numpy(self.features(observations_of(rows)))
         legal, action = (torch.from_numpy(rows[name]) for name in ("legal", "action"))
         for k in range(0, len(action), plan.rows):
             part = slice(k, k + plan.rows)

@@ -14,17 +14,17 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Observations, Trajectories
 
-Rows = dict[str, Array]
+Columns = dict[str, Array]
 """Named columns of one length (D, ...)."""
 
 
-class Memory(ABC):
+class ReplayBuffer(ABC):
     """Room for so many rows; a subclass says where new ones go."""
 
     def __init__(self, room: int) -> None:
         self.room = room
         self.added = 0  # rows, ever
-        self._rows: Rows = {}
+        self._rows: Columns = {}
 
     def __len__(self) -> int:
         return min(self.added, self.room)
@@ -48,7 +48,7 @@ class Memory(ABC):
         """(count,) places of remembered rows, each equally likely, with replacement."""
         return rng.integers(len(self), size=count)
 
-    def at(self, places: Array) -> Rows:
+    def at(self, places: Array) -> Columns:
         """The rows at some places; a copy."""
         return {name: column[places] for name, column in self._rows.items()}
 
@@ -65,7 +65,7 @@ class Memory(ABC):
                 self._rows[name][: len(kept)] = kept
 
 
-class Ring(Memory):
+class RingBuffer(ReplayBuffer):
     """The newest rows. The k-th that was ever added lies at place k modulo the room.
 
     So the row that came right after another lies at the next place, unless it has not come yet.
@@ -76,7 +76,7 @@ class Ring(Memory):
         return stay, (self.added + stay) % self.room
 
 
-class Reservoir(Memory):
+class ReservoirBuffer(ReplayBuffer):
     """A fair sample: every row that ever came is kept with the same probability.
 
     Row k, counted from 1, takes a random place with probability room / k (Vitter 1985, "Random
@@ -90,13 +90,13 @@ class Reservoir(Memory):
         return stay, place[stay]
 
 
-def facts(batch: Trajectories) -> Rows:
+def observation_columns(batch: Trajectories) -> Columns:
     """What a decision was about: a game's features can be made of it again, many times smaller."""
     assert batch.legal is not None
     return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}
 
 
-def turn_of(rows: Mapping[str, Array]) -> Observations:
+def observations_of(rows: Mapping[str, Array]) -> Observations:
     """The same as rows of one turn, each of a game of its own."""
     return Observations(
         np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None

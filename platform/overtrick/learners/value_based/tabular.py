@@ -18,11 +18,19 @@ from numpy.random import Generator
 from overtrick.core import Array, Observations, Trajectories
 from overtrick.policies.memoryless import Memoryless
 
-FULL = 0.7  # share of places taken at which a table grows
-FIRST = 1 << 12  # places of a new table
-MOST_ACTIONS = 64  # of a state that has them all: what is known of them is a set of bits
+MAX_LOAD = 0.7  # share of places taken at which a table grows
+INITIAL_CAPACITY = 1 << 12  # places of a new table
+MAX_ACTIONS = 64  # of a state that has them all: what is known of them is a set of bits
 
-States = Callable[[Observations], Array]
+COLUMNS = {
+    "choice": np.uint64,
+    "value": np.float32,
+    "count": np.uint32,
+    "state": np.uint64,
+    "actions": np.uint64,
+}
+
+StateKeys = Callable[[Observations], Array]
 """Rows to what a table knows them by: (R, 1) or (R, A) uint64."""
 
 
@@ -46,19 +54,17 @@ class QTable:
     """
 
     def __init__(
-        self, states: States, plan: TabularConfig, like: tuple[Array, Array] | None = None
+        self, states: StateKeys, plan: TabularConfig, like: tuple[Array, Array] | None = None
     ) -> None:
         self.states = states
         self.plan = plan
         if like is None or not plan.spread:
-            like = np.zeros((MOST_ACTIONS, 0), np.int64), np.zeros((MOST_ACTIONS, 0))
+            like = np.zeros((MAX_ACTIONS, 0), np.int64), np.zeros((MAX_ACTIONS, 0))
         self.like = like[0]
         self.share = (plan.spread ** like[1]).astype(np.float32)
         self.columns: dict[str, Array] = {
-            "choice": np.zeros(FIRST, np.uint64), "value": np.zeros(FIRST, np.float32),
-            "count": np.zeros(FIRST, np.uint32),
-            "state": np.zeros(FIRST, np.uint64), "actions": np.zeros(FIRST, np.uint64),
-        }  # fmt: skip
+            name: np.zeros(INITIAL_CAPACITY, dtype) for name, dtype in COLUMNS.items()
+        }
         self.choices = self.known = 0  # places taken
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyTable:
@@ -99,7 +105,7 @@ class QTable:
         ):
             keys = self.columns[key]
             places = len(keys)
-            while wanted > FULL * places:
+            while wanted > MAX_LOAD * places:
                 places *= 2
             if places == len(keys):
                 continue
@@ -123,7 +129,9 @@ class GreedyTable(Memoryless):
     """The legal action of the highest known value; any where none is known, or with probability
     epsilon (0 to 1)."""
 
-    def __init__(self, states: States, columns: Mapping[str, Array], epsilon: float = 0.0) -> None:
+    def __init__(
+        self, states: StateKeys, columns: Mapping[str, Array], epsilon: float = 0.0
+    ) -> None:
         self.states = states
         self.columns = columns
         self.epsilon = epsilon
@@ -146,7 +154,7 @@ class GreedyTable(Memoryless):
         return probs
 
 
-def merged(tables: Sequence[QTable]) -> QTable:
+def merge_tables(tables: Sequence[QTable]) -> QTable:
     """One table of what several have learnt apart, by a tree of merges; the first becomes it."""
     left = list(tables)
     while len(left) > 1:

@@ -12,7 +12,11 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array, BehaviouralPolicy, UserError
-from overtrick.solvers.extensive.traversal import others_reach, plan, realise
+from overtrick.solvers.extensive.traversal import (
+    fill_realisation_plan,
+    others_reach,
+    realisation_plan,
+)
 from overtrick.solvers.extensive.tree import Tree
 
 
@@ -29,7 +33,7 @@ def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
             tree.demand(answer)
         rows = tree.observations.seat == seat
         sigma[rows] = probs[rows]
-    check(tree, sigma)
+    check_strategy(tree, sigma)
     return sigma
 
 
@@ -41,7 +45,7 @@ def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
         raise UserError(f"{name}: {error}") from None
 
 
-def check(tree: Tree, sigma: Array) -> None:
+def check_strategy(tree: Tree, sigma: Array) -> None:
     """Raise UserError unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
     sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
@@ -77,9 +81,9 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
-    check(tree, sigma)
+    check_strategy(tree, sigma)
     flat = tree.flat(sigma)
-    worth, best = _best_response(tree, flat, plan(tree, flat), seat)
+    worth, best = _best_response(tree, flat, realisation_plan(tree, flat), seat)
     reply = flat.copy()
     reply[tree.observations.seat[tree.owner] == seat] = 0
     reply[best[tree.observations.seat == seat]] = 1
@@ -95,7 +99,7 @@ def _best_response(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple
     return float(worth), best[tree.start[:-1]]
 
 
-def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
+def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     """(N, A) counterfactual value of each action of a seat, all continuing with sigma.
 
     others (V,) is the probability that everyone else, chance included, lets a node come.
@@ -107,7 +111,7 @@ def action_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     )  # fmt: skip
 
 
-def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
+def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     """How a seat's value depends on its own strategy, exactly.
 
     Returns (N,) the probability of coming to each information set of the seat, and (N, A) the
@@ -117,13 +121,13 @@ def gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     """
     acts = np.flatnonzero(tree.seat == seat)
     come = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
-    gains, arrives = worths(tree, sigma, seat)
+    gains, arrives = conditional_action_values(tree, sigma, seat)
     advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
     own = (tree.observations.seat == seat) & arrives
     return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
 
 
-def worths(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
+def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     """What each action of a seat brings where it has come to, all continuing with sigma.
 
     Returns (N, A) points from there on, and (N,) bool where the others' choices, chance included,
@@ -132,7 +136,7 @@ def worths(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
     arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
-    gains = action_values(tree, sigma, others, seat)
+    gains = counterfactual_values(tree, sigma, others, seat)
     return gains / np.where(arrive > 0, arrive, 1)[:, None], arrive > 0
 
 
@@ -141,20 +145,20 @@ def nash_conv(tree: Tree, sigma: Array) -> float:
 
     Raises UserError if sigma is no strategy of this tree.
     """
-    check(tree, sigma)
+    check_strategy(tree, sigma)
     flat = tree.flat(sigma)
-    realised = plan(tree, flat)
+    realised = realisation_plan(tree, flat)
     values = _expected(tree.walk, tree.chance, tree.gain, flat)
     best = [_best_response(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
     return sum(b - float(v) for b, v in zip(best, values, strict=True))
 
 
-def expecteds(tree: Tree, sigmas: Array) -> Array:
+def expected_batch(tree: Tree, sigmas: Array) -> Array:
     """(M, S) points of each seat under each of M strategies (M, N, A)."""
     return _expecteds(tree.walk, tree.chance, tree.gain, tree.flat(sigmas))
 
 
-def nash_convs(tree: Tree, sigmas: Array) -> Array:
+def nash_conv_batch(tree: Tree, sigmas: Array) -> Array:
     """(M,) NashConv of M strategies (M, N, A) in one call; what they are is not checked."""
     return _nash_convs(
         tree.walk, tree.stages, tree.chance, tree.gain, tree.gains, tree.flat(sigmas),
@@ -188,7 +192,7 @@ def _nash_convs(walk, stages, chance, gain, gains, flats, rows, start, past):  #
     gaps = np.zeros(len(flats))
     realised = np.ones(1 + flats.shape[1])
     for m in range(len(flats)):
-        realise(rows, start, past, flats[m], realised)
+        fill_realisation_plan(rows, start, past, flats[m], realised)
         values = _expected(walk, chance, gain, flats[m])
         for who in range(len(gains)):
             best = np.arange(flats.shape[1])

@@ -44,7 +44,7 @@ class _Rows:
     pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
 
 
-def unroll(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
+def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
     """The whole tree of a game.
 
     A node gathers every deal that play so far cannot tell apart, so chance stands where it is

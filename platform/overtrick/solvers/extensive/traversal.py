@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from overtrick.solvers.extensive.tree import Tree
 
 
-class Walk(NamedTuple):
+class PostOrder(NamedTuple):
     """The I inner nodes in an order in which children come before their parents."""
 
     node: Array  # (I,) int32
@@ -25,46 +25,46 @@ class Walk(NamedTuple):
     luck: Array  # (I,) float64 probability that chance lets the node come
 
 
-class Stages(NamedTuple):
+class ResponseOrder(NamedTuple):
     """A walk in groups, so that a seat's last decisions come before its earlier ones.
 
     Groups take turns: what nobody but others decide, then the seat's own decisions of one stage,
     whose followers are all done by then; and so on up to the root.
     """
 
-    walk: Walk
+    walk: PostOrder
     ends: Array  # (groups,) int64 where each group ends in the walk
     rows: Array  # the seat's information sets, last stage first
     row_ends: Array  # where each own group ends in rows
 
 
-def stages(tree: Tree, seat: int) -> Stages:
+def response_order(tree: Tree, seat: int) -> ResponseOrder:
     """The walk of a seat's best response."""
     made = np.append(0, 1 + tree.stage[tree.owner])[tree.sequence[:, seat]]
     rank = 2 * made + (tree.seat == seat)
-    walk = towards_root(tree, rank)
+    walk = post_order(tree, rank)
     own = np.flatnonzero(tree.observations.seat == seat)
     rows = own[np.argsort(-tree.stage[own], kind="stable")]
     last = tree.decisions(seat)
     ends = np.searchsorted(-rank[walk.node], -np.arange(2 * last, -1, -1), side="right")
     row_ends = np.searchsorted(-tree.stage[rows], -np.arange(last - 1, -1, -1), side="right")
-    return Stages(walk, ends, rows, row_ends)
+    return ResponseOrder(walk, ends, rows, row_ends)
 
 
-def towards_root(tree: Tree, rank: Array) -> Walk:
+def post_order(tree: Tree, rank: Array) -> PostOrder:
     """The inner nodes by rank (V,) from the highest down, then from the deepest level up.
 
     Within a level nodes keep their order, so that sums over an information set run in the order
     of a depth-first walk.
     """
     inner = np.flatnonzero(tree.children > 0)
-    depth, luck = down(tree.parent, tree.seat, tree.chance)
+    depth, luck = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
     inner = inner[np.lexsort((inner, -depth[inner], -rank[inner]))].astype(np.int32)
     acts = tree.seat[inner] >= 0
     start = np.zeros(len(inner), np.int32)
     start[acts] = tree.start[tree.infoset[inner[acts]]]
     first = tree.first[inner]
-    return Walk(
+    return PostOrder(
         inner,
         first,
         first + tree.children[inner],
@@ -75,19 +75,19 @@ def towards_root(tree: Tree, rank: Array) -> Walk:
     )
 
 
-def plan(tree: Tree, flat: Array) -> Array:
+def realisation_plan(tree: Tree, flat: Array) -> Array:
     """(1 + L,) probability that a seat plays each of its sequences, by its own choices alone.
 
     flat (L,) is a strategy's legal entries; entry 0 is the empty sequence, whose plan is 1
     (the realisation plan of Koller, Megiddo and von Stengel 1996).
     """
     realised = np.ones(1 + len(flat))
-    realise(tree.order, tree.start, tree.past, flat, realised)
+    fill_realisation_plan(tree.order, tree.start, tree.past, flat, realised)
     return realised
 
 
 @njit(cache=True)
-def realise(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
+def fill_realisation_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
     """Fill a plan; rows: a seat's earlier information sets stand before its later ones."""
     for row in rows:
         for place in range(start[row], start[row + 1]):
@@ -95,7 +95,7 @@ def realise(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def down(parent, seat, chance):  # type: ignore[no-untyped-def]
+def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def]
     """Each node's depth and the probability that chance lets it come."""
     depth = np.zeros(len(parent), np.int32)
     luck = np.ones(len(parent))

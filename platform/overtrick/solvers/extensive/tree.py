@@ -10,8 +10,13 @@ import psutil
 from numba import njit
 
 from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, TreeNodes, UserError
-from overtrick.solvers.extensive.enumerate import unroll
-from overtrick.solvers.extensive.traversal import Stages, Walk, stages, towards_root
+from overtrick.solvers.extensive.enumerate import enumerate_tree
+from overtrick.solvers.extensive.traversal import (
+    PostOrder,
+    ResponseOrder,
+    post_order,
+    response_order,
+)
 
 
 @dataclass(frozen=True)
@@ -55,14 +60,14 @@ class Tree(TreeNodes):
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
-    def walk(self) -> Walk:
+    def walk(self) -> PostOrder:
         """The inner nodes, deepest level first."""
-        return towards_root(self, np.zeros(self.nodes, np.int32))
+        return post_order(self, np.zeros(self.nodes, np.int32))
 
     @cached_property
-    def stages(self) -> tuple[Stages, ...]:
+    def stages(self) -> tuple[ResponseOrder, ...]:
         """For each seat the inner nodes as its best response visits them."""
-        return tuple(stages(self, seat) for seat in range(self.seats))
+        return tuple(response_order(self, seat) for seat in range(self.seats))
 
     def decisions(self, seat: int) -> int:
         """The most decisions that a seat makes in one game."""
@@ -105,18 +110,18 @@ def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
     listed = isinstance(game, Enumerable) and game.infosets is not None
     if game.actions is None or not (listed or isinstance(game, ExplicitTreeGame)):
         raise UserError(f"{game.name} is too large for a tree, which this needs")
-    a_node, a_set = (size(*one, game.seats, game.actions) for one in ((1, 0), (0, 1)))
+    a_node, a_set = (estimated_bytes(*one, game.seats, game.actions) for one in ((1, 0), (0, 1)))
 
     def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
         return nodes * a_node + infosets * a_set <= budget
 
     if isinstance(game, ExplicitTreeGame):
-        return grow(game.nodes(fits), game.name)
+        return tree_from_nodes(game.nodes(fits), game.name)
     assert isinstance(game, Enumerable)
-    return grow(unroll(game, fits), game.name)
+    return tree_from_nodes(enumerate_tree(game, fits), game.name)
 
 
-def size(nodes: float, infosets: int, seats: int, actions: int) -> float:
+def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> float:
     """Bytes that a tree and one solver of it take at most, at the peak of their work.
 
     Measured to bound what is allocated for trees of 1,000 nodes and more, 2 to 10 seats, and up
@@ -127,7 +132,7 @@ def size(nodes: float, infosets: int, seats: int, actions: int) -> float:
     return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
-def grow(nodes: TreeNodes, name: str) -> Tree:
+def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
     """The tree of some nodes. Raises UserError for imperfect recall; name is said in errors."""
     assert nodes.observations.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)

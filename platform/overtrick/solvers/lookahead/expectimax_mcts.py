@@ -16,7 +16,7 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.solvers.extensive.best_response import check, edge_probability
+from overtrick.solvers.extensive.best_response import check_strategy, edge_probability
 from overtrick.solvers.extensive.tree import Tree
 
 EXPLORATION = 0.5
@@ -25,14 +25,14 @@ Leduc against uniform play 0.5 misses about half as much at 10,000 and 100,000 s
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search came upon; `value.expected(tree, found.sigma)[seat]` is its true worth."""
 
     value: float  # points that the search expects the seat to win; where sampled it errs both ways
     sigma: Array  # (N, A) sigma with a pure row wherever the search chose; the rest is untouched
 
 
-class Belief(NamedTuple):
+class InfosetBelief(NamedTuple):
     """An information set that nature may bring about next."""
 
     row: int  # number of the information set
@@ -44,7 +44,7 @@ class Belief(NamedTuple):
 def expectimax(
     tree: Tree, sigma: Array, seat: int, depth: int,
     simulations: int = 0, rng: Generator | None = None, exploration: float = EXPLORATION,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """The most that a seat can win when the others keep to sigma, exactly for some decisions.
 
     depth: of its own decisions in a row the seat weighs so many exactly, from the root down. An
@@ -67,7 +67,7 @@ def expectimax(
 def mcts(
     tree: Tree, sigma: Array, seat: int,
     simulations: int, rng: Generator, exploration: float = EXPLORATION,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """What Monte Carlo tree search from the root wins when the others keep to sigma.
 
     Each simulation draws chance and the others, chooses own actions by UCB1 from statistics of
@@ -85,9 +85,9 @@ def mcts(
     return search.found(tree.gain[0, seat] + search.simulate(np.array([0]), np.ones(1), first))
 
 
-def foresee(
+def next_infosets(
     tree: Tree, probability: Array, seat: int, node: Array, belief: Array
-) -> tuple[float, list[Belief]]:
+) -> tuple[float, list[InfosetBelief]]:
     """What nature does from a belief up to the seat's next decision, or to the end.
 
     node (n,) and belief (n,) are where play may be, probability (V,) that of each edge under
@@ -111,7 +111,7 @@ def foresee(
     rows, at = np.unique(tree.infoset[node], return_inverse=True)
     comes = np.bincount(at, belief)
     return points, [
-        Belief(int(row), float(comes[i]), node[at == i], belief[at == i] / comes[i])
+        InfosetBelief(int(row), float(comes[i]), node[at == i], belief[at == i] / comes[i])
         for i, row in enumerate(rows)
     ]
 
@@ -123,7 +123,7 @@ class _Search:
         self, tree: Tree, sigma: Array, seat: int,
         simulations: int, rng: Generator | None, exploration: float,
     ) -> None:  # fmt: skip
-        check(tree, sigma)
+        check_strategy(tree, sigma)
         self.tree, self.seat, self.simulations, self.rng = tree, seat, simulations, rng
         self.reply = sigma.copy()
         self.probability = edge_probability(tree, sigma)
@@ -136,10 +136,10 @@ class _Search:
 
     def ahead(self, node: Array, belief: Array, depth: int) -> float:
         """Points to come from a belief, edges into its nodes included."""
-        points, sets = foresee(self.tree, self.probability, self.seat, node, belief)
+        points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.decide(s, depth) for s in sets)
 
-    def decide(self, here: Belief, depth: int) -> float:
+    def decide(self, here: InfosetBelief, depth: int) -> float:
         """Points to come from an information set, edges into its nodes left out."""
         if depth == 0:
             return self.simulate(here.node, here.belief, np.array([here.row]))
@@ -172,10 +172,10 @@ class _Search:
         self.reply[row] = 0
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
-    def found(self, worth: float) -> Found:
+    def found(self, worth: float) -> SearchResult:
         for row in np.unique(self.tree.owner[self.visits > 0]):
             self.play(row, self.chosen(row)[0])
-        return Found(float(worth), self.reply)
+        return SearchResult(float(worth), self.reply)
 
 
 @njit(cache=True)

@@ -33,7 +33,7 @@ from overtrick.core import (
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
-ROWS = 1 << 17
+MAX_PARALLEL_GAMES = 1 << 17
 """Games, imagined ones included, that are played side by side: this bounds the memory."""
 
 Past = list[Array]
@@ -41,7 +41,7 @@ Past = list[Array]
 
 
 @dataclass(frozen=True)
-class Bound:
+class LocalBestResponseResult:
     """What a local best response won, and so what a best response wins at least."""
 
     mean: float  # points a game
@@ -64,7 +64,7 @@ def local_best_response(
     games: int,
     rng: Generator,
     particles: int = 200,
-) -> Bound:
+) -> LocalBestResponseResult:
     """What a local best response wins against a policy, the mean of both seats.
 
     In a zero-sum game that is no more than the policy's exploitability, but for luck.
@@ -83,7 +83,7 @@ def local_best_response(
         raise UserError("a local best response needs at least 1 particle and 1 fallback")
     responder = Responder(game, policy, tuple(fallbacks), particles)
     pairs = games // 2
-    block = max(1, ROWS // (2 * particles * game.actions))
+    block = max(1, MAX_PARALLEL_GAMES // (2 * particles * game.actions))
     won = []
     for start, luck in zip(range(0, pairs, block), rng.spawn(-(-pairs // block)), strict=True):
         deals = np.repeat(game.deal(min(block, pairs - start), luck), 2, axis=0)
@@ -92,7 +92,7 @@ def local_best_response(
     by_seat = np.concatenate(won)
     each = by_seat.mean(axis=1)
     zero, one = (by_seat.std(axis=0, ddof=1) / math.sqrt(pairs)).tolist()
-    return Bound(
+    return LocalBestResponseResult(
         mean=float(each.mean()),
         standard_error=float(each.std(ddof=1)) / math.sqrt(pairs),
         values=(float(by_seat[:, 0].mean()), float(by_seat[:, 1].mean())),
@@ -202,7 +202,7 @@ def _play(
     return won
 
 
-def local_reply(
+def exact_local_best_response(
     tree: Tree, sigma: Array, fallbacks: Sequence[Array], seat: int
 ) -> tuple[float, Array]:
     """What a local best response that estimates nothing but knows wins, in points, and how.
@@ -213,14 +213,14 @@ def local_reply(
     the reply wins at least as much as each fallback. Raises UserError if sigma, or sigma with the
     seat's rows of a fallback, is no strategy of this tree.
     """
-    best_response.check(tree, sigma)
+    best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.owner] == seat
     others = best_response.reach(tree, sigma, without=seat)
     hopes = np.full(tree.legal.shape, -np.inf)
     for fallback in fallbacks:
         base = tree.table(np.where(own, tree.flat(fallback), tree.flat(sigma)))
-        best_response.check(tree, base)
-        worth = best_response.action_values(tree, base, others, seat)
+        best_response.check_strategy(tree, base)
+        worth = best_response.counterfactual_values(tree, base, others, seat)
         np.maximum(hopes, worth, out=hopes, where=tree.legal)
     reply = sigma.copy()
     rows = np.flatnonzero(tree.observations.seat == seat)

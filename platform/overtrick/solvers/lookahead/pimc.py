@@ -18,11 +18,11 @@ from overtrick.core import (
     select_games,
     select_observations,
 )
-from overtrick.solvers.lookahead.local_best_response import ROWS, Responder
+from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, Responder
 
 
 @dataclass(frozen=True)
-class Sampling:
+class PimcPolicy:
     """Plays the action that wins most on average over so many imagined deals.
 
     In each of them, after each action, the seat goes on by `rollout` and the other one by
@@ -35,12 +35,12 @@ class Sampling:
     worlds: int
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        return _Seated(self, rng)
+        return _PimcSession(self, rng)
 
     def hopes(self, observations: Observations, rng: Generator) -> Array:
         """(R, A) mean points from here on by each action; -inf where it is illegal."""
         assert observations.legal is not None
-        each = max(1, ROWS // (self.worlds * observations.legal.shape[1]))
+        each = max(1, MAX_PARALLEL_GAMES // (self.worlds * observations.legal.shape[1]))
         parts = [
             np.arange(k, min(k + each, len(observations)))
             for k in range(0, len(observations), each)
@@ -64,8 +64,8 @@ class Sampling:
         return np.where(legal, total / self.worlds, -np.inf)
 
 
-class _Seated:
-    def __init__(self, policy: Sampling, rng: Generator) -> None:
+class _PimcSession:
+    def __init__(self, policy: PimcPolicy, rng: Generator) -> None:
         self.policy = policy
         self.rng = rng
 

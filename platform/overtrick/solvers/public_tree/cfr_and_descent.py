@@ -14,7 +14,7 @@ from numba import njit
 
 from overtrick.core import Array, UserError
 from overtrick.solvers.public_tree import values
-from overtrick.solvers.public_tree.values import View
+from overtrick.solvers.public_tree.values import IndexedGame
 
 LEAST = 1e-6  # a start's probabilities are raised to this: from 0 no slope leads away
 HORIZON = 200  # iterations after which a descent's rate has halved
@@ -22,7 +22,7 @@ MEMORY = 0.99  # of the mean square of a slope, a step
 TINY = 1e-10  # against division by 0
 
 
-class BucketedSolver:
+class BucketedCfrPlus:
     """CFR+ (Tammelin 2014), alternating, the t-th strategy with weight t in the average.
 
     Regrets of nodes that share a row are summed, so with imperfect recall it is the algorithm of
@@ -30,7 +30,7 @@ class BucketedSolver:
     jointly.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: IndexedGame) -> None:
         _independent(view)
         self.view = view
         self.iteration = 0
@@ -69,7 +69,7 @@ class BucketedSolver:
         self.sigma, self.iteration = state["sigma"].copy(), int(state["iteration"])
 
 
-def slope(view: View, sigma: Array) -> tuple[float, Array]:
+def nash_conv_subgradient(view: IndexedGame, sigma: Array) -> tuple[float, Array]:
     """NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
 
     It is the derivative with the best responses held fast (Danskin's theorem: a subgradient in
@@ -80,7 +80,10 @@ def slope(view: View, sigma: Array) -> tuple[float, Array]:
     worth, reply = values.best_responses(view, sigma)
     table, layout = _table(view, sigma), view.layout
     pure = reply.reshape(-1, 1, view.buckets) == np.arange(table.shape[1])[:, None]
-    replies = layout._replace(row=values.whole(view.game)[layout.node]), pure.astype(np.float64)
+    replies = (
+        layout._replace(row=values.public_node_index(view.game)[layout.node]),
+        pure.astype(np.float64),
+    )
     down = np.zeros_like(table)
     for seat in range(2):
         others, own = _beliefs(*replies, 1 - seat), _beliefs(layout, table, seat)
@@ -88,7 +91,7 @@ def slope(view: View, sigma: Array) -> tuple[float, Array]:
     return float(worth.sum()), -_rows(view, down)
 
 
-class Descent:
+class NashConvDescent:
     """Gradient descent on NashConv from a strategy (N, A), uniform play by default.
 
     The parameters are a weight for each legal action, of which a row's squares are normalised to
@@ -98,7 +101,7 @@ class Descent:
     view, or if buckets move jointly.
     """
 
-    def __init__(self, view: View, rate: float = 0.05, start: Array | None = None) -> None:
+    def __init__(self, view: IndexedGame, rate: float = 0.05, start: Array | None = None) -> None:
         _independent(view)
         if not rate > 0:
             raise UserError(f"a descent needs a rate above 0, not {rate}")
@@ -106,7 +109,7 @@ class Descent:
         self.rate = rate
         self.iteration = 0
         self.best = view.uniform() if start is None else start  # the best strategy come by
-        values.check(view, self.best)
+        values.check_strategy(view, self.best)
         self.nash_conv = float(values.nash_conv(view, self.best[None])[0])  # its own, in points
         self.weight = np.where(view.legal, np.sqrt(np.maximum(self.best, LEAST)), 0)
         self.square = np.zeros_like(self.weight)
@@ -119,7 +122,7 @@ class Descent:
     def _step(self) -> None:
         size = (self.weight**2).sum(axis=1, keepdims=True)
         sigma = self.weight**2 / size
-        gap, steep = slope(self.view, sigma)
+        gap, steep = nash_conv_subgradient(self.view, sigma)
         if gap < self.nash_conv:
             self.best, self.nash_conv = sigma, gap
         steep = 2 * self.weight / size * (steep - (sigma * steep).sum(axis=1, keepdims=True))
@@ -148,17 +151,17 @@ class Descent:
         self.nash_conv = float(values.nash_conv(self.view, self.best[None])[0])
 
 
-def _independent(view: View) -> None:
+def _independent(view: IndexedGame) -> None:
     if view.game.joint:
         raise UserError("CFR+ and gradient descent on Chains need independent buckets, not joint")
 
 
-def _table(view: View, sigma: Array) -> Array:
+def _table(view: IndexedGame, sigma: Array) -> Array:
     """(N / K, A, K) a strategy (N, A) as kernels want it."""
-    return values.lanes(view, sigma[None])[..., 0]
+    return values.kernel_tables(view, sigma[None])[..., 0]
 
 
-def _rows(view: View, table: Array) -> Array:
+def _rows(view: IndexedGame, table: Array) -> Array:
     """(N, A) the strategy of a kernel's table."""
     return table.transpose(0, 2, 1).reshape(view.legal.shape)
 

@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     pay: Array  # (2, K, K) what a showdown for a stake of 1 pays, own bucket first
 
 
-def lay_out(game: BucketedGame, index: Array) -> Layout:
+def make_layout(game: BucketedGame, index: Array) -> Layout:
     """The layout of a game for strategies of one index (B,)."""
     node: list[int] = []
     parent: list[int] = []
@@ -74,7 +74,7 @@ def lay_out(game: BucketedGame, index: Array) -> Layout:
 
 
 @njit(cache=True)
-def sweep(lay, sigma, who, best, lanes, first, reply):  # type: ignore[no-untyped-def]
+def evaluate_independent(lay, sigma, who, best, lanes, first, reply):  # type: ignore[no-untyped-def]
     """(M,) what a seat wins under M strategies, or by its best reply to each.
 
     Buckets must be independent: then a seat's own buckets tell nothing of the other's, and what

@@ -12,7 +12,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def sweep_joint(lay, sigma, who, best, first, reply):  # type: ignore[no-untyped-def]
+def evaluate_joint(lay, sigma, who, best, first, reply):  # type: ignore[no-untyped-def]
     """What a seat wins under one strategy (N / K, A, K), or by its best reply to it.
 
     reply takes the best reply, at first (B,) of a node + own history; an empty one is left alone.

@@ -19,17 +19,17 @@ from functools import cached_property
 import numpy as np
 
 from overtrick.core import Array, BucketedGame, UserError
-from overtrick.solvers.public_tree.independent_pass import Layout, lay_out, sweep
-from overtrick.solvers.public_tree.joint_pass import sweep_joint
+from overtrick.solvers.public_tree.independent_pass import Layout, evaluate_independent, make_layout
+from overtrick.solvers.public_tree.joint_pass import evaluate_joint
 
-LANES = 32
+STRATEGIES_PER_PASS = 32
 """Strategies in one pass, so that its tables stay in the cache."""
 
 NO_REPLY = np.zeros(0, np.int8)
 
 
 @dataclass(frozen=True)
-class View:
+class IndexedGame:
     """A game as strategies of one index see it, laid out for the kernels."""
 
     game: BucketedGame
@@ -62,19 +62,19 @@ class View:
         return np.cumsum(self.states) - self.states
 
 
-def whole(game: BucketedGame) -> Array:
+def public_node_index(game: BucketedGame) -> Array:
     """(B,) the index that tells every public node from every other."""
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
-def view(game: BucketedGame, index: Array | None = None) -> View:
+def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     """A game seen through an index (B,); None: every public node is told from every other.
 
     Raises UserError unless the index numbers the nodes at which a seat acts from 0 without a gap,
     and nodes of one number have the same seat and the same legal actions.
     """
-    index = whole(game) if index is None else np.asarray(index)
+    index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
     if index.shape != acts.shape or not np.issubdtype(index.dtype, np.integer):
         raise UserError(f"an index must be ({len(acts)},) whole numbers, one a public node")
@@ -91,10 +91,12 @@ def view(game: BucketedGame, index: Array | None = None) -> View:
             "seats or legal actions"
         )
     rows = np.repeat(node, len(game.win))
-    return View(game, index, legal[rows], seat[rows].astype(np.int32), lay_out(game, index))
+    return IndexedGame(
+        game, index, legal[rows], seat[rows].astype(np.int32), make_layout(game, index)
+    )
 
 
-def check(view: View, sigma: Array) -> None:
+def check_strategy(view: IndexedGame, sigma: Array) -> None:
     """Raise UserError unless sigma is (N, A) or (M, N, A), rows of probabilities of this view."""
     if sigma.ndim not in {2, 3} or sigma.shape[-2:] != view.legal.shape:
         raise UserError(
@@ -111,26 +113,26 @@ def check(view: View, sigma: Array) -> None:
         )
 
 
-def expected(view: View, sigma: Array) -> Array:
+def expected(view: IndexedGame, sigma: Array) -> Array:
     """(2,) or (M, 2) points that each seat wins on average when both play sigma.
 
     Raises UserError if sigma is no strategy of this view, as all functions here do.
     """
-    check(view, sigma)
+    check_strategy(view, sigma)
     return _worth(view, sigma, best=False)
 
 
-def nash_conv(view: View, sigma: Array) -> Array:
+def nash_conv(view: IndexedGame, sigma: Array) -> Array:
     """Sum over both seats of what a best response wins: () or (M,) points, 0 at an equilibrium.
 
     What sigma itself wins cancels out in a zero-sum game. The responder knows every public move
     and all of its own buckets, whatever the index leaves out.
     """
-    check(view, sigma)
+    check_strategy(view, sigma)
     return _worth(view, sigma, best=True).sum(axis=-1)
 
 
-def best_response(view: View, sigma: Array, seat: int) -> tuple[float, Array]:
+def best_response(view: IndexedGame, sigma: Array, seat: int) -> tuple[float, Array]:
     """The most that a seat can win when the other keeps to sigma (N, A), and how.
 
     Returns points, and an int8 array of the best action in each own state, node after node as
@@ -141,36 +143,36 @@ def best_response(view: View, sigma: Array, seat: int) -> tuple[float, Array]:
     return float(worth[seat]), np.where(mover == seat, reply, -1).astype(np.int8)
 
 
-def best_responses(view: View, sigma: Array) -> tuple[Array, Array]:
+def best_responses(view: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """(2,) the most that each seat can win when the other keeps to sigma, and both replies."""
-    check(view, sigma)
+    check_strategy(view, sigma)
     if sigma.ndim > 2:
         raise UserError(f"best responses are found to one strategy at a time, not to {len(sigma)}")
     reply = np.zeros(int(view.states.sum()), np.int8)
     return _worth(view, sigma, True, reply), reply
 
 
-def lanes(view: View, sigma: Array) -> Array:
+def kernel_tables(view: IndexedGame, sigma: Array) -> Array:
     """(N / K, A, K, M) strategies (M, N, A) as the kernels want them."""
     many, _, actions = sigma.shape
     table = sigma.reshape(many, -1, view.buckets, actions).transpose(1, 3, 2, 0)
     return np.ascontiguousarray(table, np.float64)
 
 
-def _worth(view: View, sigma: Array, best: bool, reply: Array = NO_REPLY) -> Array:
+def _worth(view: IndexedGame, sigma: Array, best: bool, reply: Array = NO_REPLY) -> Array:
     """(2,) or (M, 2) what each seat wins by sigma, or by its best reply to it."""
     many = sigma.reshape(-1, *sigma.shape[-2:])
     worth = np.empty((len(many), 2))
     lay, joint = view.layout, view.game.joint
-    step = 1 if joint else LANES
+    step = 1 if joint else STRATEGIES_PER_PASS
     for start in range(0, len(many), step):
         part = worth[start : start + step]
-        table = lanes(view, many[start : start + step])
+        table = kernel_tables(view, many[start : start + step])
         width = None if len(part) == 1 else len(part)
         for seat in range(2):
             part[:, seat] = (
-                sweep_joint(lay, table[..., 0], seat, best, view.first, reply)
+                evaluate_joint(lay, table[..., 0], seat, best, view.first, reply)
                 if joint
-                else sweep(lay, table, seat, best, width, view.first, reply)
+                else evaluate_independent(lay, table, seat, best, width, view.first, reply)
             )
     return worth.reshape(*sigma.shape[:-2], 2)

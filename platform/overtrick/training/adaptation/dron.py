@@ -89,7 +89,7 @@ class DronTrainer(BaseTrainer[DronJob]):
         self.game = _watched(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
-        self.learner = learner.learner(self.game.features, _fresh(job, rng), job.values.plan())
+        self.learner = learner.dron_learner(self.game.features, _fresh(job, rng), job.values.plan())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play random opponents for all adaptation steps, and learn from the games."""
@@ -148,7 +148,7 @@ class DronTrainer(BaseTrainer[DronJob]):
 def _fresh(job: DronJob, rng: Generator) -> Weights:
     """Experts and a gate that have learnt nothing."""
     game, plan = _watched(job.game), job.dron
-    return learner.experts(
+    return learner.initial_experts(
         inputs(game), plan.hidden, game.actions, game.public_situations * game.actions,
         plan.gate_hidden, plan.experts, rng,
     )  # fmt: skip
@@ -164,7 +164,7 @@ def adapted(
     game = _watched(choice)
     meetings = meet(game, weights, 0.0, opponent, how.repeats, how.games, how.steps, rng)
     known = [known for known, _, _ in meetings]
-    return [[learner.against(game.features, weights, one) for one in each] for each in known]
+    return [[learner.policy_against(game.features, weights, one) for one in each] for each in known]
 
 
 Meeting = tuple[Array, Trajectories, Array]
@@ -183,9 +183,9 @@ def meet(
     counts = np.zeros((members, game.public_situations, game.actions or 0))
     for step_rng in rng.spawn(steps + 1):
         seat_rng, play_rng = step_rng.spawn(2)
-        known = learner.profile(counts)
+        known = learner.opponent_profile(counts)
         seating = random_seating(members * games, seat_rng)
-        both = (learner.Informed(game.features, weights, known, epsilon), opponents)
+        both = (learner.DronPolicy(game.features, weights, known, epsilon), opponents)
         played = play(game, both, members * games, play_rng, seating)
         batch = played.batch
         own = seating[batch.game, batch.seat] == 0

@@ -17,12 +17,12 @@ from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Judged, evaluate, metrics_of
 from overtrick.evaluation.game_cache import check_actions, two_seats
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.supervised.behaviour_cloning import Imitation, imitate
+from overtrick.learners.supervised.behaviour_cloning import CloningConfig, clone_behaviour
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network import Network
@@ -88,13 +88,13 @@ class EomTrainer(BaseTrainer[EomJob]):
         self.sizes = (features, *section.hidden, self.game.actions)
         self.learner = ActorCritic(
             self.game.features,
-            initial(self.sizes, rng, head=0.1),
+            initial_weights(self.sizes, rng, head=0.1),
             Critic(features, section.hidden, rng, section.critic_learning_rate),
             Ppo(section.learning_rate, section.entropy_coef),
             section.discount,
             section.gae_lambda,
         )
-        self.prior = Adam(initial(self.sizes, rng, head=0.1), section.prior_learning_rate)
+        self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play new random opponents; learn to win from them, and imitate them."""
@@ -112,7 +112,7 @@ class EomTrainer(BaseTrainer[EomJob]):
         ours, theirs = zip(*self.pool.map(_meet, common, shards, play_rng), strict=True)
         metrics = self.learner.learn(concatenate_trajectories(ours), learn_rng)
         rows = rows_of(self.game, concatenate_trajectories(theirs))
-        _, loss = imitate(self.prior, rows, Imitation(epochs=1), imitate_rng)
+        _, loss = clone_behaviour(self.prior, rows, CloningConfig(epochs=1), imitate_rng)
         metrics["imitation_loss"] = float(loss)
         return metrics
 

@@ -18,12 +18,12 @@ from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Evaluate, evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
-from overtrick.learners.initialisation import MOVE_STD
+from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import inputs, outputs
-from overtrick.population.genetic import Evolution
+from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population
 from overtrick.reports import figures
 from overtrick.training import scores
@@ -92,12 +92,14 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         rng = generator(job.seed, RngStream.INITIAL)
         log_std = None
         if self.game.actions is None:
-            std = MOVE_STD * section.action_std_scale
+            std = INITIAL_ACTION_STD * section.action_std_scale
             log_std = np.full(sizes[-1], np.log(std), np.float32)
         first = newcomers(
             sizes, section.size, section.head_init_scale, section.logit_bias_std, rng, log_std
         )
-        operators = Evolution(section.elite_share, section.mutation_rate, section.mutation_strength)
+        operators = EvolutionConfig(
+            section.elite_share, section.mutation_rate, section.mutation_strength
+        )
         self.population = pool.host(Population(first, operators))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:

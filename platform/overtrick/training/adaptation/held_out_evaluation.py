@@ -13,14 +13,14 @@ from overtrick.config.job_file import GameChoice
 from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
 from overtrick.evaluation.evaluate import Evaluate
 from overtrick.evaluation.game_cache import equilibrium_of, two_seats
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.tabular import Tabular
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.solvers.safe_exploitation import safest_response
+from overtrick.solvers.safe_exploitation import safe_best_response
 from overtrick.training.adaptation.opponent_modelling import Modelling, imitations, watched
 from overtrick.training.adaptation.rollouts import (
     ON_TREE,
@@ -112,7 +112,10 @@ def adapted(
             assert how.exploitability_bound is not None
             likely = thought(seen + PRIOR_GAMES["opponent_model"] * equilibrium_of(choice))
             policies.append(
-                [Tabular(safest_response(tree, each, how.exploitability_bound)) for each in likely]
+                [
+                    Tabular(safe_best_response(tree, each, how.exploitability_bound))
+                    for each in likely
+                ]
             )
         else:
             policies.append(networks(game, params))
@@ -135,7 +138,7 @@ def _imagining(
     prior_rng, *step_rngs = rng.spawn(1 + how.steps)
     layers = len(start.theta) // 2
     sizes = (len(start.theta["w0"]), *(len(start.theta[f"b{k}"]) for k in range(layers)))
-    prior = initial(sizes, prior_rng, head=0.1)
+    prior = initial_weights(sizes, prior_rng, head=0.1)
     seen: Sequence[Trajectories | None] = [None] * how.repeats
     policies = [networks(game, params)]
     for step_rng in step_rngs:

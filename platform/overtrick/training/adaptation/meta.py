@@ -15,14 +15,14 @@ from overtrick.evaluation.evaluate import evaluate, metrics_of
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.games import registry
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import fresh
-from overtrick.learners.policy_gradient.actor_critic import SOLVERS, ActorCritic
+from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
 from overtrick.learners.policy_gradient.sample import (
     ContinuousSample,
     DiscreteSample,
-    evidence,
-    join,
+    join_samples,
+    sample_tensors,
 )
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import repeat
@@ -67,9 +67,9 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         critic = Critic(critic_inputs, job.meta.hidden, rng, job.meta.critic_learning_rate)
         self.learner = ActorCritic(
             self.game.features,
-            fresh(self.game, job.meta.hidden, rng),
+            initial_policy_weights(self.game, job.meta.hidden, rng),
             critic,
-            SOLVERS[job.meta.solver](self._outer_step(), job.meta.entropy_coef),
+            POLICY_OPTIMIZERS[job.meta.solver](self._outer_step(), job.meta.entropy_coef),
             job.meta.discount,
             job.meta.gae_lambda,
         )
@@ -86,7 +86,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
             metrics = self.population.renew(self.learner.theta, renew_rng)
         opponents = self.population.choose(self.job.meta.tasks, choose_rng)
         samples, features, returns, payoff, diverged = self._meet(opponents, meet_rng)
-        *inner, outer = (evidence(sample) for sample in samples)
+        *inner, outer = (sample_tensors(sample) for sample in samples)
         section = self.job.meta
         surrogate = meta_surrogate(
             inner, outer, section.inner_lr, section.second_order, section.fisher_subsample,
@@ -179,7 +179,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         homes = self.pool.map(_adapt_to, common, shards(opponents), rng)
         samples, features, returns, payoffs, astray = zip(*homes, strict=True)
-        steps = [join(list(step)) for step in zip(*samples, strict=True)]
+        steps = [join_samples(list(step)) for step in zip(*samples, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
         return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
 

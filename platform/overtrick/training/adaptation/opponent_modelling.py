@@ -25,8 +25,12 @@ from overtrick.learners.critic import Critic
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.supervised.behaviour_cloning import Imitation, Rows
-from overtrick.learners.supervised.opponent_model import corrected, fitted, learn_reply
+from overtrick.learners.supervised.behaviour_cloning import CloningConfig, Demonstrations
+from overtrick.learners.supervised.opponent_model import (
+    correct_by_counts,
+    fit_opponent_models,
+    learn_response,
+)
 from overtrick.policies.forward_pass import Weights, pad, pad_slots
 from overtrick.policies.network import Network
 from overtrick.policies.rollout import play, random_seating
@@ -142,9 +146,9 @@ def fit(
         np.repeat(each[None], len(taken), axis=0)
         for each in (game.features(tree.observations), tree.legal)
     )
-    rows = Rows(features, legal, taken)
+    rows = Demonstrations(features, legal, taken)
     guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
-    return [Tabular(sigma) for sigma in corrected(guess, taken, plan.prior_count)]
+    return [Tabular(sigma) for sigma in correct_by_counts(guess, taken, plan.prior_count)]
 
 
 def imitations(
@@ -155,9 +159,9 @@ def imitations(
     return _imitated(prior, rows, plan, rng)
 
 
-def _imitated(prior: Weights, rows: Rows, plan: Modelling, rng: Generator) -> Weights:
-    whole = Imitation(plan.epochs, batch=2**30)
-    return fitted(prior, rows, plan.learning_rate, whole, plan.holdout_share, rng)
+def _imitated(prior: Weights, rows: Demonstrations, plan: Modelling, rng: Generator) -> Weights:
+    whole = CloningConfig(plan.epochs, batch=2**30)
+    return fit_opponent_models(prior, rows, plan.learning_rate, whole, plan.holdout_share, rng)
 
 
 def best_reply(tree: Tree, opponent: Array) -> Array:
@@ -169,12 +173,12 @@ def best_reply(tree: Tree, opponent: Array) -> Array:
     return reply
 
 
-def rows_of(game: Game, batch: Trajectories) -> Rows:
+def rows_of(game: Game, batch: Trajectories) -> Demonstrations:
     """Decisions as rows to be imitated, one each."""
     assert batch.legal is not None
     taken = np.zeros(batch.legal.shape)
     taken[np.arange(len(batch)), batch.action] = 1
-    return Rows(game.features(batch.observations()), batch.legal, taken)
+    return Demonstrations(game.features(batch.observations()), batch.legal, taken)
 
 
 def _counts(tree: Tree, batch: Trajectories) -> Array:
@@ -185,7 +189,7 @@ def _counts(tree: Tree, batch: Trajectories) -> Array:
     return taken
 
 
-def _side_by_side(parts: list[Rows]) -> Rows:
+def _side_by_side(parts: list[Demonstrations]) -> Demonstrations:
     """The rows of M opponents with M in front; what fills up the shorter ones is never taken."""
     member = np.repeat(np.arange(len(parts)), [len(rows.taken) for rows in parts])
     slot = pad_slots(member, len(parts))
@@ -195,7 +199,7 @@ def _side_by_side(parts: list[Rows]) -> Rows:
 
     legal = place("legal")
     legal[~legal.any(axis=-1)] = True
-    return Rows(place("features"), legal, place("taken"))
+    return Demonstrations(place("features"), legal, place("taken"))
 
 
 def _learnt(
@@ -215,5 +219,5 @@ def _learnt(
         seating = random_seating(plan.ppo_games, seat_rng)
         return play(game, (policy, model), plan.ppo_games, play_rng, seating, watch=[0]).batch
 
-    learn_reply(learner, simulate, plan.ppo_iterations, reply_rng)
+    learn_response(learner, simulate, plan.ppo_iterations, reply_rng)
     return learner.theta

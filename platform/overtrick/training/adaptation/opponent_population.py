@@ -15,12 +15,12 @@ from overtrick.config.job_file import Count, GameChoice, Positive, Section, Shar
 from overtrick.core import Array, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seats
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat, stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network import of_network
-from overtrick.population.genetic import Evolution
-from overtrick.population.population import Population, with_guest
+from overtrick.population.genetic import EvolutionConfig
+from overtrick.population.population import Population, with_candidate
 from overtrick.training.adaptation.rollouts import fitness
 
 SHARD = 5  # members of one shard, whatever the number of workers
@@ -102,7 +102,7 @@ class Opposition(ABC):
         self.crew = crew
         first = founder.get(LOG_STD)  # None where actions are single
         self.log_std = None if first is None else first + np.float32(np.log(plan.action_std_scale))
-        operators = Evolution(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
+        operators = EvolutionConfig(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
         self.host = crew.host(Population(self.founders(founder, rng), operators))
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Evolving(Opposition):
     def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
         """The guest joins, everyone is scored against it, the worst leaves, the rest evolve."""
         score_rng, evolve_rng = rng.spawn(2)
-        candidates = with_guest(self.members(), guest)
+        candidates = with_candidate(self.members(), guest)
         common = (self.game, guest, self.plan.fitness_games)
         scores = self.crew.map(_score, common, shards(candidates), score_rng)
         return self.host.call("advance", guest, np.concatenate(scores), evolve_rng)
@@ -202,7 +202,7 @@ def newcomers(
     style: largest scale of the last layer's weights; lean: largest spread of its biases, logits or
     mean moves. log_std: of all their moves, where they move.
     """
-    weights = stack([initial(sizes, rng, style) for _ in range(members)])
+    weights = stack([initial_weights(sizes, rng, style) for _ in range(members)])
     last = len(sizes) - 2
     leans = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
     mildness = rng.random((2, members)) ** 2

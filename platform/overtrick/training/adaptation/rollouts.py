@@ -15,15 +15,19 @@ from overtrick.core import Array, Enumerable, Game, Policy
 from overtrick.evaluation.game_cache import equilibrium_of, game_and_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import maml
-from overtrick.learners.policy_gradient.advantages import advantages, discounted, less_others_mean
+from overtrick.learners.policy_gradient.advantages import (
+    discounted_returns,
+    generalised_advantages,
+    subtract_leave_one_out_mean,
+)
 from overtrick.learners.policy_gradient.sample import (
     ContinuousSample,
     DiscreteSample,
-    evidence,
-    padded,
-    sampled,
+    padded_sample,
+    rollout_sample,
+    sample_tensors,
 )
-from overtrick.learners.weights import arrays
+from overtrick.learners.weights import to_arrays
 from overtrick.policies.batched_networks import Crowd
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
 from overtrick.policies.network import of_network
@@ -84,12 +88,14 @@ def meet(
     member = batch.game // games
     features = game.features(batch.observations())
     judged = batch.note[HINDSIGHT] if hindsight else features
-    advantage = advantages(batch, predict(critic, judged), gamma, lam)
+    advantage = generalised_advantages(batch, predict(critic, judged), gamma, lam)
     if batch.infoset is not None:
-        advantage = less_others_mean(advantage, batch.infoset, member, PRIOR_GAMES["critic"])
-    sample = sampled(params, batch, features, advantage, games, member, merge)
+        advantage = subtract_leave_one_out_mean(
+            advantage, batch.infoset, member, PRIOR_GAMES["critic"]
+        )
+    sample = rollout_sample(params, batch, features, advantage, games, member, merge)
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
-    returns = discounted(batch, gamma)
+    returns = discounted_returns(batch, gamma)
     return OpponentRollouts(
         sample, judged, returns, won.mean(axis=1), diverged_games=played.diverged_games
     )
@@ -133,7 +139,7 @@ def meet_on_tree(
         for seat, count in enumerate((first, games - first)):
             own = (tree.observations.seat == seat)[:, None]
             real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, guesses))
-            met = aivat.rollouts(tree, real, guess, seat, count, luck)
+            met = aivat.sample_rollouts(tree, real, guess, seat, count, luck)
             weight[m] += np.where(own, met.taken, 0).sum(axis=1) / games
             share[m] += met.credit / games
             returns[m] += met.returns / games
@@ -144,7 +150,7 @@ def meet_on_tree(
     if estimator == "opponent_model":
         sample = exact_sample(game, tree, params, thought(seen + prior))
     else:
-        sample = padded(
+        sample = padded_sample(
             features, tree.legal[row], _logp(tree, sigma)[member, row], share[member, row], come,
             member, len(sigma),
         )  # fmt: skip
@@ -173,7 +179,7 @@ def thought(counts: Array) -> Array:
 def adapt(params: Weights, sample: DiscreteSample | ContinuousSample, step: float) -> Weights:
     """One inner step of each member on its own sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
-    return arrays(maml.adapt(leaves, evidence(sample), step))
+    return to_arrays(maml.adapt(leaves, sample_tensors(sample), step))
 
 
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:
@@ -189,7 +195,7 @@ def visits(tree: Tree, sigma: Array, opponent: Array) -> Array:
     come = np.zeros(tree.infosets)
     for seat in range(2):
         mine = (tree.observations.seat == seat)[:, None]
-        come += best_response.gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
+        come += best_response.policy_gradient(tree, np.where(mine, sigma, opponent), seat)[0] / 2
     return come
 
 
@@ -204,7 +210,7 @@ def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array
     for m, (mine, theirs) in enumerate(zip(sigma, opponents, strict=True)):
         for seat in range(2):
             own = (tree.observations.seat == seat)[:, None]
-            come, advantage = best_response.gradient(tree, np.where(own, mine, theirs), seat)
+            come, advantage = best_response.policy_gradient(tree, np.where(own, mine, theirs), seat)
             weight[m] += come / 2
             credit[m] += come[:, None] / 2 * mine * advantage
     features = game.features(tree.observations)

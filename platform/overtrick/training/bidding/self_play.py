@@ -29,8 +29,8 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import Network, Trying
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
-from overtrick.learners.policy_gradient.advantages import advantages
-from overtrick.learners.policy_gradient.kl_anchored_ppo import Anchored
+from overtrick.learners.policy_gradient.advantages import generalised_advantages
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import check_loss
@@ -115,7 +115,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         plan = job.play
         self.values = Outcomes(first, job.network, job.values, job.stop.iterations)
-        self.calls = Anchored(
+        self.calls = KlAnchoredPolicy(
             self.call_network.weights,
             job.network.plan("cpu"),
             Ppo(
@@ -277,7 +277,7 @@ def _meet(
             "before": packed_features.packed(features),
             "situation": network_bidder.situations(batch.observation).astype(np.int8),
             "legal": batch.legal, "call": batch.action,
-            "advantage": advantages(batch, value, 1.0, gae),
+            "advantage": generalised_advantages(batch, value, 1.0, gae),
             "game": batch.game + seat * len(deals),
         })  # fmt: skip
         told.append(remembered(batch, brought, own.ns, own.ew))

@@ -23,7 +23,7 @@ from overtrick.evaluation.bidders import SystemJob
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction_rules import legal_after
 from overtrick.games.bridge.system import loader
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
@@ -82,7 +82,9 @@ class Network(BiddingConfig):
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
         """Fresh ones."""
-        return initial((network_bidder.inputs(self.raw_auction), *self.hidden, outputs), rng, 0.1)
+        return initial_weights(
+            (network_bidder.inputs(self.raw_auction), *self.hidden, outputs), rng, 0.1
+        )
 
 
 class Tested(Section):

@@ -22,7 +22,7 @@ from overtrick.games.bridge.auction.network_bidder import Network
 from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
-from overtrick.learners.value_based.replay_buffer import Ring
+from overtrick.learners.value_based.replay_buffer import RingBuffer
 from overtrick.training.bidding.supervised import BiddingConfig
 
 
@@ -58,7 +58,7 @@ class Outcomes:
         self.auction = first.auction
         self.learner = Classifier(first.weights, network.plan("cpu"))
         self.goals = Classifier(first.weights, network.plan("cpu"))
-        self.memory = Ring(plan.replay_capacity)
+        self.memory = RingBuffer(plan.replay_capacity)
 
     def values(self) -> Network:
         """The network as it is now."""

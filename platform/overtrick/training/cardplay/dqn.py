@@ -16,7 +16,7 @@ from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayEvaluation, Scripted
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.suit_canonical import renamed_batch
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.policies.network_sizes import inputs
@@ -61,7 +61,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         super().__init__(job, pool)
         game = cardplay.card_game(job.game)
         sizes = (inputs(game), *job.dqn.hidden, len(game.action_names))
-        weights = initial(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
+        weights = initial_weights(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
         self.learner = dqn.Dqn(game.features, weights, job.values.plan())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -113,6 +113,6 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """The declaring side's decisions in so many games."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
-    declarer = game.canonical_policy(dqn.Greedy(game.features, weights, epsilon))
+    declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))
     pair = (declarer, opponent_of(job.game, job.dqn.defenders))
     return renamed_batch(play(game, pair, games, rng, watch=[0]).batch)

@@ -16,7 +16,7 @@ from overtrick.evaluation import cardplay, reference_opponents
 from overtrick.evaluation.cardplay import JUDGED, Scripted
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.policies.rollout import play
-from overtrick.solvers.lookahead.pimc import Sampling
+from overtrick.solvers.lookahead.pimc import PimcPolicy
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 SHARD = 50  # deals of one shard, whatever the number of workers
@@ -106,7 +106,7 @@ def _play(rng: Generator, job: SamplingJob, deals: Array) -> int:
     guide, defenders = (
         opponent_of(choice, who) for who in (plan.rollout_policy, plan.assumed_defenders)
     )
-    declarer = Sampling(game, defenders, guide, plan.worlds)
+    declarer = PimcPolicy(game, defenders, guide, plan.worlds)
     pair = (declarer, opponent_of(choice, plan.defenders))
     payoff = play(game, pair, deals, rng, watch=()).payoff
     return int((payoff[:, 0] > 0).sum())

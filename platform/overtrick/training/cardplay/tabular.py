@@ -20,7 +20,7 @@ from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge.cardplay.game_arrays import decisions
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merged
+from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merge_tables
 from overtrick.reports import learning_curves
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
@@ -269,4 +269,4 @@ def _merge(rng: Generator, common: Tabular, *tables: Mapping[str, Array]) -> dic
     for columns in tables:
         made.append(_q_table(common))
         made[-1].load(columns)
-    return merged(made).state()
+    return merge_tables(made).state()

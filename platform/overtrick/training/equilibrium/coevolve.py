@@ -15,8 +15,8 @@ from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import Row
 from overtrick.games import registry
-from overtrick.population.evolution_strategy import Strategy
-from overtrick.population.genomes import Direct, Genome, Perceptron
+from overtrick.population.evolution_strategy import EvolutionStrategy
+from overtrick.population.genomes import DirectEncoding, GenomeEncoding, PerceptronEncoding
 from overtrick.reports import figures, metric_names
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
@@ -84,7 +84,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         section = job.coevolve
         self.genome = genome_of(job.game, section)
         rng = generator(job.seed, RngStream.INITIAL)
-        self.strategy = Strategy(
+        self.strategy = EvolutionStrategy(
             self.genome.start, section.step_size, section.population, section.strategy, rng
         )
         start = self.genome.start(generator(job.seed, RngStream.INITIAL, 1))
@@ -165,12 +165,12 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return [_row(job, arena_of(job.game), sigma)]
 
 
-def genome_of(choice: GameChoice, plan: Coevolve) -> Genome:
+def genome_of(choice: GameChoice, plan: Coevolve) -> GenomeEncoding:
     """How this job's genes become strategies. Raises UserError."""
     arena = arena_of(choice)
     if plan.genome == "direct":
-        return Direct(arena.legal)
-    return Perceptron(arena.inputs, arena.legal, plan.hidden)
+        return DirectEncoding(arena.legal)
+    return PerceptronEncoding(arena.inputs, arena.legal, plan.hidden)
 
 
 def _row(job: CoevolveJob, arena: StrategyEvaluator, sigma: Array) -> Row:

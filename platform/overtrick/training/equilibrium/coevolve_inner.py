@@ -15,8 +15,8 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Positive, Section
 from overtrick.core import Array
-from overtrick.population.evolution_strategy import Strategy
-from overtrick.population.genomes import Genome
+from overtrick.population.evolution_strategy import EvolutionStrategy
+from overtrick.population.genomes import GenomeEncoding
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead import expectimax_mcts
 from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator, TreeEvaluator
@@ -45,7 +45,7 @@ class Inner(Section):
 def reply_won(
     plan: Inner,
     arena: StrategyEvaluator,
-    genome: Genome,
+    genome: GenomeEncoding,
     sigma: Array,
     seat: int,
     warm: Array,
@@ -80,7 +80,7 @@ def _searched(
 def _evolved(
     plan: Inner,
     arena: StrategyEvaluator,
-    genome: Genome,
+    genome: GenomeEncoding,
     sigma: Array,
     seat: int,
     warm: Array,
@@ -95,7 +95,7 @@ def _evolved(
         return arena.expecteds(replies)[:, seat]
 
     best, best_won = warm, float(won(warm[None])[0])
-    strategy = Strategy(lambda _: warm, plan.step_size, plan.population, "csa", rng)
+    strategy = EvolutionStrategy(lambda _: warm, plan.step_size, plan.population, "csa", rng)
     for _ in range(generations):
         genes = strategy.ask()
         score = won(genes)

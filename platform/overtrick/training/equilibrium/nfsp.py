@@ -17,7 +17,7 @@ from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generat
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Unadapted, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import check_actions, two_seats
-from overtrick.learners.initialisation import initial
+from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based import nfsp as learner
@@ -71,11 +71,11 @@ class NfspTrainer(BaseTrainer[NfspJob]):
         rng = generator(job.seed, RngStream.INITIAL)
         section = job.nfsp
         sizes = (inputs(self.game), *section.hidden, self.game.actions)
-        values = dqn.Dqn(self.game.features, initial(sizes, rng, 0.1), job.values.plan())
+        values = dqn.Dqn(self.game.features, initial_weights(sizes, rng, 0.1), job.values.plan())
         self.learner = learner.Nfsp(
             self.game.features,
             values,
-            initial(sizes, rng, 0.1),
+            initial_weights(sizes, rng, 0.1),
             learner.NfspConfig(
                 section.learning_rate,
                 section.gradient_steps,
@@ -137,7 +137,7 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seats(choice)
     seat_rng, play_rng = rng.spawn(2)
-    both = (Network(game.features, average), dqn.Greedy(game.features, values, epsilon))
+    both = (Network(game.features, average), dqn.GreedyPolicy(game.features, values, epsilon))
     seating = (seat_rng.random((games, game.seats)) < anticipatory).astype(np.int64)
     batch = play(game, both, games, play_rng, seating).batch
-    return replace(batch, note={learner.BEST: seating[batch.game, batch.seat] == 1})
+    return replace(batch, note={learner.BEST_RESPONSE_NOTE: seating[batch.game, batch.seat] == 1})

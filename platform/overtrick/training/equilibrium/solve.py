@@ -19,7 +19,7 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.public_tree import cfr_and_descent
-from overtrick.solvers.public_tree.values import View
+from overtrick.solvers.public_tree.values import IndexedGame
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Row, Rows, register
 from overtrick.training.equilibrium.strategy_evaluator import (
@@ -36,10 +36,10 @@ PlanName = Literal[
     "external", "outcome", "lp", "descent",
 ]  # fmt: skip
 PLANS = get_args(PlanName)
-ON_TREES = (*cfr.VARIANTS, *mccfr.PLANS, "lp")
-ON_CHAINS: dict[str, Callable[[View], IterativeSolver]] = {
-    "cfr+": cfr_and_descent.BucketedSolver,
-    "descent": cfr_and_descent.Descent,
+ON_TREES = (*cfr.VARIANTS, *mccfr.VARIANTS, "lp")
+ON_CHAINS: dict[str, Callable[[IndexedGame], IterativeSolver]] = {
+    "cfr+": cfr_and_descent.BucketedCfrPlus,
+    "descent": cfr_and_descent.NashConvDescent,
 }
 GIB = 2**30
 LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
@@ -212,7 +212,7 @@ def solver_of(plan: str, arena: StrategyEvaluator, seed: int) -> IterativeSolver
         if plan == "lp":
             return sequence_form.SequenceFormSolver(arena.tree)
         rng = generator(seed, RngStream.TRAIN, crc32(plan.encode()))
-        return mccfr.MccfrSolver(arena.tree, mccfr.PLANS[plan], rng)
+        return mccfr.MccfrSolver(arena.tree, mccfr.VARIANTS[plan], rng)
     except UserError as error:
         raise UserError(f"plan {plan}: {error}") from None
 

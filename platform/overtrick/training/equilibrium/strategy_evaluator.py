@@ -70,13 +70,13 @@ class TreeEvaluator:
         return self.game.compact_features(self.tree.observations)
 
     def check(self, sigma: Array) -> None:
-        best_response.check(self.tree, sigma)
+        best_response.check_strategy(self.tree, sigma)
 
     def expecteds(self, sigmas: Array) -> Array:
-        return best_response.expecteds(self.tree, sigmas)
+        return best_response.expected_batch(self.tree, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
-        return best_response.nash_convs(self.tree, sigmas)
+        return best_response.nash_conv_batch(self.tree, sigmas)
 
     def reply_worth(self, sigma: Array, seat: int) -> float:
         return best_response.best_response(self.tree, sigma, seat)[0]
@@ -109,7 +109,7 @@ class BucketedEvaluator:
         self.game = game
         self.tables = load_abstraction(Path(game.abstraction))
         game.check(Path(game.abstraction))
-        self.view = values.view(*game.chains(self.tables))
+        self.view = values.index_game(*game.chains(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 
     @cached_property
@@ -117,7 +117,7 @@ class BucketedEvaluator:
         return self.game.bucket_features(self.view.buckets)
 
     def check(self, sigma: Array) -> None:
-        values.check(self.view, sigma)
+        values.check_strategy(self.view, sigma)
 
     def expecteds(self, sigmas: Array) -> Array:
         return values.expected(self.view, sigmas)
