@@ -38,6 +38,9 @@ ELSEWHERE = {
 
 POKER = {each.name: each for each in vars(poker).values() if isinstance(each, Rules)}
 
+OBSERVATION = ("Observation fields", "Facts")
+"""First words of the sentence about the observation in the docstring of a game."""
+
 MANY = 20  # names of a list from which those that begin alike share a row
 
 
@@ -71,12 +74,16 @@ def about(name: str) -> str:
 
 
 def facts(name: str) -> str:
-    """What a seat is told, index by index, and what the game's class says of it."""
+    """List a game's observation fields by index, and the paragraph on them of its class."""
     game = registry.make(name)
     listed = rows(
         ("index", "fact"), _together(game.observation_fields, lambda fact: fact.split("_")[0])
     )
-    return f"{listed}\n\n{_paragraphs(type(game), lambda text: 'Facts' in text)}"
+    return f"{listed}\n\n{_paragraphs(type(game), _of_observation)}"
+
+
+def _of_observation(paragraph: str) -> bool:
+    return any(words in paragraph for words in OBSERVATION)
 
 
 def actions(name: str) -> str:
@@ -110,9 +117,9 @@ def matrix(name: str) -> str:
 
 def rewards(_: str) -> str:
     """The terms of sumo's rewards by name, in points."""
-    from overtrick.games.sumo.game import REWARDS, Reward  # here, for MuJoCo takes a moment
+    from overtrick.games.sumo.game import REWARDS, RewardWeights  # here, for MuJoCo takes a moment
 
-    terms = re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(Reward), re.MULTILINE)
+    terms = re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(RewardWeights), re.MULTILINE)
     body = [
         (f"`{term}`", *(f"{getattr(each, term):g}" for each in REWARDS.values()), meaning)
         for term, meaning in terms
@@ -138,7 +145,7 @@ def options(name: str) -> str:
         [(f"`{each.name}`", each.annotation, f"`{_plain(each.default)}`") for each in known],
     )
     named = re.compile("|".join(rf"\b{each.name}\b" for each in known))
-    told = _paragraphs(kind, lambda text: named.search(text) and not text.startswith("Facts:"))
+    told = _paragraphs(kind, lambda text: named.search(text) and not text.startswith(OBSERVATION))
     return f"{listed}\n\n{told}"
 
 

@@ -40,7 +40,7 @@ def run() -> Result:
     calls = auctions(*few, rules, rules)
     out = np.empty(((calls >= 0).sum(), features.WIDTH), np.float32)
     rows = median(
-        len(out) / seconds_of(lambda: features.rows(*few, calls, rules, rules, out))
+        len(out) / seconds_of(lambda: features.auction_features(*few, calls, rules, rules, out))
         for _ in range(ROUNDS + 1)
     )
     return Result(

@@ -11,7 +11,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.core import Game
-from overtrick.environments.pettingzoo_aec import Turns
+from overtrick.environments.pettingzoo_aec import TurnBasedEnv
 
 GAMES, ROUNDS = 500, 9
 
@@ -29,7 +29,7 @@ def beside_ourselves(bench: str, name: str) -> Result:
 
 def beside(bench: str, name: str, peer: Callable[[], int], peer_name: str, goal: float) -> Result:
     """Games of ours through the AEC door in turns with those of a peer."""
-    env, rng = Turns(make(name)), np.random.default_rng(0)
+    env, rng = TurnBasedEnv(make(name)), np.random.default_rng(0)
     door = f"{name} through PettingZoo's AEC interface"
     return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
 
@@ -65,7 +65,7 @@ def compared(
     )
 
 
-def through_the_door(env: Turns, rng: np.random.Generator) -> int:
+def through_the_door(env: TurnBasedEnv, rng: np.random.Generator) -> int:
     """The steps of some games."""
     steps = 0
     for _ in range(GAMES):

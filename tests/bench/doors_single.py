@@ -11,7 +11,7 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Game
-from overtrick.environments.gymnasium_env import Single
+from overtrick.environments.gymnasium_env import SingleSeatEnv
 from overtrick.policies.uniform import Uniform
 
 
@@ -25,12 +25,12 @@ def beside(
     bench: str, name: str, seat: int | None, peer: Callable[[], int], peer_name: str, goal: float
 ) -> Result:
     """One seat of ours through the Gymnasium door in turns with that of a peer."""
-    env, rng = Single(make(name), [Uniform()], seat), np.random.default_rng(0)
+    env, rng = SingleSeatEnv(make(name), [Uniform()], seat), np.random.default_rng(0)
     door = f"{name} through Gymnasium's interface"
     return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
 
 
-def through_the_door(env: Single, rng: np.random.Generator) -> int:
+def through_the_door(env: SingleSeatEnv, rng: np.random.Generator) -> int:
     """The steps of the seat in some games."""
     steps = 0
     for _ in range(GAMES):

@@ -22,7 +22,7 @@ from overtrick import make
 from overtrick.distributed.workers import start_ray
 from overtrick.environments.gymnasium_env import single_env
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed_batch
+from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy
 from overtrick.policies.network_sizes import inputs
@@ -166,12 +166,12 @@ def _ours(renamed: bool, whole: bool) -> Any:
     learner = Dqn(game.features, initial_weights((inputs(game), 256, 256, 52), rng, 0.1), plan)
     for first in range(0, GAMES, AT_ONCE):
         policy = learner.policy(True, max(0.1, 1 - 1.8 * first / GAMES))
-        player = Renaming(policy) if renamed else policy
+        player = CanonicalPolicy(policy) if renamed else policy
         batch = play(game, (player, rules), AT_ONCE, rng, watch=[0]).batch
         learner.adam.pace(plan.rate * (1 - first / GAMES))
-        learner.learn(renamed_batch(batch) if renamed else batch, rng)
+        learner.learn(canonical_trajectories(batch) if renamed else batch, rng)
     best = learner.policy(False)
-    return Renaming(best) if renamed else best
+    return CanonicalPolicy(best) if renamed else best
 
 
 def _made(policy: Any) -> float:

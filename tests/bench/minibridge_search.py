@@ -12,7 +12,7 @@ from overtrick import make
 from overtrick.core import Policy
 from overtrick.evaluation.cardplay import random_games
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.games.bridge.cardplay.game_arrays import decisions
+from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import prospects
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
@@ -29,7 +29,7 @@ def run() -> Result:
     table = QTable(prospects, TabularConfig("sarsa", None, 0.0))
     for luck in range(LEARNT // 5000):
         kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))
-        table.learn(decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+        table.learn(decision_trajectories(kept.deals, kept.cards, (0, 2), kept.worth(True)))
     guide, found = table.policy(False), {}
     players: dict[str, Policy] = {
         "the table alone": guide,

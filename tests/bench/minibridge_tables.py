@@ -15,8 +15,8 @@ from overtrick import make
 from overtrick.core import Array
 from overtrick.evaluation.cardplay import Kept, random_games
 from overtrick.evaluation.reference_opponents import stranger
-from overtrick.games.bridge.cardplay.game_arrays import decisions
-from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
+from overtrick.games.bridge.cardplay.play_records import decision_trajectories
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
@@ -59,10 +59,10 @@ def _row(
     games: Kept, count: int, name: str, rule: Any, how: dict[str, Any], which: str, unseen: Array
 ) -> float:
     part = Kept(*(column[:count] for column in games))
-    table = QTable(REPRESENTATIONS[name], TabularConfig(rule, **how), like_cards())
+    table = QTable(REPRESENTATIONS[name], TabularConfig(rule, **how), similar_cards())
     for first in range(0, count, BLOCK):
         block = Kept(*(column[first : first + BLOCK] for column in part))
-        table.learn(decisions(block.deals, block.cards, (0, 2), block.worth(True)))
+        table.learn(decision_trajectories(block.deals, block.cards, (0, 2), block.worth(True)))
     policy = table.policy(False)
     made, known = _made(policy, unseen)
     trained, known_there = _made(policy, part.deals[:DEALS])

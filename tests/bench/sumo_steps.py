@@ -9,7 +9,7 @@ from tests.bench.measure import Result, in_turns
 import overtrick
 from overtrick.core import select_games
 from overtrick.games.sumo import mujoco_model
-from overtrick.games.sumo.game import State, Sumo
+from overtrick.games.sumo.game import Sumo, SumoState
 from overtrick.games.sumo.physics import SUBSTEPS
 
 MATCHES, STEPS, ROUNDS = 64, 20, 7
@@ -38,7 +38,7 @@ def run() -> Result:
     )
 
 
-def play(game: Sumo, begin: State) -> None:
+def play(game: Sumo, begin: SumoState) -> None:
     """All steps of all matches; none ends so early."""
     state = select_games(begin, np.arange(MATCHES))
     for control in torques():
@@ -46,7 +46,7 @@ def play(game: Sumo, begin: State) -> None:
     assert not state.over.any()
 
 
-def bare(model: mujoco.MjModel, data: list[mujoco.MjData], begin: State) -> None:
+def bare(model: mujoco.MjModel, data: list[mujoco.MjData], begin: SumoState) -> None:
     """The same in plain MuJoCo."""
     for one, position, velocity in zip(data, begin.position, begin.velocity, strict=True):
         mujoco.mj_resetData(model, one)

@@ -14,7 +14,7 @@ import overtrick
 from overtrick.core import select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.sumo import mujoco_model
-from overtrick.games.sumo.game import BELLY, Sumo, torsos
+from overtrick.games.sumo.game import FALLEN_HEIGHT, Sumo, torso_positions
 
 MLP, LSTM = ([f"zoo:{kind}{k}" for k in (1, 2, 3)] for kind in ("mlp", "lstm"))
 MATCHES = 200  # of a pair, half of them in each seat
@@ -104,8 +104,8 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
             action[some] = player.act(select_observations(observations, some)).action
         seen.append(observations.observation)
         points += game.step(state, observations, action)
-    place = torsos(state.position)
-    fallen = (place[..., 2] < BELLY).any(axis=1)
+    place = torso_positions(state.position)
+    fallen = (place[..., 2] < FALLEN_HEIGHT).any(axis=1)
     out = (np.abs(place[..., :2]).max(axis=-1) >= mujoco_model.RING).any(axis=1)
     won = points[np.arange(MATCHES), seating]
     decided = points[:, 0] != 0

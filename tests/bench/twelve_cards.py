@@ -8,9 +8,9 @@ from statistics import median
 import numpy as np
 from tests.bench.measure import Result
 
-from overtrick.games.bridge.cardplay import exhaustive
-from overtrick.games.bridge.cardplay.game_arrays import decisions
-from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cardplay import exhaustive_search
+from overtrick.games.bridge.cardplay.play_records import decision_trajectories
+from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import full
 from overtrick.games.bridge.cards import CARDS
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
@@ -21,8 +21,10 @@ DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the fir
 def run() -> Result:
     """Median games until the greedy line wins as often as the best one, over deals."""
     needed: dict[str, list[int]] = {"q": [], "sarsa": []}
-    for number, deal in enumerate(exhaustive.twelve_cards(DEALS, np.random.default_rng(0))):
-        best, line = exhaustive.chances(deal)
+    for number, deal in enumerate(
+        exhaustive_search.deal_twelve_cards(DEALS, np.random.default_rng(0))
+    ):
+        best, line = exhaustive_search.contract_probability(deal)
         for rule, counts in needed.items():
             counts.append(_games_until(deal, best, rule, number))
         print(
@@ -50,11 +52,11 @@ def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
     while games < MOST:
         more = max(FIRST, int(games * (MORE - 1)))
         deals = np.repeat(deal[None], more, axis=0)
-        cards, won = played_out(deals, "random", "random", rng)
-        batch = decisions(deals, cards, (0, 2), won >= deal[CARDS + 1])
+        cards, won = play_out(deals, "random", "random", rng)
+        batch = decision_trajectories(deals, cards, (0, 2), won >= deal[CARDS + 1])
         batch.reward[~batch.last] = 0  # as in the report: known at the end only
         table.learn(batch)
         games += more
-        if exhaustive.chances(deal, table.policy(False))[0] > best - 1e-9:
+        if exhaustive_search.contract_probability(deal, table.policy(False))[0] > best - 1e-9:
             return games
     return MOST

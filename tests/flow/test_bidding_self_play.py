@@ -51,8 +51,8 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of both networks, which nobody taught; one of them sees the auction."""
     rng = np.random.default_rng(3)
     weights: dict[str, np.ndarray] = {}
-    for name, outputs in network_bidder.OUTPUTS.items():
-        sizes = (network_bidder.inputs(name == "imps"), 8, outputs)
+    for name, outputs in network_bidder.OUTPUT_WIDTHS.items():
+        sizes = (network_bidder.input_width(name == "imps"), 8, outputs)
         weights |= prefixed(name, initial_weights(sizes, rng, 3.0))
     rules = {"natural": loader.fingerprint(loader.load("natural"))}
     told = {
@@ -150,7 +150,7 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
     side = bidders.side_of(str(untaught))
     rules = loader.load("natural")
     assert side.calls is not None
-    policy = network_bidder.Trying(rules, rules, side.calls, side.imps)
+    policy = network_bidder.SamplingBidder(rules, rules, side.calls, side.imps)
     game = Auction("nothing", seats=2)
     batch = play(game, (policy, policy), 3, rng).batch
     observations = select_observations(batch.observations(), np.arange(12))
@@ -160,7 +160,7 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
         weights = [each.probability for each in candidates]
         worth = [each.imps for each in candidates]
         assert_float32_close(value, np.average(np.array(worth, float), weights=weights), size=24)
-    assert np.array_equal(policy.probs(observations), policy.likely(observations))
+    assert np.array_equal(policy.probs(observations), policy.call_probabilities(observations))
 
 
 def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
@@ -189,7 +189,7 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     assert rows[0]["boards"] == 20
     assert bidders.side_of(str(folder)).imps is None
     trainer.job = job_of(untaught, deals, {"final_policy": "values"})
-    assert network_bidder.OUTPUTS.keys() == {n.partition(".")[0] for n in trainer.model()}
+    assert network_bidder.OUTPUT_WIDTHS.keys() == {n.partition(".")[0] for n in trainer.model()}
 
 
 def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):

@@ -25,7 +25,7 @@ from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, room_f
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
-from overtrick.games.bridge.auction.packed_features import unpacked
+from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.cards import SEATS, written
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import table_written
@@ -93,7 +93,7 @@ def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path
         minlength=38,
     )
     assert np.array_equal(counted, wanted)
-    own = [{bytes(hand) for hand in unpacked(part["before"])[:, :52].astype(bool)} for part in both]
+    own = [{bytes(hand) for hand in unpack(part["before"])[:, :52].astype(bool)} for part in both]
     assert not own[0] & own[1]
     assert 0.1 < len(both[1]["call"]) / wanted.sum() < 0.3
     assert both[0]["before"].nbytes == 161 * len(both[0]["call"])
@@ -264,7 +264,7 @@ def job_of(folder: str, **changes: Any) -> Any:
 def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A small model of each network."""
     places = {}
-    for learn in network_bidder.OUTPUTS:
+    for learn in network_bidder.OUTPUT_WIDTHS:
         job = job_of(folder, target=learn)
         trainer = supervised.BiddingTrainer(job, LocalPool())
         history = [trainer.step() for _ in range(job.stop.iterations)]
@@ -443,11 +443,11 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     rows = trainer.outcomes.memory.at(places)
     goal, last = trainer.outcomes.goal(places, rows), rows["last"]
     assert_float32_close(goal.sum(axis=1), 1)
-    assert (goal[last].argmax(axis=1) == rows["imps"][last] + network_bidder.MOST).all()
+    assert (goal[last].argmax(axis=1) == rows["imps"][last] + network_bidder.MAX_IMPS).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
-    possible = np.ones((100, network_bidder.VALUES), bool)
-    after = trainer.outcomes.goals.log_probs(unpacked(rows["after"]), possible)
+    possible = np.ones((100, network_bidder.IMP_CLASSES), bool)
+    after = trainer.outcomes.goals.log_probs(unpack(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
     assert_float32_close(goal[inside], np.exp(after[inside + 1]))
 
@@ -480,7 +480,7 @@ def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
     place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
     answer = told("suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E")
     assert answer["hand"] == hand
-    assert answer["candidates"][0]["probability"] >= network_bidder.LIKELY
+    assert answer["candidates"][0]["probability"] >= network_bidder.CANDIDATE_THRESHOLD
 
 
 def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
@@ -504,7 +504,7 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
     assert [each.imps for each in thought] == [None] * len(thought)
     chances = [each.probability for each in thought]
     assert chances == sorted(chances, reverse=True)
-    assert network_bidder.LIKELY <= min(chances) <= sum(chances) <= 1
+    assert network_bidder.CANDIDATE_THRESHOLD <= min(chances) <= sum(chances) <= 1
     for hand, said in (
         ("AQ42.K5.QT93.K7", "a hand has 13 cards, but 'AQ42.K5.QT93.K7' has 12"),
         ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is no rank"),

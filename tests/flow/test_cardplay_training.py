@@ -19,9 +19,9 @@ from overtrick.distributed.workers import LocalPool, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import diagram, double_dummy
-from overtrick.games.bridge.cardplay import game_arrays
-from overtrick.games.bridge.cardplay.playout import played_out
-from overtrick.games.bridge.cardplay.state_abstractions import known_hands, like_cards
+from overtrick.games.bridge.cardplay import play_records
+from overtrick.games.bridge.cardplay.playout import play_out
+from overtrick.games.bridge.cardplay.state_abstractions import known_hands, similar_cards
 from overtrick.games.bridge.cards import CARDS, NAMES, read
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
@@ -150,9 +150,11 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     data = str(tmp_path / "g")
     plan = {"data": data, "games": 3500, "state_abstraction": "known_hands", "update": "q"}
     trainer, _ = trained(tmp_path, tabular=plan)
-    alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), like_cards())
+    alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), similar_cards())
     kept = minibridge_games.load(tmp_path / "g")
-    alone.learn(game_arrays.decisions(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+    alone.learn(
+        play_records.decision_trajectories(kept.deals, kept.cards, (0, 2), kept.worth(True))
+    )
     tables = [alone.columns, trainer.tables["declarer"].columns]
     for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
         one, other = (table[name][table[key].argsort()] for table in tables)
@@ -240,8 +242,10 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     single, merged = one.tables["declarer"], eight.tables["declarer"]
     assert single.choices == merged.choices
     deals = overtrick.make("minibridge").deal(300, generator(4))
-    cards, _ = played_out(deals, "random", "rules", generator(5))
-    observations = game_arrays.decisions(deals, cards, (0, 2), np.zeros(300)).observations()
+    cards, _ = play_out(deals, "random", "rules", generator(5))
+    observations = play_records.decision_trajectories(
+        deals, cards, (0, 2), np.zeros(300)
+    ).observations()
     one_says, eight_say = (table.policy(False).values(observations) for table in (single, merged))
     known = np.isfinite(one_says)
     assert np.array_equal(known, np.isfinite(eight_say))

@@ -11,10 +11,10 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, see
 
 import overtrick
 from overtrick.core import END, UserError
-from overtrick.environments.gymnasium_env import Single, single_env
-from overtrick.environments.pettingzoo_aec import Turns, aec_env
-from overtrick.environments.pettingzoo_parallel import Parallel, parallel_env
-from overtrick.environments.single_game import Dealt, Walked, sitting
+from overtrick.environments.gymnasium_env import SingleSeatEnv, single_env
+from overtrick.environments.pettingzoo_aec import TurnBasedEnv, aec_env
+from overtrick.environments.pettingzoo_parallel import SimultaneousEnv, parallel_env
+from overtrick.environments.single_game import EngineSingleGame, TreeSingleGame, make_single_game
 from overtrick.games.openspiel_tree import totals
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import (
@@ -41,7 +41,7 @@ def test_sumo_passes_pettingzoos_own_tests():
 def test_the_same_moves_come_to_the_same_points_as_in_play():
     game = overtrick.make("sumo")
     played = play(game, [UniformMoves(8)] * 2, 1, np.random.default_rng(3))
-    env = Parallel(game)
+    env = SimultaneousEnv(game)
     env._rng = np.random.default_rng(3).spawn(3)[0]  # the deal's generator in play
     seen, _ = env.reset()
     batch, total = played.batch, np.zeros(2)
@@ -129,12 +129,12 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     played = play(game, [Uniform()] * game.seats, deals, np.random.default_rng(8))
     batch = played.batch
     features, rows = game.features(batch.observations()), list(range(len(batch)))
-    env = Turns(game)
-    env.sitting = Dealt(game)
+    env = TurnBasedEnv(game)
+    env.single_game = EngineSingleGame(game)
     env.reset()
-    env.sitting.state = game.start(deals)
-    env.sitting.look()
-    env.look()
+    env.single_game.state = game.start(deals)
+    env.single_game.update_turn()
+    env.update_turn()
     total = dict.fromkeys(env.possible_agents, 0.0)
     for agent in env.agent_iter():
         seen, points, over, cut, _ = env.last()
@@ -168,7 +168,7 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
 )
 def test_a_step_that_is_looked_up_is_the_engines(game, rng):
     """The same generator: the same deals in the same order, and at every step the same."""
-    quick, engine = sitting(game), Dealt(game)
+    quick, engine = make_single_game(game), EngineSingleGame(game)
     assert isinstance(quick, Alone)
     for seed in (1, 2):
         ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
@@ -194,15 +194,15 @@ def test_a_step_that_is_looked_up_is_the_engines(game, rng):
 
 
 def test_holdem_is_looked_up_at_both_doors():
-    assert isinstance(aec_env("holdem").sitting, Alone)
-    assert isinstance(single_env("holdem").sitting, Alone)
+    assert isinstance(aec_env("holdem").single_game, Alone)
+    assert isinstance(single_env("holdem").single_game, Alone)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
 def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, rng, likelihood):
     game, tree = whole(name)
-    walked, uniform = sitting(game), tree.uniform()
-    assert isinstance(walked, Walked)
+    walked, uniform = make_single_game(game), tree.uniform()
+    assert isinstance(walked, TreeSingleGame)
     reach = np.ones(tree.nodes)
     for node in range(1, tree.nodes):
         above = tree.parent[node]
@@ -235,13 +235,13 @@ def test_no_game_ends_below_its_worst_payoff(name, dealt, rng):
 @pytest.mark.parametrize("name", ["leduc", "leduc_textbook", "holdem", "minibridge", "auction"])
 def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
     game = overtrick.make(name)
-    turns = Turns(game)
+    turns = TurnBasedEnv(game)
     turns.reset(seed=0)
     agent, seen = turns.agent_selection, turns.last()[0]
     turns.step(int(np.flatnonzero(seen["action_mask"] == 0)[0]))
     assert turns._cumulative_rewards == {a: game.lowest_payoff * (a == agent) for a in turns.agents}
     assert all(turns.terminations.values())
-    single = Single(game, [Uniform()], seat=0)
+    single = SingleSeatEnv(game, [Uniform()], seat=0)
     _, told = single.reset(seed=0)
     _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
     assert (points, over) == (game.lowest_payoff, True)
@@ -253,7 +253,7 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
     """Against a population of one and another, each in half of the games."""
     game, tree = whole("kuhn")
     mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
-    env = Single(game, [Tabular(sigma) for sigma in theirs], seat=1)
+    env = SingleSeatEnv(game, [Tabular(sigma) for sigma in theirs], seat=1)
     player = Tabular(mine).start(1, rng)
     won, games = [], 3_000
     env.reset(seed=4)
@@ -261,7 +261,7 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
         env.reset()
         total, over = 0.0, False
         while not over:
-            _, points, over, _, _ = env.step(player.act(env.sitting.observations).action[0])
+            _, points, over, _, _ = env.step(player.act(env.single_game.observations).action[0])
             total += points
         won.append(total)
     seat = (tree.observations.seat == 1)[:, None]
@@ -270,4 +270,4 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
     )
     assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
     with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
-        Single(game, [Uniform()], seat=2)
+        SingleSeatEnv(game, [Uniform()], seat=2)

@@ -160,7 +160,7 @@ def fight():
 def drawn():
     """Skips where MuJoCo cannot draw."""
     try:
-        video.renderer()
+        video.working_renderer()
     except RunError as error:
         pytest.skip(str(error))
 
@@ -190,7 +190,7 @@ def test_positions_are_those_that_the_ants_had(view):
     game = overtrick.make("sumo", integrator="euler", view=view)
     batch = play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
-    first = video.positions(batch)[0]
+    first = video.recorded_positions(batch)[0]
     assert first == pytest.approx(game.start(deals).position[0])
 
 
@@ -204,7 +204,7 @@ def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
     (batch,) = filmed
     assert (batch.games, met.boards) == (1, 2)
     random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))
-    assert len(random) == len(motionless) == len(video.positions(batch))
+    assert len(random) == len(motionless) == len(video.recorded_positions(batch))
     assert random.any()
     assert not motionless.any()
 

@@ -46,12 +46,12 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         mix = rng.exponential(size=tree.legal.shape) * tree.legal
         return {"sigma": mix / mix.sum(axis=1, keepdims=True)}
     if name == "auction":
-        sizes = (network_bidder.inputs(with_auction=True), 8)
+        sizes = (network_bidder.input_width(with_auction=True), 8)
         return {
             key: value
             for each in kind.split()[1:]
             for key, value in prefixed(
-                each, initial_weights((*sizes, network_bidder.OUTPUTS[each]), rng, 10)
+                each, initial_weights((*sizes, network_bidder.OUTPUT_WIDTHS[each]), rng, 10)
             ).items()
         }
     game = overtrick.make(name)
@@ -131,7 +131,7 @@ def test_moves_are_answered_by_their_means_and_deviations(stored):
 
 def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
     observations = met(overtrick.make("auction"))
-    alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUTS}
+    alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUT_WIDTHS}
     both, against = (bidders.side_of(str(w)) for w in (stored("auction calls imps"), "natural"))
     calls = bidders.side_of(str(alone["calls"])).calls
     imps = bidders.network_of(model_files.load(alone["imps"]), "imps", alone["imps"])
@@ -145,10 +145,12 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
         pair = (both.system, against.system)
         if observations.observation[row, 0] % 2:
             pair = pair[::-1]
-        whole = network_bidder.Bidder(*pair, both.calls, both.imps)
+        whole = network_bidder.NetworkBidder(*pair, both.calls, both.imps)
         assert np.array_equal(made[[row]], whole.probs(one))
-        assert_float32_close(likely[[row]], network_bidder.Bidder(*pair, calls).likely(one))
-        for each in network_bidder.Bidder(*pair, calls, imps).candidates(one)[0]:
+        assert_float32_close(
+            likely[[row]], network_bidder.NetworkBidder(*pair, calls).call_probabilities(one)
+        )
+        for each in network_bidder.NetworkBidder(*pair, calls, imps).candidates(one)[0]:
             assert_float32_close(worth[row, each.call], each.imps, size=24)
 
 

@@ -165,7 +165,7 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
     game = make("sumo", integrator="euler")
     numbers = {b.name: rng.normal(size=b.shape) for b in agent_zoo.BLOCKS["lstm"]}
     numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
-    ant = agent_zoo.Zoo("lstm", numbers, sample=False)
+    ant = agent_zoo.ZooPolicy("lstm", numbers, sample=False)
     told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
     about = {"observation_space": seen_of(game, True), "action_space": moves_of(game)}
     module = Seated(**about, model_config=told)

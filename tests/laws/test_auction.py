@@ -10,7 +10,7 @@ import overtrick
 from overtrick.core import UserError, select_observations
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, scoring
-from overtrick.games.bridge.auction.observation import told
+from overtrick.games.bridge.auction.observation import calls_from_observation
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
 from overtrick.games.bridge.cards import hands
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
@@ -145,7 +145,7 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
             zip(observations.game, observations.seat, strict=True)
         ):
             calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
-            assert told(observations.observation[row]) == calls
+            assert calls_from_observation(observations.observation[row]) == calls
             wanted = np.zeros(482)
             wanted[:52] = held[row] >> np.arange(52) & 1
             wanted[52 + (dealer - seat) % 4] = 1
@@ -274,7 +274,7 @@ def test_matches_are_bid_by_two_sides():
 def test_games_that_are_not_solved_are_solved_at_their_end(rng):
     game = overtrick.make("auction", seats=2)
     deals = game.deal(2, rng)
-    solved = game.solved(deals)
+    solved = game.with_double_dummy(deals)
     assert (solved[:, -20:] >= 0).all()
     one, two = (
         play(game, [Uniform()] * 2, each, np.random.default_rng(1)).payoff

@@ -121,11 +121,11 @@ def test_the_numbers_of_a_decision(rng):
     rules = loader.load("natural")
     of = dealt(200, rng)
     calls = auctions(*of, rules, rules)
-    rows = features.rows(*of, calls, rules, rules)
+    rows = features.auction_features(*of, calls, rules, rules)
     assert rows.shape == ((calls >= 0).sum(), features.WIDTH) == (len(rows), 64 + 4 * 305)
     assert (rows[:, :52].sum(axis=1) == 13).all()
     assert (rows[:, 52:64].reshape(-1, 3, 4).sum(axis=2) == 1).all()
-    players = rows[:, 64:].reshape(-1, 4, features.OF_PLAYER)
+    players = rows[:, 64:].reshape(-1, 4, features.PLAYER_WIDTH)
     for first, last in SEGMENTS:
         np.testing.assert_allclose(players[:, :, first:last].sum(axis=2), 1, atol=1e-5)
     assert set(np.unique(players[:, :, :5].sum(axis=2))) <= {0, 1}
@@ -138,7 +138,7 @@ def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
     north = hand_of("K32.AK95.T874.A6")
     cards = np.array([[north] * 4])
     calls = np.array([auction_rules.read("1N P")], np.int8)
-    rows = features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
+    rows = features.auction_features(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
     clubs, diamonds, hearts, spades = rows[0, :52].reshape(4, 13)
     assert np.flatnonzero(clubs).tolist() == [0, 12]
     assert np.flatnonzero(diamonds).tolist() == [0, 1, 2, 8]
@@ -155,7 +155,7 @@ def test_an_array_that_does_not_fit_the_rows_is_refused():
     cards = np.array([[hand_of("K32.AK95.T874.A6")] * 4])
     calls = np.array([auction_rules.read("1N P")], np.int8)
     with pytest.raises(ValueError, match="do not fit"):
-        features.rows(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules,
+        features.auction_features(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules,
                       np.empty((1, features.WIDTH), np.float32))  # fmt: skip
 
 

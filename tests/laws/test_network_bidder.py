@@ -15,7 +15,7 @@ from overtrick.games.bridge.auction import (
     network_bidder,
     packed_features,
 )
-from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
+from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.loader import load
@@ -36,7 +36,7 @@ def table():
     calls = auction_simulation.auctions(
         hands(deals[:, :CARDS]), dealer, vulnerable, natural, precision
     )
-    rules = network_bidder.Rules(natural, precision)
+    rules = network_bidder.SystemBidder(natural, precision)
     batch = play(game, (rules, rules), deals, rng).batch
     return deals, dealer, vulnerable, calls, natural, precision, batch
 
@@ -44,46 +44,53 @@ def table():
 def test_rules_as_a_policy_bid_as_the_kernel_of_whole_auctions(table):
     _, _, _, calls, _, _, batch = table
     placed = np.full_like(calls, -1)
-    placed[batch.game, features_from_observation.places(batch.observation)] = batch.action
+    placed[batch.game, features_from_observation.calls_made(batch.observation)] = batch.action
     assert np.array_equal(placed, calls)
 
 
 def test_features_by_the_facts_are_those_of_whole_auctions(table):
     deals, dealer, vulnerable, calls, ns, ew, batch = table
-    place = features_from_observation.places(batch.observation)
+    place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     told = hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
-    before, after = features.rows(*told), features.rows(*told, after=True)
-    assert np.array_equal(features_from_observation.before(batch.observation, ns, ew), before[row])
+    before, after = features.auction_features(*told), features.auction_features(*told, after=True)
+    assert np.array_equal(
+        features_from_observation.features_before_call(batch.observation, ns, ew), before[row]
+    )
     every = np.arange(len(batch.observation))
     assert np.array_equal(
-        features_from_observation.after(batch.observation, every, batch.action, ns, ew), after[row]
+        features_from_observation.features_after_call(
+            batch.observation, every, batch.action, ns, ew
+        ),
+        after[row],
     )
 
 
 def test_packing_loses_nothing(table):
     deals, dealer, vulnerable, calls, ns, ew, _ = table
-    rows = features.rows(hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
-    bits = packed_features.packed(rows)
+    rows = features.auction_features(hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
+    bits = packed_features.pack(rows)
     assert bits.shape == (len(rows), 161)
-    assert np.array_equal(packed_features.unpacked(bits), rows)
-    assert sum(packed_features.WIDTHS) == features.OF_PLAYER
+    assert np.array_equal(packed_features.unpack(bits), rows)
+    assert sum(packed_features.RANGE_WIDTHS) == features.PLAYER_WIDTH
     wide = np.full((len(rows), features.WIDTH + 3), 7, np.float32)
-    packed_features.unpacked(bits, wide)
+    packed_features.unpack(bits, wide)
     assert np.array_equal(wide[:, : features.WIDTH], rows)
     assert (wide[:, features.WIDTH :] == 7).all()
     with pytest.raises(ValueError, match="do not fit"):
-        packed_features.unpacked(bits[:, :100])
+        packed_features.unpack(bits[:, :100])
 
 
 def test_what_is_lawful_follows_from_the_last_bid_alone(table):
     _, _, _, calls, _, _, batch = table
-    place = features_from_observation.places(batch.observation)
+    place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     situations = auction_rules.situations(calls)[row]
-    assert np.array_equal(network_bidder.situations(batch.observation), situations)
+    assert np.array_equal(network_bidder.auction_situations(batch.observation), situations)
     assert np.array_equal(auction_rules.legal_after(situations), batch.legal)
-    seen = network_bidder.numbers(np.zeros((len(row), packed_features.BYTES), np.uint8), situations)
+    seen = network_bidder.unpack_inputs(
+        np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8), situations
+    )
     told = seen[:, features.WIDTH :]
     assert (told.sum(axis=1) == 3).all()
     assert np.array_equal(told[:, :36].argmax(axis=1), situations[:, 0] % 36)
@@ -105,20 +112,22 @@ def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
 
 
 def test_turned_deals_take_their_tricks_along(rng):
-    deals = np.zeros((3, WIDTH), np.int8)
+    deals = np.zeros((3, DEAL_WIDTH), np.int8)
     deals[:, :CARDS] = Auction().deal(3, rng)[:, :CARDS]
-    deals[:, TABLE:] = double_dummy.tables(deals[:, :CARDS]).reshape(3, 20)
+    deals[:, DD_TABLE:] = double_dummy.tables(deals[:, :CARDS]).reshape(3, 20)
     turned = bidders.turned(np.repeat(deals, 2, axis=0), rng)
     assert (turned[:, :CARDS] != np.repeat(deals, 2, axis=0)[:, :CARDS]).any()
     again = double_dummy.tables(turned[:, :CARDS]).reshape(6, 20)
-    assert np.array_equal(turned[:, TABLE:], again)
+    assert np.array_equal(turned[:, DD_TABLE:], again)
 
 
-def pair(rng) -> tuple[network_bidder.Network, network_bidder.Network]:
+def pair(rng) -> tuple[network_bidder.BiddingNetwork, network_bidder.BiddingNetwork]:
     """Fresh networks of both kinds."""
     made = [
-        network_bidder.Network(initial_weights((features.WIDTH, 16, outputs), rng), "leaky_relu")
-        for outputs in network_bidder.OUTPUTS.values()
+        network_bidder.BiddingNetwork(
+            initial_weights((features.WIDTH, 16, outputs), rng), "leaky_relu"
+        )
+        for outputs in network_bidder.OUTPUT_WIDTHS.values()
     ]
     return made[0], made[1]
 
@@ -127,17 +136,17 @@ def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
     bidder, observations = (
-        network_bidder.Bidder(ns, ew, calls, imps),
+        network_bidder.NetworkBidder(ns, ew, calls, imps),
         select_observations(batch.observations(), np.arange(300)),
     )
     chosen = bidder.probs(observations)
     assert np.array_equal(chosen.sum(axis=1), np.ones(len(observations)))
-    likely = bidder.likely(observations)
+    likely = bidder.call_probabilities(observations)
     assert np.allclose(likely.sum(axis=1), 1)
     assert not likely[~observations.legal].any()
     for row, candidates in enumerate(bidder.candidates(observations)):
         assert {c.call for c in candidates} == set(
-            np.flatnonzero(likely[row] >= network_bidder.LIKELY)
+            np.flatnonzero(likely[row] >= network_bidder.CANDIDATE_THRESHOLD)
         )
         values = [c.imps for c in candidates]
         assert values == sorted(values, reverse=True)
@@ -148,9 +157,10 @@ def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
 def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, _ = pair(rng)
-    bidder, observations = network_bidder.Bidder(ns, ew, calls), batch.observations()
+    bidder, observations = network_bidder.NetworkBidder(ns, ew, calls), batch.observations()
     assert np.array_equal(
-        bidder.probs(observations).argmax(axis=1), bidder.likely(observations).argmax(axis=1)
+        bidder.probs(observations).argmax(axis=1),
+        bidder.call_probabilities(observations).argmax(axis=1),
     )
 
 
@@ -158,7 +168,7 @@ def test_exploring_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
     observations = select_observations(batch.observations(), np.arange(500))
-    probs = network_bidder.Bidder(ns, ew, calls, imps, epsilon=0.3).probs(observations)
+    probs = network_bidder.NetworkBidder(ns, ew, calls, imps, epsilon=0.3).probs(observations)
     candidates = (probs > 0).sum(axis=1)
     assert (candidates > 1).any()
     least = np.where(probs > 0, probs, 1).min(axis=1)
@@ -170,7 +180,7 @@ def test_equal_bidders_win_nothing_from_each_other(rng):
     side = bidders.Side("one", load("natural"), calls, imps)
     game = Auction(seats=2)
     deals = game.deal(40, rng)
-    deals[:, TABLE:] = rng.integers(14, size=(40, 20))
+    deals[:, DD_TABLE:] = rng.integers(14, size=(40, 20))
     assert not bidders.imps_between(side, side, deals, rng).any()
     other = bidders.Side("rules", load("natural"))
     won = bidders.imps_between(side, other, deals, rng)

@@ -8,7 +8,7 @@ from data import DATA, needed
 
 import overtrick
 from overtrick.games.sumo import agent_zoo
-from overtrick.games.sumo.observation import FACTS, quarters, turned
+from overtrick.games.sumo.observation import OBSERVATION_FIELDS, quarter_turns_to_opponent, rotated
 
 STEPS = 12
 
@@ -22,7 +22,7 @@ def stepped(game, deals, controls, view="world"):
         seen.append(observations.observation)
         action = control
         if view == "ahead":
-            action = turned(control, -observations.observation[:, -1].astype(int))
+            action = rotated(control, -observations.observation[:, -1].astype(int))
         points.append(game.step(state, observations, action))
     return np.array(seen), np.array(points)
 
@@ -31,7 +31,7 @@ def turned_state(game, deals):
     """The start of these matches, turned by one quarter."""
     state = game.start(deals)
     rows = game.observe(state).observation
-    now = turned(rows, np.ones(len(rows), int)).reshape(-1, 2, 120)
+    now = rotated(rows, np.ones(len(rows), int)).reshape(-1, 2, 120)
     state.position[:] = now[:, :, :15].reshape(len(deals), -1)
     state.position[:, [2, 17]] += 0.5  # heights are seen above the mat
     state.velocity[:] = now[:, :, 15:29].reshape(len(deals), -1)
@@ -51,15 +51,17 @@ def test_the_simulator_moves_a_turned_match_as_it_moves_the_match(rng, controls)
     once = np.ones(6, int)
     for step, control in enumerate(controls):
         game.step(plain, game.observe(plain), control)
-        game.step(around, game.observe(around), turned(control, once))
+        game.step(around, game.observe(around), rotated(control, once))
         expected, seen = (
-            turned(game.observe(plain).observation, once),
+            rotated(game.observe(plain).observation, once),
             game.observe(around).observation,
         )
         if step < 4:  # in the air
             assert np.allclose(seen, expected, atol=1e-9)
     # once they have landed, only nearly
-    moved = [k for k, name in enumerate(FACTS) if name.startswith(("own", "angle_hip"))]
+    moved = [
+        k for k, name in enumerate(OBSERVATION_FIELDS) if name.startswith(("own", "angle_hip"))
+    ]
     assert np.allclose(seen[:, moved], expected[:, moved], atol=0.01)
 
 
@@ -67,8 +69,8 @@ def test_four_quarters_are_none(rng):
     for wide in (8, 120):
         values = rng.normal(size=(4, wide))
         turns = np.arange(4)
-        assert np.array_equal(turned(turned(values, turns), -turns), values)
-        assert np.array_equal(turned(values, turns + 4), turned(values, turns))
+        assert np.array_equal(rotated(rotated(values, turns), -turns), values)
+        assert np.array_equal(rotated(values, turns + 4), rotated(values, turns))
 
 
 def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
@@ -81,8 +83,8 @@ def test_ahead_is_the_same_match_with_the_other_ant_before_each(rng, controls):
     turns = from_ahead[:, :, -1].astype(int)
     assert len(np.unique(turns)) > 1
     for now, before, observations in zip(from_ahead, seen, turns, strict=True):
-        assert np.array_equal(turned(now[:, :-1], observations), before)
-        assert not quarters(now[:, :-1]).any()
+        assert np.array_equal(rotated(now[:, :-1], observations), before)
+        assert not quarter_turns_to_opponent(now[:, :-1]).any()
     assert ahead.features(ahead.observe(ahead.start(deals))).shape[1] == 120
     words = [ahead.describe(row) for row in from_ahead[0]]
     assert words == [world.describe(row) for row in seen[0]]
@@ -99,4 +101,4 @@ def test_agentzoo_plays_in_world_coordinates_whatever_its_game_shows(rng):
     acted = {v: policy.start(3, rng).act(observations).action for v, observations in turns.items()}
     away = turns["ahead"].observation[:, -1].astype(int)
     assert away.any()
-    assert np.allclose(turned(acted["ahead"], away), acted["world"])
+    assert np.allclose(rotated(acted["ahead"], away), acted["world"])

@@ -42,7 +42,7 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
         deals[:, 52], deals[:, 53] = 0, ours + 2 * theirs
         name = f"bridge(dealer_vul={bool(ours)},non_dealer_vul={bool(theirs)})"
         dealt = [their_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
-        many = np.repeat(game.solved(deals), 40, axis=0)
+        many = np.repeat(game.with_double_dummy(deals), 40, axis=0)
         state = game.start(many)
         peers = [dealt[k // 40].clone() for k in range(80)]
         won = np.zeros(80)

@@ -14,7 +14,7 @@ from overtrick.core import UserError, select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
-from overtrick.games.bridge.cardplay.rule_defenders import RULES, in_order
+from overtrick.games.bridge.cardplay.rule_defenders import RULES, combine_rules
 from overtrick.games.bridge.cards import (
     CARDS,
     NAMES,
@@ -146,7 +146,7 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
 @pytest.mark.parametrize("trumps", [False, True])
 def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
     deals = shuffled(3_000, rng)
-    found = minibridge_contract.of_deals(deals, trumps)
+    found = minibridge_contract.decide_contracts(deals, trumps)
     held, counts = points(deals), lengths(deals)
     in_suit = [points(np.where(np.arange(CARDS) // 13 == suit, deals, -1)) for suit in range(4)]
     for game in range(len(deals)):
@@ -154,7 +154,7 @@ def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
         mine, partner = held[game, ours], held[game, ours + 2]
         total = mine + partner
         if total == 20:
-            assert found.declarer[game] == minibridge_contract.NOBODY
+            assert found.declarer[game] == minibridge_contract.NO_DECLARER
             continue
         assert found.declarer[game] == (ours if mine >= partner else ours + 2)
         best = max(
@@ -257,7 +257,7 @@ def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
     for card in before[1:]:
         best = card if trick_rules.beats(card, best, STRAINS.index(strain)) else best
     may = trick_rules.lawful(np.int64(held), led)
-    rule = in_order(rules) if isinstance(rules, tuple) else rules
+    rule = combine_rules(rules) if isinstance(rules, tuple) else rules
     found = rule(
         np.int64(held),
         may,

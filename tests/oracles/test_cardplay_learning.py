@@ -11,10 +11,10 @@ import overtrick
 from overtrick.core import UserError, select_observations
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import double_dummy
-from overtrick.games.bridge.cardplay import exhaustive, game_arrays, suit_canonical
-from overtrick.games.bridge.cardplay.kernels import GONE, OWN, PLAYED, SHOWN
-from overtrick.games.bridge.cardplay.playout import played_out
-from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, like_cards
+from overtrick.games.bridge.cardplay import exhaustive_search, play_records, suit_canonical
+from overtrick.games.bridge.cardplay.kernels import OBS_COUNT, OBS_OWN, OBS_PLAYED, OBS_SHOWN
+from overtrick.games.bridge.cardplay.playout import play_out
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, similar_cards
 from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
 from overtrick.games.bridge.trick_rules import replayed
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
@@ -31,7 +31,7 @@ def game():
 def cards_of(batch):
     """(G, 52) the cards of games of which every decision was kept, in the order played."""
     cards = np.empty((batch.games, CARDS), np.int64)
-    cards[batch.game, batch.observation[:, GONE]] = batch.action
+    cards[batch.game, batch.observation[:, OBS_COUNT]] = batch.action
     return cards
 
 
@@ -46,7 +46,7 @@ def tricks_of(deals, cards):
 @pytest.mark.parametrize("defenders", ["random", "rules"])
 def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rng):
     deals = game.deal(3000, rng)
-    cards, won = played_out(deals, declarer, defenders, rng)
+    cards, won = play_out(deals, declarer, defenders, rng)
     counted, wrong = tricks_of(deals, cards)
     assert (counted == won).all()
     assert (wrong == -1).all()
@@ -63,7 +63,7 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
     batch = play(game, (Uniform(), Uniform()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
     observations = select_observations(batch.observations(), rows)
-    again = game_arrays.decisions(deals, cards_of(batch), positions, np.arange(50.0))
+    again = play_records.decision_trajectories(deals, cards_of(batch), positions, np.arange(50.0))
     assert np.array_equal(again.observation, observations.observation)
     assert np.array_equal(again.legal, observations.legal)
     assert np.array_equal(again.action, batch.action[rows])
@@ -82,7 +82,9 @@ def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
     now = game.observe(state)
     assert np.array_equal(now.observation, observations.observation)
     while len(now := game.observe(state)):
-        total += game.step(state, now, cards[observations.game[now.game], now.observation[:, GONE]])
+        total += game.step(
+            state, now, cards[observations.game[now.game], now.observation[:, OBS_COUNT]]
+        )
     assert np.array_equal(total, played.payoff[observations.game])
 
 
@@ -103,9 +105,10 @@ def test_published_representations_know_what_the_report_lists(game, rng):
     trick = observations.observation[:, 7:11]
     on_table = np.where(trick >= 0, np.int64(1) << np.maximum(trick, 0), 0).sum(axis=1)
     gone = (
-        np.bitwise_or.reduce(observations.observation[:, PLAYED : PLAYED + 4], axis=1) & ~on_table
+        np.bitwise_or.reduce(observations.observation[:, OBS_PLAYED : OBS_PLAYED + 4], axis=1)
+        & ~on_table
     )
-    in_view = observations.observation[:, OWN] | observations.observation[:, SHOWN]
+    in_view = observations.observation[:, OBS_OWN] | observations.observation[:, OBS_SHOWN]
     known = {
         "unknown_hands": (*trick.T, honours(gone, "QKA")),
         "known_hands": (
@@ -129,7 +132,7 @@ def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_sui
     # without trumps the suits are alike: turn clubs into diamonds, and so on
     around = (np.arange(CARDS) + 13) % CARDS
     seen = observations.observation.copy()
-    for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
+    for column in (OBS_OWN, OBS_SHOWN, *range(OBS_PLAYED, OBS_PLAYED + 4)):
         bits = seen[:, column, None] >> np.arange(CARDS) & 1
         seen[:, column] = (bits << around).sum(axis=1)
     trick = seen[:, 7:11]
@@ -143,11 +146,11 @@ def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_sui
 def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     batch = play(game, (Uniform(), Uniform()), 30, rng).batch
     observations = batch.observations()
-    other, own = suit_canonical.renamed(observations)
+    other, own = suit_canonical.canonical_observations(observations)
     assert (np.sort(own, axis=1) == np.arange(CARDS)).all()
     assert ((own.reshape(-1, 4, 13) % 13) == np.arange(13)).all()  # ranks stay
     rows = np.arange(len(observations))
-    for column in (OWN, SHOWN, *range(PLAYED, PLAYED + 4)):
+    for column in (OBS_OWN, OBS_SHOWN, *range(OBS_PLAYED, OBS_PLAYED + 4)):
         before = observations.observation[:, column, None] >> own & 1
         assert np.array_equal(before, other.observation[:, column, None] >> np.arange(CARDS) & 1)
     assert np.array_equal(observations.legal[rows[:, None], own], other.legal)
@@ -156,22 +159,24 @@ def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
         assert np.array_equal(
             np.where(card < 0, -1, own[rows, card]), observations.observation[:, column]
         )
-    follows = other.observation[:, GONE] % 4 > 0
-    led = other.observation[rows, 7 + (other.observation[:, 0] - other.observation[:, GONE]) % 4]
+    follows = other.observation[:, OBS_COUNT] % 4 > 0
+    led = other.observation[
+        rows, 7 + (other.observation[:, 0] - other.observation[:, OBS_COUNT]) % 4
+    ]
     assert (led[follows] < 13).all()
-    held = other.observation[~follows][:, [OWN, SHOWN]]
+    held = other.observation[~follows][:, [OBS_OWN, OBS_SHOWN]]
     counts = np.bitwise_count(held[:, :, None] >> (13 * np.arange(4)) & 8191).sum(axis=1, dtype=int)
     assert (np.diff(counts, axis=1) <= 0).all()
-    again = suit_canonical.renamed_batch(batch)
+    again = suit_canonical.canonical_trajectories(batch)
     assert np.array_equal(own[rows, again.action], batch.action)
-    probs = suit_canonical.Renaming(Uniform()).probs(observations)
+    probs = suit_canonical.CanonicalPolicy(Uniform()).probs(observations)
     assert np.allclose(probs, Uniform().probs(observations))
-    twice, _ = suit_canonical.renamed(other)  # names that are new already stay
+    twice, _ = suit_canonical.canonical_observations(other)  # names that are new already stay
     assert np.array_equal(twice.observation[follows], other.observation[follows])
 
 
 def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
-    cards, far = like_cards()
+    cards, far = similar_cards()
     king = NAMES.index("SK")
     near = {NAMES[c]: d for c, d in zip(cards[king], far[king], strict=True) if c >= 0}
     assert near == {"SA": 1, "SQ": 1, "SJ": 2}  # the report's own example
@@ -197,12 +202,12 @@ def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
 
 
 def test_twelve_cards_are_played_as_all_are(rng):
-    deals = exhaustive.twelve_cards(500, rng)
+    deals = exhaustive_search.deal_twelve_cards(500, rng)
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
     assert {NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
     game = overtrick.make("minibridge")
     payoff = play(game, (Uniform(), Uniform()), deals, rng).payoff[:, 0]
-    cards, won = played_out(deals, "random", "random", rng)
+    cards, won = play_out(deals, "random", "random", rng)
     assert cards.shape == (500, 12)
     error = np.sqrt(0.5 / 500)
     assert (won >= 2).mean() == pytest.approx((payoff > 0).mean(), abs=4 * error)
@@ -210,15 +215,17 @@ def test_twelve_cards_are_played_as_all_are(rng):
 
 def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
     game = overtrick.make("minibridge")
-    for deal in exhaustive.twelve_cards(3, rng):
-        best, line = exhaustive.chances(deal)
+    for deal in exhaustive_search.deal_twelve_cards(3, rng):
+        best, line = exhaustive_search.contract_probability(deal)
         assert sorted(line) == sorted(NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
         table = QTable(full, TabularConfig("q", 0.3, 0.9))
         deals = np.repeat(deal[None], 4000, axis=0)
-        cards, won = played_out(deals, "random", "random", rng)
-        table.learn(game_arrays.decisions(deals, cards, (0, 2), won >= deal[CARDS + 1]))
+        cards, won = play_out(deals, "random", "random", rng)
+        table.learn(
+            play_records.decision_trajectories(deals, cards, (0, 2), won >= deal[CARDS + 1])
+        )
         policy = table.policy(False)
-        reached, _ = exhaustive.chances(deal, policy)
+        reached, _ = exhaustive_search.contract_probability(deal, policy)
         assert reached <= best
         assert reached == pytest.approx(best, abs=0.05)
         payoff = play(game, (policy, Uniform()), deals, rng).payoff[:, 0]

@@ -30,12 +30,12 @@ def test_openspiels_cfr_and_ours_reach_the_same_strategies(theirs):
     for _ in range(2):
         solver.evaluate_and_update_policy()
     average = solver.tabular_average_policy()
-    ours = cfr.solve(theirs.laid.tree, 2, cfr.CFR)
+    ours = cfr.solve(theirs.data.tree, 2, cfr.CFR)
     assert theirs.sigma(average) == pytest.approx(ours, abs=1e-9)
 
 
 def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
-    tree = theirs.laid.tree
+    tree = theirs.data.tree
     sigma = random_strategy(tree, rng)
     policy = theirs.tabular(Tabular(sigma))
     assert np.array_equal(theirs.sigma(policy), sigma)
@@ -58,7 +58,7 @@ def test_a_seat_that_waits_knows_what_it_knew_when_it_acted():
     state.apply_action(state.legal_actions()[0])
     assert state.current_player() == 1
     assert state.information_state_string(0) == before
-    assert state.information_state_tensor(0) == theirs.laid.features[0].tolist()
+    assert state.information_state_tensor(0) == theirs.data.features[0].tolist()
 
 
 def test_openspiels_environment_gives_our_features():
@@ -69,8 +69,8 @@ def test_openspiels_environment_gives_our_features():
     while not step.last():
         seat = step.observations["current_player"]
         seen = np.array(step.observations["info_state"][seat], np.float32)
-        here = theirs.laid.tree.infoset[env.get_state.node]
-        assert np.array_equal(seen, theirs.laid.features[here])
+        here = theirs.data.tree.infoset[env.get_state.node]
+        assert np.array_equal(seen, theirs.data.features[here])
         step = env.step([step.observations["legal_actions"][seat][-1]])
         points += step.rewards
     assert points.sum() == 0

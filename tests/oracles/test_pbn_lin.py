@@ -16,7 +16,7 @@ from tests.data import BOARDS, needed
 import overtrick
 from overtrick.core import UserError
 from overtrick.games.bridge import scoring
-from overtrick.games.bridge.cardplay import game_arrays
+from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cards import NAMES, read, shuffled
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
@@ -115,7 +115,9 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
 def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = game_arrays.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
+    cards = play_records.cards_in_play_order(play(game, [Uniform()] * 4, deals, rng).batch)[
+        0
+    ].tolist()
     board = pbn_lin.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
     path = tmp_path / "one.lin"
     pbn_lin.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
@@ -179,7 +181,9 @@ def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
 def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = game_arrays.cards_of(play(game, [Uniform()] * 4, deals, rng).batch)[0].tolist()
+    cards = play_records.cards_in_play_order(play(game, [Uniform()] * 4, deals, rng).batch)[
+        0
+    ].tolist()
     whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))
     assert pbn_lin.checked(whole).tricks is not None
     assert pbn_lin.checked(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None

@@ -12,8 +12,8 @@ import overtrick
 from overtrick.core import Observations, UserError
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.sumo import agent_zoo, mujoco_model
-from overtrick.games.sumo.game import BELLY, LIMIT, observations
-from overtrick.games.sumo.observation import FACTS
+from overtrick.games.sumo.game import FALLEN_HEIGHT, STEP_LIMIT, ant_observations
+from overtrick.games.sumo.observation import OBSERVATION_FIELDS
 from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformMoves
@@ -157,9 +157,9 @@ def test_an_ant_sees_120_numbers_in_their_places():
     state = after(20)
     bodies = state.bodies(np.array([0]))
     bodies.force[0, 0, 1] = [-300, 5, -6, 7, 8, 250]  # on a leg's root
-    own, other = observations(bodies)[0]
-    named = dict(zip(FACTS, own, strict=True))
-    assert len(FACTS) == len(set(FACTS)) == 120
+    own, other = ant_observations(bodies)[0]
+    named = dict(zip(OBSERVATION_FIELDS, own, strict=True))
+    assert len(OBSERVATION_FIELDS) == len(set(OBSERVATION_FIELDS)) == 120
     assert own[:15] == pytest.approx(state.position[0, :15] - np.eye(15)[2] / 2)
     assert own[15:29] == pytest.approx(state.velocity[0, :14])
     assert own[35:41].tolist() == [100, 5, 6, 7, 8, 100]
@@ -173,7 +173,9 @@ def placed(ants, reward="shaped"):
     game, (_, state) = overtrick.make("sumo", reward=reward), at_rest()
     for ant, (x, y, height) in enumerate(ants):
         state.position[0, 15 * ant : 15 * ant + 3] = x, y, height + 0.5
-        state.position[0, 15 * ant + 3 : 15 * ant + 7] = np.eye(4)[0 if height > BELLY else 1]
+        state.position[0, 15 * ant + 3 : 15 * ant + 7] = np.eye(4)[
+            0 if height > FALLEN_HEIGHT else 1
+        ]
     return game, state
 
 
@@ -207,14 +209,14 @@ def test_who_leaves_the_ring_or_falls_has_lost(ants, main):
 
 def test_time_is_up_after_501_steps():
     game, (_, state) = overtrick.make("sumo", reward="main"), at_rest()
-    state.steps[:] = LIMIT - 1
+    state.steps[:] = STEP_LIMIT - 1
     still = np.zeros((2, 8))
     assert game.step(state, game.observe(state), still).tolist() == [[0, 0]]
     assert not state.over[0]
     assert game.step(state, game.observe(state), still).tolist() == [[-1000, -1000]]
     assert state.over[0]
     game, state = placed([(0, 0, UP), (2.2, 0, UP)], "main")
-    state.steps[:] = LIMIT  # who loses in that step has lost as well
+    state.steps[:] = STEP_LIMIT  # who loses in that step has lost as well
     assert game.step(state, game.observe(state), still).tolist() == [[1000, -3000]]
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import overtrick
 from overtrick.games.bridge.auction.game import VULNERABILITIES
-from overtrick.games.bridge.cardplay.minibridge import said
+from overtrick.games.bridge.cardplay.minibridge import format_hand
 from overtrick.games.bridge.cards import SEATS, STRAINS, read
 from overtrick.games.bridge.formats.zhang_tsv import table_read
 
@@ -74,7 +74,7 @@ def bridge_card(game, number):
 
 
 def bridge_cards(game, cards):
-    return said(cards)
+    return format_hand(cards)
 
 
 def strain(game, number):

@@ -23,7 +23,7 @@ from overtrick.evaluation.bidders import Side, auctions, side_of, solved, turned
 from overtrick.evaluation.system_agreement import auctions_of
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
-from overtrick.games.bridge.auction.game import TABLE, WIDTH
+from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
@@ -189,7 +189,7 @@ def _bidden(plan: ExamplesConfig, number: int, crew: WorkerPool) -> Iterator[lis
 
 def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
     """The same deals, PIECE at a time."""
-    rest = np.zeros((0, WIDTH), np.int8)
+    rest = np.zeros((0, DEAL_WIDTH), np.int8)
     for part in parts:
         rest = np.concatenate([rest, part])
         whole = len(rest) - len(rest) % PIECE
@@ -203,13 +203,13 @@ def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Deals,
     """Deals turned, and the auctions on them."""
     deal_rng, rng = rng.spawn(2)
     part = turned(deals, deal_rng)
-    dealer, vulnerable = part[:, CARDS:TABLE].T.astype(np.int64)
+    dealer, vulnerable = part[:, CARDS:DD_TABLE].T.astype(np.int64)
     return part, auctions(*sides, part[:, :CARDS], dealer, vulnerable, rng)
 
 
 def _with_tricks(deals: Deals, calls: Array, sides: tuple[Side, Side]) -> Bid:
-    dealer, vulnerable = deals[:, CARDS:TABLE].T.astype(np.int64)
-    tables = deals[:, TABLE:].reshape(-1, 4, 5)
+    dealer, vulnerable = deals[:, CARDS:DD_TABLE].T.astype(np.int64)
+    tables = deals[:, DD_TABLE:].reshape(-1, 4, 5)
     own = hands(deals[:, :CARDS])
     return Bid(own, dealer, vulnerable, calls, tables, sides[0].system, sides[1].system)
 
@@ -275,8 +275,8 @@ def _columns(plan: ExamplesConfig, bid: Bid) -> dict[str, Array]:
     ours = (dealer[game] + place) % 2 == 0
 
     def seen(after: bool) -> Array:
-        told = features.rows(hands, dealer, vulnerable, calls, ns, ew, after=after)
-        return packed_features.packed(told)
+        told = features.auction_features(hands, dealer, vulnerable, calls, ns, ew, after=after)
+        return packed_features.pack(told)
 
     columns = {
         "before": seen(after=False),

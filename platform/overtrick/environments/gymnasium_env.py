@@ -11,15 +11,15 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from overtrick.core import Array, Game, Policy, UserError
-from overtrick.environments.single_game import lowest_payoff, moved, sitting
+from overtrick.environments.single_game import lowest_payoff, make_single_game, validated_move
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform, UniformMoves
 
-Told = dict[str, Any]
+Info = dict[str, Any]
 """action_mask: 1 for each legal action, if there are such; seat: the one that the agent has."""
 
 
-class Single(Env):
+class SingleSeatEnv(Env):
     """A game as one seat plays it; one of some policies, drawn for each game, plays every other.
 
     Observations are `Game.features`; actions numbers in the order of `Game.action_names`, or
@@ -38,10 +38,10 @@ class Single(Env):
         self.game = game
         self.others = others
         self.seat = seat
-        self.sitting = sitting(game)
+        self.single_game = make_single_game(game)
         self._on = False  # is it the seat's turn?
         self._closed = np.zeros(game.actions or 0, np.int8)
-        self._seen = self.sitting.observation
+        self._seen = self.single_game.observation
         self.observation_space = Box(-np.inf, np.inf, self._seen.shape, np.float32)
         width = len(game.action_names)
         self.action_space = (
@@ -49,7 +49,7 @@ class Single(Env):
         )
         self._rngs: list[Generator] = []
 
-    def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Array, Told]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
         """The first decision of a new game; the same seed and actions bring the same games."""
         super().reset(seed=seed)
         if seed is not None or not self._rngs:
@@ -60,24 +60,24 @@ class Single(Env):
             self._own = int(luck.integers(self.game.seats)) if self.seat is None else self.seat
             policy = self.others[int(luck.integers(len(self.others)))]
             self._players = [policy.start(1, rng) for rng in rngs]
-            self.sitting.begin(chance)
+            self.single_game.begin(chance)
             self._advance()
         return self._seen, self._told()
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, Told]:
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Raises ValueError before the first game and once a game is over, and for a move by real
         vectors unless it is as many finite numbers as there are motors."""
         if not self._on:
             raise ValueError("no game is on: reset it")
         move: Any
         if self.game.actions is None:
-            move = moved(action, len(self.game.action_names), f"seat_{self._own}")
-        elif 0 <= action < self.game.actions and self.sitting.legal[action]:
+            move = validated_move(action, len(self.game.action_names), f"seat_{self._own}")
+        elif 0 <= action < self.game.actions and self.single_game.legal[action]:
             move = int(action)
         else:
             self._on = False
             return self._seen, lowest_payoff(self.game), True, False, self._told()
-        points = self.sitting.act(move)[self._own] + self._advance()
+        points = self.single_game.act(move)[self._own] + self._advance()
         return self._seen, points, not self._on, False, self._told()
 
     def action_masks(self) -> Array:
@@ -87,11 +87,11 @@ class Single(Env):
 
     def _mask(self) -> Array:
         """(A,) int8 which actions are legal."""
-        return self.sitting.legal if self._on else self._closed
+        return self.single_game.legal if self._on else self._closed
 
-    def _told(self) -> Told:
+    def _told(self) -> Info:
         """What goes along with an observation."""
-        told: Told = {"seat": self._own}
+        told: Info = {"seat": self._own}
         if self.game.actions is not None:
             told["action_mask"] = self._mask().copy()
         return told
@@ -99,22 +99,22 @@ class Single(Env):
     def _advance(self) -> float:
         """Let the others act until the seat has to; the points that it gains meanwhile."""
         points = 0.0
-        while (seat := self.sitting.seat) not in (self._own, -1):
-            (move,) = self._players[seat].act(self.sitting.observations).action
-            points += self.sitting.act(move)[self._own]
+        while (seat := self.single_game.seat) not in (self._own, -1):
+            (move,) = self._players[seat].act(self.single_game.observations).action
+            points += self.single_game.act(move)[self._own]
         self._on = seat >= 0
         if self._on:
-            self._seen = self.sitting.observation
+            self._seen = self.single_game.observation
         return points
 
 
 def single_env(
     name: str, others: Sequence[Policy] = (), seat: int | None = None, **options: Any
-) -> Single:
+) -> SingleSeatEnv:
     """A game of the registry as an environment, against random players if there are no others;
     options are its own. Raises UserError."""
     game = registry.make(name, **options)
     registry.check_played(game)
     real = game.actions is None
     anybody: Policy = UniformMoves(len(game.action_names)) if real else Uniform()
-    return Single(game, others or (anybody,), seat)
+    return SingleSeatEnv(game, others or (anybody,), seat)

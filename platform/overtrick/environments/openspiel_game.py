@@ -17,7 +17,7 @@ from overtrick.games.openspiel_tree import tabular_policy, totals
 from overtrick.solvers.extensive.tree import Tree, build
 
 
-class Laid:
+class TreeData:
     """A game laid out: its tree, and what OpenSpiel asks about it."""
 
     def __init__(self, game: Game, tree: Tree) -> None:
@@ -36,7 +36,7 @@ class Laid:
         self.returns = totals(tree)
         self.owner = np.append(-1, tree.owner)  # the information set of each of a seat's sequences
 
-    def __deepcopy__(self, memo: object) -> Laid:
+    def __deepcopy__(self, memo: object) -> TreeData:
         """Itself: OpenSpiel copies all that a state holds whenever it clones one."""
         return self
 
@@ -54,10 +54,10 @@ class OpenSpielGame(pyspiel.Game):
     knew when it acted last.
     """
 
-    def __init__(self, laid: Laid) -> None:
-        self.laid = laid
-        tree, name, kinds = laid.tree, laid.game.name, pyspiel.GameType
-        ends = laid.returns[tree.seat == END]
+    def __init__(self, data: TreeData) -> None:
+        self.data = data
+        tree, name, kinds = data.tree, data.game.name, pyspiel.GameType
+        ends = data.returns[tree.seat == END]
         sums = ends.sum(axis=1)
         constant = np.ptp(sums) < 1e-9
         utility = kinds.Utility.CONSTANT_SUM if constant else kinds.Utility.GENERAL_SUM
@@ -95,12 +95,12 @@ class OpenSpielGame(pyspiel.Game):
 
     def tabular(self, policy: BehaviouralPolicy) -> Any:
         """A policy of ours as a pyspiel.TabularPolicy on this game."""
-        tree = self.laid.tree
-        return tabular_policy(self.laid.words, tree.legal, policy.probs(tree.observations))
+        tree = self.data.tree
+        return tabular_policy(self.data.words, tree.legal, policy.probs(tree.observations))
 
     def sigma(self, policy: Any) -> Array:
         """(N, A) the strategy of any of OpenSpiel's policies on this game, for our solvers."""
-        tree, state = self.laid.tree, self.new_initial_state()
+        tree, state = self.data.tree, self.new_initial_state()
         sigma = np.zeros(tree.legal.shape)
         acts = np.flatnonzero(tree.seat >= 0)
         _, first = np.unique(tree.infoset[acts], return_index=True)
@@ -114,7 +114,7 @@ class OpenSpielGame(pyspiel.Game):
         return OpenSpielState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> _Observer:
-        return _Observer(self.laid)
+        return _Observer(self.data)
 
 
 class OpenSpielState(pyspiel.State):
@@ -122,67 +122,67 @@ class OpenSpielState(pyspiel.State):
 
     def __init__(self, game: OpenSpielGame) -> None:
         super().__init__(game)
-        self.laid = game.laid
+        self.data = game.data
         self.node = 0
 
     def current_player(self) -> int:
-        seat = int(self.laid.tree.seat[self.node])
+        seat = int(self.data.tree.seat[self.node])
         if seat == END:
             return int(pyspiel.PlayerId.TERMINAL)
         return int(pyspiel.PlayerId.CHANCE) if seat == CHANCE else seat
 
     def is_terminal(self) -> bool:
-        return bool(self.laid.tree.seat[self.node] == END)
+        return bool(self.data.tree.seat[self.node] == END)
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
-        return list(enumerate(self.laid.tree.chance[self._below()].tolist()))
+        return list(enumerate(self.data.tree.chance[self._below()].tolist()))
 
     def returns(self) -> list[float]:
         """Points of each seat; none before the end."""
         if not self.is_terminal():
-            return [0.0] * self.laid.tree.seats
-        points: list[float] = self.laid.returns[self.node].tolist()
+            return [0.0] * self.data.tree.seats
+        points: list[float] = self.data.returns[self.node].tolist()
         return points
 
     def _below(self) -> slice:
         """The nodes that follow."""
-        first = self.laid.tree.first[self.node]
-        return slice(first, first + self.laid.tree.children[self.node])
+        first = self.data.tree.first[self.node]
+        return slice(first, first + self.data.tree.children[self.node])
 
     def _legal_actions(self, player: int) -> list[int]:
-        actions: list[int] = self.laid.tree.edge[self._below()].tolist()
+        actions: list[int] = self.data.tree.edge[self._below()].tolist()
         return actions
 
     def _apply_action(self, action: int) -> None:
         below = self._below()
-        (place,) = np.nonzero(self.laid.tree.edge[below] == action)
+        (place,) = np.nonzero(self.data.tree.edge[below] == action)
         if not len(place):
             raise ValueError(f"{action} is not legal at {self}")
         self.node = int(below.start + place[0])
 
     def _action_to_string(self, player: int, action: int) -> str:
         chance = player == pyspiel.PlayerId.CHANCE
-        return f"outcome {action}" if chance else self.laid.game.action_names[action]
+        return f"outcome {action}" if chance else self.data.game.action_names[action]
 
     def __str__(self) -> str:
-        return f"node {self.node} of {self.laid.game.name}"
+        return f"node {self.node} of {self.data.game.name}"
 
 
 class _Observer:
     """What a seat knows: the words of its information set, and our features as a tensor."""
 
-    def __init__(self, laid: Laid) -> None:
-        self.laid = laid
-        self.tensor = np.zeros(laid.features.shape[1], np.float32)
+    def __init__(self, data: TreeData) -> None:
+        self.data = data
+        self.tensor = np.zeros(data.features.shape[1], np.float32)
         self.dict = {"features": self.tensor}
 
     def set_from(self, state: OpenSpielState, player: int) -> None:
-        known = self.laid.known(state.node, player)
-        self.tensor[:] = self.laid.features[known] if known >= 0 else 0
+        known = self.data.known(state.node, player)
+        self.tensor[:] = self.data.features[known] if known >= 0 else 0
 
     def string_from(self, state: OpenSpielState, player: int) -> str:
-        known = self.laid.known(state.node, player)
-        return self.laid.words[known] if known >= 0 else f"seat {player}, nothing yet"
+        known = self.data.known(state.node, player)
+        return self.data.words[known] if known >= 0 else f"seat {player}, nothing yet"
 
 
 def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
@@ -191,4 +191,4 @@ def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
     game = registry.make(name, **options)
     if isinstance(game, ExplicitTreeGame):
         raise UserError(f"{name} comes from OpenSpiel, which has it under its own name")
-    return OpenSpielGame(Laid(game, build(game)))
+    return OpenSpielGame(TreeData(game, build(game)))

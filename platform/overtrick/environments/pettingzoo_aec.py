@@ -9,14 +9,14 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
-from overtrick.environments.single_game import lowest_payoff, sitting
+from overtrick.environments.single_game import lowest_payoff, make_single_game
 from overtrick.games import registry
 
-Seen = dict[str, Array]
+MaskedObservation = dict[str, Array]
 """observation: the features of a seat, `Game.features`; action_mask: 1 for each legal action."""
 
 
-class Turns(AECEnv):
+class TurnBasedEnv(AECEnv):
     """One game; agents are called seat_0 and so on, actions are numbers in the order of
     `Game.action_names`.
 
@@ -40,8 +40,8 @@ class Turns(AECEnv):
         self.render_mode = None
         self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
         self.agents: list[str] = []
-        self.sitting = sitting(game)
-        self._nothing = np.zeros_like(self.sitting.observation)
+        self.single_game = make_single_game(game)
+        self._nothing = np.zeros_like(self.single_game.observation)
         self._closed = np.zeros(game.actions, np.int8)
         self._worst = lowest_payoff(game)
         self._spaces = {
@@ -71,12 +71,12 @@ class Turns(AECEnv):
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._last = dict.fromkeys(self.agents, self._nothing)
-        self.sitting.begin(self._rng)
-        self.look()
+        self.single_game.begin(self._rng)
+        self.update_turn()
 
-    def observe(self, agent: str) -> Seen:
+    def observe(self, agent: str) -> MaskedObservation:
         acts = agent == self.agent_selection and not self.terminations[agent]
-        mask = self.sitting.legal if acts else self._closed
+        mask = self.single_game.legal if acts else self._closed
         return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
 
     def step(self, action: int | None) -> None:
@@ -88,28 +88,30 @@ class Turns(AECEnv):
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        if action is None or not (0 <= action < len(self._closed) and self.sitting.legal[action]):
+        if action is None or not (
+            0 <= action < len(self._closed) and self.single_game.legal[action]
+        ):
             self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._worst}
             self._end()
         else:
-            points = self.sitting.act(int(action))
+            points = self.single_game.act(int(action))
             self.rewards = dict(zip(self.possible_agents, points, strict=True))
-            self.look()
+            self.update_turn()
         self._accumulate_rewards()
 
-    def look(self) -> None:
+    def update_turn(self) -> None:
         """Whose turn it is now, if anybody's, and what they see."""
-        if self.sitting.seat < 0:
+        if self.single_game.seat < 0:
             self._end()
             return
-        self.agent_selection = self.possible_agents[self.sitting.seat]
-        self._last[self.agent_selection] = self.sitting.observation
+        self.agent_selection = self.possible_agents[self.single_game.seat]
+        self._last[self.agent_selection] = self.single_game.observation
 
     def _end(self) -> None:
         self.terminations = dict.fromkeys(self.agents, True)
         self.agent_selection = self.agents[0]
 
 
-def aec_env(name: str, **options: Any) -> Turns:
+def aec_env(name: str, **options: Any) -> TurnBasedEnv:
     """A game of the registry as an environment; options are its own. Raises UserError."""
-    return Turns(registry.make(name, **options))
+    return TurnBasedEnv(registry.make(name, **options))

@@ -9,14 +9,14 @@ from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
 from overtrick.core import Array, Game, UserError
-from overtrick.environments.single_game import moved
+from overtrick.environments.single_game import validated_move
 from overtrick.games import registry
 
-Told = dict[str, Any]
+ByAgent = dict[str, Any]
 """What each agent is told, by its name."""
 
 
-class Parallel(ParallelEnv):
+class SimultaneousEnv(ParallelEnv):
     """One match; agents are called seat_0 and so on.
 
     Observations are the facts that a seat sees, float64, in the order of `Game.facts`; moves are
@@ -48,7 +48,9 @@ class Parallel(ParallelEnv):
     def action_space(self, agent: str) -> Box:
         return self._moves[agent]
 
-    def reset(self, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
+    def reset(
+        self, seed: int | None = None, options: ByAgent | None = None
+    ) -> tuple[ByAgent, ByAgent]:
         """The first observations of a new match; the same seed deals the same matches."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -56,7 +58,7 @@ class Parallel(ParallelEnv):
         self.agents = list(self.possible_agents)
         return self._look(), {agent: {} for agent in self.agents}
 
-    def step(self, actions: Told) -> tuple[Told, Told, Told, Told, Told]:
+    def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Observations (the last ones again, once it is over), rewards, ends, truncations, and
         empty infos. Raises ValueError unless everybody who is there moves by as many finite numbers
         as there are motors, and nobody else."""
@@ -66,7 +68,7 @@ class Parallel(ParallelEnv):
         if not present:
             return {}, {}, {}, {}, {}
         width = len(self.game.action_names)
-        moves = [moved(actions[agent], width, agent) for agent in present]
+        moves = [validated_move(actions[agent], width, agent) for agent in present]
         (points,) = self.game.step(self._state, self._turn, np.stack(moves))
         seen = self._look()
         over = not len(self._turn)
@@ -87,6 +89,6 @@ class Parallel(ParallelEnv):
         return dict(self._last)
 
 
-def parallel_env(name: str = "sumo", **options: Any) -> Parallel:
+def parallel_env(name: str = "sumo", **options: Any) -> SimultaneousEnv:
     """A game of the registry as an environment; options are its own. Raises UserError."""
-    return Parallel(registry.make(name, **options))
+    return SimultaneousEnv(registry.make(name, **options))

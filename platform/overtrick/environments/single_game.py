@@ -24,10 +24,10 @@ from overtrick.core import (
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
-MOST = 10_000  # information sets, or deals, of a tree that is built within a moment
+MAX_TREE_SIZE = 10_000  # information sets, or deals, of a tree that is built within a moment
 
 
-class Sitting(Protocol):
+class SingleGame(Protocol):
     """A game in progress. Of those who choose at once one is asked after another, and nobody sees
     what was chosen."""
 
@@ -52,7 +52,7 @@ class Sitting(Protocol):
         """Let the seat act, by a legal action: (S,) points that this brings."""
 
 
-def moved(move: Any, width: int, agent: str) -> Array:
+def validated_move(move: Any, width: int, agent: str) -> Array:
     """(width,) float64 a move by real vectors. Raises ValueError unless it is finite numbers."""
     found = np.asarray(move, np.float64)
     if found.shape != (width,) or not np.isfinite(found).all():
@@ -67,14 +67,17 @@ def lowest_payoff(game: Game) -> float:
     return float(game.lowest_payoff)
 
 
-def sitting(game: Game) -> Sitting:
+def make_single_game(game: Game) -> SingleGame:
     """The quicker way to play a game."""
-    if isinstance(game, Enumerable) and max(game.infosets or MOST + 1, game.least) <= MOST:
-        return Walked(game)
-    return registry.alone(game) or Dealt(game)
+    if (
+        isinstance(game, Enumerable)
+        and max(game.infosets or MAX_TREE_SIZE + 1, game.least) <= MAX_TREE_SIZE
+    ):
+        return TreeSingleGame(game)
+    return registry.alone(game) or EngineSingleGame(game)
 
 
-class Dealt:
+class EngineSingleGame:
     """By the engine, in batches of one."""
 
     def __init__(self, game: Game) -> None:
@@ -84,7 +87,7 @@ class Dealt:
 
     def begin(self, rng: Generator) -> None:
         self.state = self._game.start(self._game.deal(1, rng))
-        self.look()
+        self.update_turn()
 
     def act(self, action: Any) -> list[float]:
         self._chosen.append(action)
@@ -92,11 +95,11 @@ class Dealt:
             self.seat = int(self._all.seat[len(self._chosen)])
             return self._nothing
         (points,) = self._game.step(self.state, self._all, np.array(self._chosen))
-        self.look()
+        self.update_turn()
         gained: list[float] = points.tolist()
         return gained
 
-    def look(self) -> None:
+    def update_turn(self) -> None:
         """Whose turn it is in the state, if anybody's."""
         self._all = self._game.observe(self.state)
         self._chosen: list[Any] = []
@@ -120,7 +123,7 @@ class Dealt:
         return select_observations(self._all, slice(row, row + 1))
 
 
-class Walked:
+class TreeSingleGame:
     """From node to node of the exact tree, which is the engine's own: a step looks things up."""
 
     def __init__(self, game: Enumerable) -> None:

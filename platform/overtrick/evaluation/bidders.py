@@ -17,8 +17,12 @@ from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
-from overtrick.games.bridge.auction.game import TABLE, WIDTH, Auction
-from overtrick.games.bridge.auction.network_bidder import Bidder, Candidate, Network
+from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
+from overtrick.games.bridge.auction.network_bidder import (
+    BiddingNetwork,
+    CandidateCall,
+    NetworkBidder,
+)
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION
 from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
 from overtrick.games.bridge.formats.zhang_tsv import table_read
@@ -57,14 +61,14 @@ class Side(NamedTuple):
 
     name: str
     system: System
-    calls: Network | None = None  # none: it bids by the rules of its system
-    imps: Network | None = None
+    calls: BiddingNetwork | None = None  # none: it bids by the rules of its system
+    imps: BiddingNetwork | None = None
 
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
         """A player at a table where the sides' calls have these meanings."""
         if self.calls is None:
-            return network_bidder.Rules(ns, ew)
-        return Bidder(ns, ew, self.calls, self.imps, epsilon)
+            return network_bidder.SystemBidder(ns, ew)
+        return NetworkBidder(ns, ew, self.calls, self.imps, epsilon)
 
 
 def side_of(what: str) -> Side:
@@ -75,7 +79,7 @@ def side_of(what: str) -> Side:
         rules = loader.load(what)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
-    calls, imps = (network_of(stored, name, folder) for name in network_bidder.OUTPUTS)
+    calls, imps = (network_of(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS)
     if calls is None:
         raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
@@ -93,19 +97,21 @@ def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
         )
 
 
-def network_of(stored: model_files.Model, name: str, folder: Path) -> Network | None:
+def network_of(stored: model_files.Model, name: str, folder: Path) -> BiddingNetwork | None:
     """A network of a model, None if it has none of that name. Raises UserError for one that is
     damaged, or sees or says other numbers than networks that bid."""
     weights = unprefixed(name, stored.weights)
     if not weights:
         return None
     first = len(weights["w0"]) if "w0" in weights else 0
-    seen = network_bidder.inputs(first == network_bidder.inputs(with_auction=True))
+    seen = network_bidder.input_width(first == network_bidder.input_width(with_auction=True))
     what = f"the network of {name} in {folder}"
-    model_files.check_layers(weights, seen, network_bidder.OUTPUTS[name], what, "networks that bid")
+    model_files.check_layers(
+        weights, seen, network_bidder.OUTPUT_WIDTHS[name], what, "networks that bid"
+    )
     learning = told_of(stored, folder, "network")
     try:
-        return Network(weights, learning["activation"], learning["bfloat16"])
+        return BiddingNetwork(weights, learning["activation"], learning["bfloat16"])
     except (KeyError, TypeError):
         raise UserError(
             f"{folder / model_files.CARD} is damaged: its network is no section"
@@ -130,11 +136,11 @@ def auctions(
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.auctions(hands(holder), dealer, vulnerable, ns.system, ew.system)
-    deals = np.zeros((len(holder), WIDTH), np.int8)
+    deals = np.zeros((len(holder), DEAL_WIDTH), np.int8)
     deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
     pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
     batch = play(Auction("nothing", seats=2), pair, deals, rng).batch
-    place = features_from_observation.places(batch.observation)
+    place = features_from_observation.calls_made(batch.observation)
     calls = np.full((len(holder), LONGEST_AUCTION), -1, np.int8)
     calls[batch.game, place] = batch.action
     return calls
@@ -154,7 +160,7 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 
 def candidates(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
-) -> list[Candidate]:
+) -> list[CandidateCall]:
     """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises UserError
     for a hand that is none, a side that bids by rules, or an auction that is over."""
     if side.calls is None:
@@ -162,9 +168,11 @@ def candidates(
     own = sorted(set(held(hand)))
     if len(own) != TRICKS:
         raise UserError(f"a hand has 13 cards, but '{hand}' has {len(own)}")
-    turn = Auction("nothing", seats=2).after(dealer, vulnerable, sum(1 << c for c in own), calls)
+    turn = Auction("nothing", seats=2).observation_after(
+        dealer, vulnerable, sum(1 << c for c in own), calls
+    )
     ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
-    bidder = Bidder(ns.system, ew.system, side.calls, side.imps)
+    bidder = NetworkBidder(ns.system, ew.system, side.calls, side.imps)
     return bidder.candidates(turn)[0]
 
 
@@ -173,7 +181,7 @@ def solved(path: str) -> Iterator[Deals]:
     North deals, nobody is vulnerable. Raises UserError."""
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
-        rows = np.zeros((len(columns["deal"]), WIDTH), np.int8)
+        rows = np.zeros((len(columns["deal"]), DEAL_WIDTH), np.int8)
         kept = np.zeros(len(rows), np.bool_)
         for k, (deal, table) in enumerate(zip(*columns.values(), strict=True)):
             number += 1
@@ -182,7 +190,7 @@ def solved(path: str) -> Iterator[Deals]:
             try:
                 if not isinstance(deal, str) or not isinstance(table, str):
                     raise UserError("its deal and dd_table must be text")
-                rows[k, :CARDS], rows[k, TABLE:] = read(deal), table_read(table).ravel()
+                rows[k, :CARDS], rows[k, DD_TABLE:] = read(deal), table_read(table).ravel()
             except UserError as error:
                 raise UserError(f"{path}: row {number}: {error}") from None
             kept[k] = True
@@ -197,7 +205,7 @@ def sample(path: str, most: int, seed: int) -> Deals:
     """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
     the lowest random numbers. Raises UserError."""
     rng = generator(seed, RngStream.INITIAL)
-    deals, luck, more = np.zeros((0, WIDTH), np.int8), np.zeros(0), list[Deals]()
+    deals, luck, more = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
     for part in chain(solved(path), [None]):
         more += [] if part is None else [part]
         if part is None or sum(map(len, more)) >= most:  # now and then, for to sort takes a moment
@@ -215,6 +223,6 @@ def turned(deals: Deals, rng: Generator) -> Deals:
     found[:, :CARDS] = (deals[:, :CARDS] + turn[:, None]) % 4
     found[:, CARDS], found[:, CARDS + 1] = dealer, vulnerable
     seats = (np.arange(4) - turn[:, None]) % 4
-    tables = deals[:, TABLE:].reshape(-1, 4, 5)
-    found[:, TABLE:] = tables[np.arange(len(deals))[:, None], seats].reshape(len(deals), 20)
+    tables = deals[:, DD_TABLE:].reshape(-1, 4, 5)
+    found[:, DD_TABLE:] = tables[np.arange(len(deals))[:, None], seats].reshape(len(deals), 20)
     return found

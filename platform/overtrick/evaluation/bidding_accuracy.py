@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.bridge.auction.network_bidder import IMPS, MOST
+from overtrick.games.bridge.auction.network_bidder import IMPS, MAX_IMPS
 from overtrick.games.bridge.auction_rules import BIDS
 from overtrick.games.bridge.system.public_knowledge import TYPES
 
@@ -32,7 +32,7 @@ def called(log_probs: Array) -> dict[str, Array]:
 
 def valued(log_probs: Array) -> dict[str, Array]:
     """The IMPs that are expected of each row (R, 49), and the likeliest."""
-    best = log_probs.argmax(axis=1) - MOST
+    best = log_probs.argmax(axis=1) - MAX_IMPS
     return {"said": best.astype(np.int8), "expected": (np.exp(log_probs) @ IMPS).astype(np.float32)}
 
 

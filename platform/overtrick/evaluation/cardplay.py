@@ -16,9 +16,9 @@ from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserEr
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games import registry
 from overtrick.games.bridge import double_dummy, scoring
-from overtrick.games.bridge.cardplay import game_arrays
+from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
-from overtrick.games.bridge.cardplay.playout import played_out
+from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.trick_rules import replayed
 from overtrick.policies.rollout import play
@@ -105,7 +105,7 @@ def random_games(game: MiniBridge, count: int, defenders: str, lost: bool, rng: 
     parts, have = [], 0
     while have < count:
         deals = game.deal(BLOCK, rng)
-        cards, won = played_out(deals, "random", defenders, rng)
+        cards, won = play_out(deals, "random", defenders, rng)
         above = won - deals[:, CARDS + 1]
         kept = np.flatnonzero((above >= 0) | lost)[: count - have]
         parts.append(Kept(deals[kept], cards[kept], above[kept].astype(np.int8)))
@@ -123,7 +123,9 @@ def games_between(
     """Games of any two sides."""
     deal_rng, play_rng = rng.spawn(2)
     deals = game.deal(count, deal_rng)
-    cards = game_arrays.cards_of(play(game, (declarer, defenders), deals, play_rng).batch)
+    cards = play_records.cards_in_play_order(
+        play(game, (declarer, defenders), deals, play_rng).batch
+    )
     won, _ = replayed(
         hands(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
         cards.astype(np.int64),

@@ -194,7 +194,11 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
     def sees(seen: Array, moves: Sequence[Move]) -> str:
         ns, ew = _pairs(mine, theirs, int(seen[0]))
         said = registry.presentation(game).view(seen, moves, signs)
-        calls, dealer, vulnerable = observation.told(seen), int(seen[1]), int(seen[2])
+        calls, dealer, vulnerable = (
+            observation.calls_from_observation(seen),
+            int(seen[1]),
+            int(seen[2]),
+        )
         meanings = auction_simulation.explained(calls, dealer, vulnerable, ns.system, ew.system)
         return "\n".join([said, *diagram.meanings(calls, dealer, meanings, signs)])
 
@@ -226,7 +230,7 @@ def _calls(mine: Side, theirs: Side, observations: Observations) -> list[Thought
         ranked = {
             each.call: (each.probability, each.imps) for each in policy.candidates(observations)[0]
         }
-    found, before = [], observation.told(seen)
+    found, before = [], observation.calls_from_observation(seen)
     for call in [
         *ranked,
         *(int(c) for c in np.flatnonzero(observations.legal[0]) if c not in ranked),

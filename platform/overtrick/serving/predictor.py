@@ -13,7 +13,7 @@ from overtrick.core import Array, Game, Observations, UserError, select_observat
 from overtrick.evaluation import bidders
 from overtrick.games import observation_checks, registry
 from overtrick.games.bridge.auction import network_bidder
-from overtrick.games.bridge.auction.observation import WHO
+from overtrick.games.bridge.auction.observation import OBS_SEAT
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system import loader
 from overtrick.learners.state_keys import unprefixed
@@ -82,7 +82,7 @@ def _speaker(
 ) -> tuple[str, tuple[str, ...], Say]:
     """The kind of a model's answers, their names, and what gives them."""
     names = tuple(game.action_names)
-    calls, imps = (unprefixed(name, stored.weights) for name in network_bidder.OUTPUTS)
+    calls, imps = (unprefixed(name, stored.weights) for name in network_bidder.OUTPUT_WIDTHS)
     if calls or imps:
         return PROBABILITIES if calls else IMPS, names, _bidding(stored, folder)
     policy = model_files.policy(folder, game)
@@ -103,7 +103,9 @@ def _speaker(
 
 def _bidding(stored: model_files.Model, folder: Path) -> Say:
     """Of both networks: the call that the bidder makes. Of one alone, what it says itself."""
-    calls, imps = (bidders.network_of(stored, name, folder) for name in network_bidder.OUTPUTS)
+    calls, imps = (
+        bidders.network_of(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS
+    )
     ours, theirs = loader.load(bidders.told_of(stored, folder, "system")), loader.load(AGAINST)
     bidders.check_version(
         bidders.told_of(stored, folder, "system_version"), ours, f"the model in {folder}"
@@ -112,17 +114,23 @@ def _bidding(stored: model_files.Model, folder: Path) -> Say:
     def at(observations: Observations, pair: tuple[Any, Any]) -> Array:
         assert observations.legal is not None
         if calls is not None:
-            bidder = network_bidder.Bidder(*pair, calls, imps)
-            return bidder.likely(observations) if imps is None else bidder.probs(observations)
+            bidder = network_bidder.NetworkBidder(*pair, calls, imps)
+            return (
+                bidder.call_probabilities(observations)
+                if imps is None
+                else bidder.probs(observations)
+            )
         assert imps is not None
         row, made = np.nonzero(observations.legal)
         worth = np.full(observations.legal.shape, np.nan)
-        worth[row, made] = network_bidder.expected(imps, observations.observation, row, made, *pair)
+        worth[row, made] = network_bidder.expected_imps(
+            imps, observations.observation, row, made, *pair
+        )
         return worth
 
     def say(observations: Observations) -> Array:
         found = np.empty((len(observations), len(CALLS)))
-        north = observations.observation[:, WHO] % 2 == 0
+        north = observations.observation[:, OBS_SEAT] % 2 == 0
         for rows, pair in ((north, (ours, theirs)), (~north, (theirs, ours))):
             if rows.any():
                 found[rows] = at(select_observations(observations, rows), pair)

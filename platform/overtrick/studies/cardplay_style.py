@@ -13,7 +13,7 @@ from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.cardplay import by_tricks, card_game
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games.bridge import diagram
-from overtrick.games.bridge.cardplay import game_arrays, rule_defenders
+from overtrick.games.bridge.cardplay import play_records, rule_defenders
 from overtrick.policies.rollout import play
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 
@@ -40,13 +40,15 @@ def shown(
     deal_rng, play_rng = generator(seed, RngStream.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
     batch = play(game, (player, defence), dealt, play_rng).batch
-    cards = game_arrays.cards_of(batch)
+    cards = play_records.cards_in_play_order(batch)
     hands = [
         f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
     ]
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
-    asked = rule_defenders.style(select_observations(batch.observations(), own), batch.action[own])
+    asked = rule_defenders.rule_agreement(
+        select_observations(batch.observations(), own), batch.action[own]
+    )
     return Shown(
         hands,
         [

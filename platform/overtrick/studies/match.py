@@ -15,7 +15,7 @@ from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.game_cache import opponent_of, played, two_seats
 from overtrick.evaluation.reference_opponents import located, names
 from overtrick.games import registry
-from overtrick.games.bridge.auction.game import UNSOLVED, WIDTH, Auction
+from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.cards import CARDS
 from overtrick.policies.rollout import play
 from overtrick.runs import lifecycle
@@ -70,7 +70,7 @@ def record_of(played: duplicate_match.Match) -> Games:
     """The auctions of a match of bidders, worth the points of their contracts at double-dummy
     tricks; first all of the open table."""
     boards = played.boards
-    deals = np.full((len(boards.holder), WIDTH), UNSOLVED, np.int8)
+    deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)
     deals[:, :CARDS] = boards.holder
     deals[:, CARDS], deals[:, CARDS + 1] = boards.dealer, boards.vulnerable
     ours, moves, points = [], list[list[Move]](), []

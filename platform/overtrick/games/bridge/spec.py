@@ -6,14 +6,14 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.presentation import AuctionPresentation
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
 from overtrick.games.bridge.cardplay.presentation import CardPlayPresentation
-from overtrick.games.bridge.cardplay.rule_defenders import ByRules
+from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.spec import GameSpec
 
 SPECS = (
     GameSpec(
         MiniBridge.name,
         MiniBridge,
-        scripted_players=lambda game: {"rules": lambda game: ByRules()},
+        scripted_players=lambda game: {"rules": lambda game: RuleDefender()},
         presentation=CardPlayPresentation,
     ),
     GameSpec(Auction.name, Auction, match_options={"seats": 2}, presentation=AuctionPresentation),

@@ -70,7 +70,8 @@ def look(game: Poker, state: Hands, nodes: Array) -> tuple[Array, Array]:
 
 
 class Alone:
-    """A game in progress, as `doors.sitting.Sitting` has it; information sets have no numbers here.
+    """A game in progress, an `environments.single_game.SingleGame`; information sets have no
+    numbers here.
 
     A seat sees its cards, as far as they are turned, and the betting: the engine tells the first
     once a deal, the second once and for all. Games are dealt ahead, more and more at once: the

@@ -16,41 +16,45 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, UserError
-from overtrick.games.sumo.observation import FACTS, MOTORS, in_world, turned
+from overtrick.games.sumo.observation import MOTORS, OBSERVATION_FIELDS, in_world_axes, rotated
 from overtrick.policies.action_sampling import draw_moves
 
 Kind = Literal["mlp", "lstm"]
-NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
-WIDE = 64  # units of each layer
-SEEN, MOVES = len(FACTS), len(MOTORS)
+POLICY_NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
+HIDDEN_UNITS = 64  # units of each layer
+OBSERVATION_WIDTH, ACTION_WIDTH = len(OBSERVATION_FIELDS), len(MOTORS)
 
 
-class Block(NamedTuple):
+class ParameterBlock(NamedTuple):
     """A part of a file, in its order; matrices go from inputs to outputs."""
 
     name: str
     shape: tuple[int, ...]
 
 
-def _blocks(kind: Kind) -> tuple[Block, ...]:
-    second = (WIDE, WIDE) if kind == "mlp" else (2 * WIDE, 4 * WIDE)  # of an LSTM all four gates
-    net = [("first", (SEEN, WIDE)), ("second", second)]
+def _blocks(kind: Kind) -> tuple[ParameterBlock, ...]:
+    second = (
+        (HIDDEN_UNITS, HIDDEN_UNITS) if kind == "mlp" else (2 * HIDDEN_UNITS, 4 * HIDDEN_UNITS)
+    )  # of an LSTM all four gates
+    net = [("first", (OBSERVATION_WIDTH, HIDDEN_UNITS)), ("second", second)]
     return (
-        Block("return", (3,)),  # sum, sum of squares, count
-        Block("sum", (SEEN,)), Block("squares", (SEEN,)), Block("count", ()),
-        *_layers("value", [*net, ("head", (WIDE, 1))]),
-        *_layers("policy", [*net, ("head", (WIDE, MOVES))]),
-        Block("log_std", (MOVES,)),
+        ParameterBlock("return", (3,)),  # sum, sum of squares, count
+        ParameterBlock("sum", (OBSERVATION_WIDTH,)),
+        ParameterBlock("squares", (OBSERVATION_WIDTH,)),
+        ParameterBlock("count", ()),
+        *_layers("value", [*net, ("head", (HIDDEN_UNITS, 1))]),
+        *_layers("policy", [*net, ("head", (HIDDEN_UNITS, ACTION_WIDTH))]),
+        ParameterBlock("log_std", (ACTION_WIDTH,)),
     )  # fmt: skip
 
 
-def _layers(net: str, sizes: list[tuple[str, tuple[int, int]]]) -> Iterator[Block]:
+def _layers(net: str, sizes: list[tuple[str, tuple[int, int]]]) -> Iterator[ParameterBlock]:
     for layer, shape in sizes:
-        yield Block(f"{net}_{layer}_w", shape)
-        yield Block(f"{net}_{layer}_b", shape[1:])
+        yield ParameterBlock(f"{net}_{layer}_w", shape)
+        yield ParameterBlock(f"{net}_{layer}_b", shape[1:])
 
 
-BLOCKS: dict[Kind, tuple[Block, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks("lstm")}
+BLOCKS: dict[Kind, tuple[ParameterBlock, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks("lstm")}
 
 
 def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
@@ -72,7 +76,7 @@ def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
     return named
 
 
-class Zoo:
+class ZooPolicy:
     """A policy of AgentZoo. It samples its actions, as the original demonstration does, unless it
     is told to play their means."""
 
@@ -86,21 +90,21 @@ class Zoo:
         self.net = {n.removeprefix("policy_"): v for n, v in numbers.items() if "policy" in n}
         self.log_std = numbers["log_std"]
 
-    def start(self, games: int, rng: Generator) -> _Seated:
-        return _Seated(self, games, rng)
+    def start(self, games: int, rng: Generator) -> _ZooSession:
+        return _ZooSession(self, games, rng)
 
 
-class _Seated:
+class _ZooSession:
     """An LSTM remembers each match in which it sits; before the first step that is nothing."""
 
-    def __init__(self, zoo: Zoo, games: int, rng: Generator) -> None:
+    def __init__(self, zoo: ZooPolicy, games: int, rng: Generator) -> None:
         self.zoo = zoo
         self.rng = rng
-        self.cell, self.hidden = np.zeros((2, games, 2, WIDE))  # by game and seat
+        self.cell, self.hidden = np.zeros((2, games, 2, HIDDEN_UNITS))  # by game and seat
 
     def act(self, observations: Observations) -> Actions:
         zoo = self.zoo
-        seen, turns = in_world(observations.observation)
+        seen, turns = in_world_axes(observations.observation)
         seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
         first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
         if zoo.kind == "mlp":
@@ -109,9 +113,9 @@ class _Seated:
             last = self._remember(np.maximum(first, 0), observations)
         mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
         if not zoo.sample:
-            return Actions(turned(mean, -turns), np.zeros(len(mean)))
+            return Actions(rotated(mean, -turns), np.zeros(len(mean)))
         drawn = draw_moves(mean, zoo.log_std, self.rng)
-        return replace(drawn, action=turned(drawn.action, -turns))
+        return replace(drawn, action=rotated(drawn.action, -turns))
 
     def _remember(self, x: Array, observations: Observations) -> Array:
         """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""
@@ -125,7 +129,7 @@ class _Seated:
         return self.hidden[at]
 
 
-def load(name: str, folder: str | None) -> Zoo:
+def load(name: str, folder: str | None) -> ZooPolicy:
     """A policy by its name, one of NAMES, from a folder of AgentZoo's files.
 
     Raises UserError without a folder, or for a file that is missing or wrong.
@@ -146,7 +150,7 @@ def load(name: str, folder: str | None) -> Zoo:
         raise UserError(f"{path} is no file of numbers ({error}): fetch it again") from None
     if flat.dtype.kind not in "fiu":
         raise UserError(f"{path} is no file of numbers: fetch it again")
-    return Zoo(kind, decode(kind, flat, str(path)))
+    return ZooPolicy(kind, decode(kind, flat, str(path)))
 
 
 def _logistic(x: Array) -> Array:

@@ -19,18 +19,26 @@ from numpy.random import Generator
 from overtrick.core import Array, Deals, Observations, UserError, nearest
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
-from overtrick.games.sumo.observation import FACTS, FORCE, MOTORS, SIZES, in_world, quarters, turned
-from overtrick.games.sumo.physics import SECONDS, Bodies, Physics
+from overtrick.games.sumo.observation import (
+    MAX_FORCE,
+    MOTORS,
+    OBSERVATION_FIELDS,
+    SCALES,
+    in_world_axes,
+    quarter_turns_to_opponent,
+    rotated,
+)
+from overtrick.games.sumo.physics import STEP_SECONDS, Bodies, Physics
 
 log = logging.getLogger(__name__)
 
-BELLY = 0.29  # m above the mat; a torso that is lower has fallen
-LIMIT = 500  # steps; the next one ends in a draw
-TURNED = "quarter_turns"
+FALLEN_HEIGHT = 0.29  # m above the mat; a torso that is lower has fallen
+STEP_LIMIT = 500  # steps; the next one ends in a draw
+QUARTER_TURNS = "quarter_turns"
 
 
 @dataclass(frozen=True)
-class Reward:
+class RewardWeights:
     """What a step is worth to an ant, in points; each term by what it multiplies."""
 
     win: float = 2000.0  # the other one lost in this step
@@ -44,16 +52,16 @@ class Reward:
 
 
 REWARDS = {
-    "shaped": Reward(),
-    "main": Reward(move=0, push=0, control=0),
-    "result": Reward(1, -1, 0, 0, 0, 0),
-    "wins": Reward(1, 0, 0, 0, 0, 0),
+    "shaped": RewardWeights(),
+    "main": RewardWeights(move=0, push=0, control=0),
+    "result": RewardWeights(1, -1, 0, 0, 0, 0),
+    "wins": RewardWeights(1, 0, 0, 0, 0, 0),
 }
 """shaped is RoboSumo's; result counts wins less losses, and wins the matches won."""
 
 
 @dataclass(slots=True)
-class State:
+class SumoState:
     """G matches. An ant's index is its seat."""
 
     position: Array  # (G, 30) these four as physics.Bodies has them
@@ -100,7 +108,7 @@ class Sumo:
         self.unit = "win" if counted else "point"
         self.physics = _physics(integrator, forces, threads)
         self.view = _one_of("view", view, ("world", "ahead"))
-        self.observation_fields = FACTS + ((TURNED,) if view == "ahead" else ())
+        self.observation_fields = OBSERVATION_FIELDS + ((QUARTER_TURNS,) if view == "ahead" else ())
 
     @property
     def zero_sum(self) -> bool:
@@ -125,7 +133,7 @@ class Sumo:
         pushed = 0.1 * rng.standard_normal((games, ANTS * VELOCITIES))
         return np.concatenate([angle, moved, pushed], axis=1)
 
-    def start(self, deals: Deals) -> State:
+    def start(self, deals: Deals) -> SumoState:
         """Both ants in the air, opposite each other, legs spread."""
         count = len(deals)
         angle, moved, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
@@ -139,26 +147,26 @@ class Sumo:
         position += moved.reshape(position.shape)
         position[..., 3:7] /= np.linalg.norm(position[..., 3:7], axis=-1, keepdims=True)
         bodies = self.physics.settle(position.reshape(count, -1), velocity)
-        return State(*bodies, np.zeros(count, np.int64), *np.zeros((2, count), bool))
+        return SumoState(*bodies, np.zeros(count, np.int64), *np.zeros((2, count), bool))
 
-    def observe(self, state: State) -> Observations:
+    def observe(self, state: SumoState) -> Observations:
         """Both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
-        seen = observations(state.bodies(games)).reshape(-1, len(FACTS))
+        seen = ant_observations(state.bodies(games)).reshape(-1, len(OBSERVATION_FIELDS))
         if self.view == "ahead":
-            away = quarters(seen)
-            seen = np.column_stack([turned(seen, -away), away])
+            away = quarter_turns_to_opponent(seen)
+            seen = np.column_stack([rotated(seen, -away), away])
         seat = np.tile(np.arange(ANTS), len(games))
         return Observations(np.repeat(games, ANTS), seat, seen, None, None)
 
-    def step(self, state: State, observations: Observations, action: Array) -> Array:
+    def step(self, state: SumoState, observations: Observations, action: Array) -> Array:
         """(G, 2) points; action (R, 8) in the order of MOTORS."""
         games = observations.game[::ANTS]
         if self.view == "ahead":
-            action = turned(action, observations.observation[:, -1].astype(np.int64))
+            action = rotated(action, observations.observation[:, -1].astype(np.int64))
         control = action.reshape(len(games), ANTS, HINGES)
         bodies = state.bodies(games)
-        before = torsos(bodies.position)
+        before = torso_positions(bodies.position)
         now = self.physics.advance(bodies, control.reshape(len(games), -1))
         astray = ~np.isfinite(np.concatenate([a.reshape(len(a), -1) for a in now], axis=1)).all(1)
         if astray.any():
@@ -170,9 +178,11 @@ class Sumo:
         for name, value in zip(Bodies._fields, now, strict=True):
             getattr(state, name)[games] = value
         state.steps[games] += 1
-        after = torsos(now.position)
-        lost = (after[..., 2] < BELLY) | (np.abs(after[..., :2]).max(axis=-1) >= mujoco_model.RING)
-        drawn = astray | (state.steps[games] > LIMIT)
+        after = torso_positions(now.position)
+        lost = (after[..., 2] < FALLEN_HEIGHT) | (
+            np.abs(after[..., :2]).max(axis=-1) >= mujoco_model.RING
+        )
+        drawn = astray | (state.steps[games] > STEP_LIMIT)
         state.over[games], state.diverged_games[games] = lost.any(axis=1) | drawn, astray
         points = np.zeros((len(state.over), ANTS))
         points[games] = self._main(lost, drawn) + self._shaping(before, after, control)
@@ -189,7 +199,7 @@ class Sumo:
         old, new = before[..., :2], after[..., :2]
         way = new[:, ::-1] - old  # to where the other one is now
         distance = np.linalg.norm(way, axis=-1)
-        speed = ((new - old) * way).sum(axis=-1) / SECONDS / np.maximum(distance, 1e-9)
+        speed = ((new - old) * way).sum(axis=-1) / STEP_SECONDS / np.maximum(distance, 1e-9)
         out = np.exp(-np.linalg.norm(new[:, ::-1], axis=-1))
         effort = np.square(control).sum(axis=-1)
         nearer = _apart(old) - _apart(new)
@@ -202,7 +212,7 @@ class Sumo:
 
     def features(self, observations: Observations) -> Array:
         """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
-        return (observations.observation[:, : len(FACTS)] / SIZES).astype(np.float32)
+        return (observations.observation[:, : len(OBSERVATION_FIELDS)] / SCALES).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
         """An ant has nothing to hide."""
@@ -210,7 +220,7 @@ class Sumo:
 
     def describe(self, seen: Array) -> str:
         """Where both ants are, in the world."""
-        at = dict(zip(FACTS, in_world(seen[None])[0][0], strict=True))
+        at = dict(zip(OBSERVATION_FIELDS, in_world_axes(seen[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
             for who in ("own", "other")
@@ -218,7 +228,7 @@ class Sumo:
         return f"at {own}; the opponent at {other}"
 
 
-def torsos(position: Array) -> Array:
+def torso_positions(position: Array) -> Array:
     """(n, 2, 3) where the torsos are: x, y and height above the mat in m."""
     place = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
     place[..., 2] -= mujoco_model.PLATFORM
@@ -230,13 +240,13 @@ def _apart(places: Array) -> Array:
     return np.linalg.norm(places[:, 0] - places[:, 1], axis=-1)
 
 
-def observations(bodies: Bodies) -> Array:
+def ant_observations(bodies: Bodies) -> Array:
     """(n, 2, 120) what each ant sees, in the order of FACTS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
     velocity = bodies.velocity.reshape(count, ANTS, VELOCITIES)
-    force = np.abs(bodies.force.clip(-FORCE, FORCE)).reshape(count, ANTS, 6 * BODIES)
+    force = np.abs(bodies.force.clip(-MAX_FORCE, MAX_FORCE)).reshape(count, ANTS, 6 * BODIES)
     other = np.concatenate([position[..., :7], force[..., :6]], axis=-1)[:, ::-1]
     return np.concatenate([position, velocity, force, other], axis=-1)
 
@@ -253,7 +263,7 @@ def _folder(given: Any) -> str | None:
     return str(Path(given).absolute()) if given else None
 
 
-def _reward(given: str | Mapping[str, float]) -> Reward:
+def _reward(given: str | Mapping[str, float]) -> RewardWeights:
     """Raises UserError."""
     if not isinstance(given, (str, Mapping)):
         raise UserError(f"reward must be a name or a mapping of terms, not {given!r}")
@@ -262,13 +272,13 @@ def _reward(given: str | Mapping[str, float]) -> Reward:
             near = nearest(given, REWARDS)
             raise UserError(f"unknown reward '{given}' in sumo: did you mean '{near}'?")
         return REWARDS[given]
-    terms = [field.name for field in fields(Reward)]
+    terms = [field.name for field in fields(RewardWeights)]
     for term in given:
         if term not in terms:
             raise UserError(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
         if not isinstance(given[term], (int, float)) or not np.isfinite(given[term]):
             raise UserError(f"reward.{term} must be a number, not {given[term]!r}")
-    return replace(Reward(), **given)
+    return replace(RewardWeights(), **given)
 
 
 def _one_of(name: str, value: str, known: tuple[str, str]) -> str:

@@ -47,9 +47,13 @@ LEGS = (
     Leg("back_right", (1, -1), (1, 1), (30, 70)),
 )
 HIP = (-30, 30)  # degrees, about the vertical
-PARTS = (("root", 0.2), ("upper", 0.2), ("lower", 0.4))  # each spans so much of the leg's way
+LEG_SEGMENTS = (
+    ("root", 0.2),
+    ("upper", 0.2),
+    ("lower", 0.4),
+)  # each spans so much of the leg's way
 HINGES = 2 * len(LEGS)  # of an ant: hip and ankle of each leg
-BODIES = 1 + len(PARTS) * len(LEGS)  # of an ant: the torso, then leg by leg
+BODIES = 1 + len(LEG_SEGMENTS) * len(LEGS)  # of an ant: the torso, then leg by leg
 POSITIONS, VELOCITIES = 7 + HINGES, 6 + HINGES  # of an ant: free joint, then hinges
 
 
@@ -123,7 +127,7 @@ def _ant(spec: mujoco.MjSpec, ant: int) -> None:
         name, body = f"ant{ant}_{leg.name}", torso
         way = np.array([*leg.way, 0.0])
         start = np.zeros(3)
-        for part, span in PARTS:
+        for part, span in LEG_SEGMENTS:
             body = body.add_body(name=f"{name}_{part}", pos=start)
             end = way * span
             body.add_geom(

@@ -16,8 +16,8 @@ from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 log = logging.getLogger(__name__)
 
 SUBSTEPS = 5  # of MuJoCo, for which the motors hold
-SECONDS = SUBSTEPS * TIMESTEP  # of a step
-SIDE_BY_SIDE = 64  # fights that MuJoCo holds at once
+STEP_SECONDS = SUBSTEPS * TIMESTEP  # of a step
+BATCH_SIZE = 64  # fights that MuJoCo holds at once
 
 
 class Bodies(NamedTuple):
@@ -56,8 +56,8 @@ class Physics:
     def _run(self, bodies: Bodies, control: Array | None) -> Bodies:
         sim = _simulator(self)
         parts = []
-        for first in range(0, len(bodies.position), SIDE_BY_SIDE):
-            some = slice(first, first + SIDE_BY_SIDE)
+        for first in range(0, len(bodies.position), BATCH_SIZE):
+            some = slice(first, first + BATCH_SIZE)
             part = Bodies(*(each[some] for each in bodies))
             parts.append(sim.run(part, None if control is None else control[some]))
         if not parts:
@@ -71,7 +71,7 @@ class _Simulator:
     def __init__(self, physics: Physics) -> None:
         self.first = physics.forces == "first"
         self.model = build(physics.integrator, self.first)
-        self.batch = Batch(self.model, SIDE_BY_SIDE, physics.threads, persistent=not self.first)
+        self.batch = Batch(self.model, BATCH_SIZE, physics.threads, persistent=not self.first)
         self.data = mujoco.MjData(self.model)
         names = ("qpos", "qvel", "qacc_warmstart", "ctrl")
         self.position, self.velocity, self.warm, self.control = map(self.batch.bind, names)

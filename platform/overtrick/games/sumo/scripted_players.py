@@ -30,5 +30,5 @@ def _of_the_zoo(name: str, game: Sumo) -> Policy:
 
 PLAYERS: dict[str, Callable[[Sumo], Policy]] = {
     "motionless": lambda game: Motionless(),
-    **{name: partial(_of_the_zoo, name) for name in agent_zoo.NAMES},
+    **{name: partial(_of_the_zoo, name) for name in agent_zoo.POLICY_NAMES},
 }

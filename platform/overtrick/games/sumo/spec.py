@@ -22,8 +22,8 @@ def _video(path: Path) -> Callable[[Trajectories], None]:
     """Raises UserError for a file that cannot be written, RunError where nothing can draw."""
     from overtrick.games.sumo import video
 
-    video.check(path)
-    return partial(video.film, path=path, renderer=video.renderer())
+    video.check_video_path(path)
+    return partial(video.write_video, path=path, renderer=video.working_renderer())
 
 
 SPEC = GameSpec(

@@ -13,8 +13,8 @@ import numpy as np
 from overtrick.core import Array, RunError, Trajectories, UserError
 from overtrick.core.files import replacing
 from overtrick.games.sumo import mujoco_model
-from overtrick.games.sumo.observation import in_world
-from overtrick.games.sumo.physics import SECONDS
+from overtrick.games.sumo.observation import in_world_axes
+from overtrick.games.sumo.physics import STEP_SECONDS
 
 RENDERERS = ("egl", "osmesa")
 PROBE = """
@@ -22,10 +22,10 @@ import mujoco
 mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
 """
 WIDTH, HEIGHT = 960, 720  # pixels
-FRAMES = round(1 / SECONDS)  # a second
+FRAMES_PER_SECOND = round(1 / STEP_SECONDS)  # a second
 
 
-def check(path: Path) -> None:
+def check_video_path(path: Path) -> None:
     """Raise UserError unless a film can be written there."""
     if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
         raise UserError(
@@ -33,7 +33,7 @@ def check(path: Path) -> None:
         )
 
 
-def film(batch: Trajectories, path: Path, renderer: str) -> None:
+def write_video(batch: Trajectories, path: Path, renderer: str) -> None:
     """Write the first match of a batch, in which both seats were watched, as MP4.
 
     Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises RunError
@@ -41,7 +41,7 @@ def film(batch: Trajectories, path: Path, renderer: str) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         moments, drawn = Path(folder) / "positions.npy", Path(folder) / "film.mp4"
-        np.save(moments, positions(batch))
+        np.save(moments, recorded_positions(batch))
         wrong = _child(renderer, "-m", __name__, str(moments), str(drawn))
         if wrong is not None:
             raise RunError(f"no film: {wrong}")
@@ -49,7 +49,7 @@ def film(batch: Trajectories, path: Path, renderer: str) -> None:
             temporary.write_bytes(drawn.read_bytes())
 
 
-def renderer() -> str:
+def working_renderer() -> str:
     """The first of RENDERERS that works on this machine. Raises RunError if none does."""
     wrong: str | None = ""
     for name in RENDERERS:
@@ -73,24 +73,26 @@ def _child(renderer: str, *arguments: str) -> str | None:
     return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
 
 
-def positions(batch: Trajectories) -> Array:
+def recorded_positions(batch: Trajectories) -> Array:
     """(steps, 30) where both ants were in the first match, from what they saw of themselves."""
     rows = batch.game == batch.game.min()
-    seen, _ = in_world(batch.observation[rows])
+    seen, _ = in_world_axes(batch.observation[rows])
     ants = [seen[batch.seat[rows] == seat][:, : mujoco_model.POSITIONS] for seat in (0, 1)]
     found = np.stack(ants, axis=1)
     found[..., 2] += mujoco_model.PLATFORM
     return found.reshape(len(found), -1)
 
 
-def draw(moments: Path, out: Path) -> None:
+def render_frames(moments: Path, out: Path) -> None:
     """A frame a moment."""
     import imageio_ffmpeg
     import mujoco
 
     model = mujoco_model.build()
     data = mujoco.MjData(model)
-    writer = imageio_ffmpeg.write_frames(str(out), (WIDTH, HEIGHT), fps=FRAMES, quality=8)
+    writer = imageio_ffmpeg.write_frames(
+        str(out), (WIDTH, HEIGHT), fps=FRAMES_PER_SECOND, quality=8
+    )
     writer.send(None)
     with mujoco.Renderer(model, HEIGHT, WIDTH) as renderer:
         for position in np.load(moments):
@@ -102,4 +104,4 @@ def draw(moments: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]), Path(sys.argv[2]))
+    render_frames(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -27,7 +27,7 @@ from overtrick.evaluation.bidders import (
     turned,
 )
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.auction.network_bidder import Network
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.system import loader
 from overtrick.reports import bar_charts
@@ -76,7 +76,7 @@ def check(job: PairJob, most: int) -> None:
         side_of(name)
 
 
-def networks_of(job: PairJob) -> tuple[Network, Network]:
+def networks_of(job: PairJob) -> tuple[BiddingNetwork, BiddingNetwork]:
     """Both networks as they are before. Raises UserError."""
     found, own = [], loader.load(job.system)
     check_version(job.system_version, own, "the bidder of this job")

@@ -26,7 +26,7 @@ from overtrick.games.bridge.auction import (
     packed_features,
 )
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.auction.network_bidder import Network, Trying
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, SamplingBidder
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
@@ -171,16 +171,18 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
             for who in rng.integers(past + len(self.others), size=count)
         ]  # fmt: skip
 
-    def _side(self, name: str, values: Network | None = None, calls: Weights | None = None) -> Side:
+    def _side(
+        self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
+    ) -> Side:
         """A side by some calls, or as they are now."""
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
     def _improve(self, done: Mapping[str, Array], rng: Generator) -> dict[str, float]:
         """The calls learn from what they brought."""
-        situation = done["situation"] if self.call_network.auction else None
+        situation = done["situation"] if self.call_network.sees_auction else None
         return self.calls.learn(
-            network_bidder.numbers(done["before"], situation), done["legal"], done["call"],
+            network_bidder.unpack_inputs(done["before"], situation), done["legal"], done["call"],
             done["advantage"], done["game"], 2 * self.job.play.boards, rng,
         )  # fmt: skip
 
@@ -224,7 +226,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         pretrained calls; and the share of their calls but passes that is true."""
         plan, rules = job.network, loader.load(job.system)
         calls, values = (
-            Network(unprefixed(name, weights), plan.activation, plan.bfloat16)
+            BiddingNetwork(unprefixed(name, weights), plan.activation, plan.bfloat16)
             for name in ("calls", KEPT[job.play.final_policy])
         )
         deals = pretrained.judged(
@@ -259,7 +261,7 @@ def _meet(
     tables = []
     for seat, child in enumerate(rng.spawn(2)):
         ns, ew = (side, other) if seat == 0 else (other, side)
-        own = Trying(ns.system, ew.system, side.calls, side.imps)
+        own = SamplingBidder(ns.system, ew.system, side.calls, side.imps)
         theirs = other.policy(ns.system, ew.system)
         seated = (own, theirs) if seat == 0 else (theirs, own)
         tables.append((own, play(game, seated, deals, child, watch=(seat,))))
@@ -272,10 +274,10 @@ def _meet(
         brought = won[seat][batch.game]
         batch = replace(batch, reward=np.where(batch.last, brought, 0.0))
         value = own.value(batch.observations())
-        features = features_from_observation.before(batch.observation, own.ns, own.ew)
+        features = features_from_observation.features_before_call(batch.observation, own.ns, own.ew)
         decided.append({
-            "before": packed_features.packed(features),
-            "situation": network_bidder.situations(batch.observation).astype(np.int8),
+            "before": packed_features.pack(features),
+            "situation": network_bidder.auction_situations(batch.observation).astype(np.int8),
             "legal": batch.legal, "call": batch.action,
             "advantage": generalised_advantages(batch, value, 1.0, gae),
             "game": batch.game + seat * len(deals),

@@ -83,7 +83,7 @@ class Network(BiddingConfig):
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
         """Fresh ones."""
         return initial_weights(
-            (network_bidder.inputs(self.raw_auction), *self.hidden, outputs), rng, 0.1
+            (network_bidder.input_width(self.raw_auction), *self.hidden, outputs), rng, 0.1
         )
 
 
@@ -123,7 +123,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
-            network_bidder.OUTPUTS[job.target], generator(job.seed, RngStream.INITIAL)
+            network_bidder.OUTPUT_WIDTHS[job.target], generator(job.seed, RngStream.INITIAL)
         )
         self.learner = Classifier(weights, job.network.plan(device))
         share.add_gradients(self.learner.optimizer.params.values())
@@ -230,12 +230,12 @@ def seen(
     """What a network learns from: features (R, F), what is possible (R, A), what it was (R,)."""
     situation = rows["situation"]
     if learn == "calls":
-        features = network_bidder.numbers(rows["before"], situation if with_auction else None)
+        features = network_bidder.unpack_inputs(rows["before"], situation if with_auction else None)
         return features, legal_after(situation), rows["call"]
     after = network_bidder.situations_after(situation, rows["call"]) if with_auction else None
-    label = rows["imps"] + network_bidder.MOST
-    every_value = np.ones((len(label), network_bidder.VALUES), bool)
-    return network_bidder.numbers(rows["after"], after), every_value, label
+    label = rows["imps"] + network_bidder.MAX_IMPS
+    every_value = np.ones((len(label), network_bidder.IMP_CLASSES), bool)
+    return network_bidder.unpack_inputs(rows["after"], after), every_value, label
 
 
 def _pieces(whole: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:

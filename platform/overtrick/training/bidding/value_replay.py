@@ -18,7 +18,7 @@ from overtrick.games.bridge.auction import (
     network_bidder,
     packed_features,
 )
-from overtrick.games.bridge.auction.network_bidder import Network
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
@@ -49,20 +49,22 @@ class Outcomes:
     """
 
     def __init__(
-        self, first: Network, network: BiddingConfig, plan: Remembered, iterations: int
+        self, first: BiddingNetwork, network: BiddingConfig, plan: Remembered, iterations: int
     ) -> None:
         self.network = network
         self.plan = plan
         self.steps = plan.gradient_steps * iterations  # in all
         self.learnt = 0  # gradient steps
-        self.auction = first.auction
+        self.auction = first.sees_auction
         self.learner = Classifier(first.weights, network.plan("cpu"))
         self.goals = Classifier(first.weights, network.plan("cpu"))
         self.memory = RingBuffer(plan.replay_capacity)
 
-    def values(self) -> Network:
+    def values(self) -> BiddingNetwork:
         """The network as it is now."""
-        return Network(self.learner.weights(), self.network.activation, self.network.bfloat16)
+        return BiddingNetwork(
+            self.learner.weights(), self.network.activation, self.network.bfloat16
+        )
 
     def learn(self, rng: Generator, where: str) -> float:
         """Gradient steps on what is remembered; the mean loss. Raises Failed, saying where, if it
@@ -75,7 +77,7 @@ class Outcomes:
             places = self.memory.draw(self.network.batch_size, rng)
             rows = self.memory.at(places)
             features = self._features(rows)
-            possible = np.ones((len(places), network_bidder.VALUES), bool)
+            possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
             self.learner.optimizer.pace(self.network.pace(self.learnt, self.steps))
             losses.append(self.learner.learn(features, possible, self.goal(places, rows)))
             self.learnt += 1
@@ -85,19 +87,21 @@ class Outcomes:
 
     def goal(self, places: Array, rows: Mapping[str, Array]) -> Array:
         """(R,) what came of each call, or (R, 49) how likely that is by its side's next call."""
-        brought: Array = rows["imps"] + network_bidder.MOST
+        brought: Array = rows["imps"] + network_bidder.MAX_IMPS
         if self.plan.target == "outcome":
             return brought
         last = rows["last"]
         ahead = self.memory.at(np.where(last, places, (places + 1) % self.memory.room))
-        possible = np.ones((len(places), network_bidder.VALUES), bool)
+        possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
         goal = np.exp(self.goals.log_probs(self._features(ahead), possible))
-        goal[last] = np.arange(network_bidder.VALUES) == brought[last, None]
+        goal[last] = np.arange(network_bidder.IMP_CLASSES) == brought[last, None]
         return goal
 
     def _features(self, rows: Mapping[str, Array]) -> Array:
         """(R, F) what the network sees of remembered calls."""
-        return network_bidder.numbers(rows["after"], rows["situation"] if self.auction else None)
+        return network_bidder.unpack_inputs(
+            rows["after"], rows["situation"] if self.auction else None
+        )
 
     def state(self) -> dict[str, Array]:
         return {
@@ -117,12 +121,14 @@ class Outcomes:
 def remembered(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
     """What there is to remember of calls (D,) that brought so many IMPs (D,)."""
     rows = np.arange(len(batch))
-    after = features_from_observation.after(batch.observation, rows, batch.action, ns, ew)
+    after = features_from_observation.features_after_call(
+        batch.observation, rows, batch.action, ns, ew
+    )
     situation = network_bidder.situations_after(
-        network_bidder.situations(batch.observation), batch.action
+        network_bidder.auction_situations(batch.observation), batch.action
     )
     return {
-        "after": packed_features.packed(after),
+        "after": packed_features.pack(after),
         "situation": situation.astype(np.int8),
         "imps": imps.astype(np.int8),
         "last": batch.last,

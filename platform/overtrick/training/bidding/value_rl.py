@@ -15,7 +15,7 @@ from overtrick.core import Array, Deals
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.bidders import Side, side_of, turned
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.auction.network_bidder import Network
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.rollout import play
@@ -108,7 +108,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         """Compute a stored bidder's IMPs a board against its pretrained values and others."""
         section = job.network
         calls = pretrained.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
-        values = Network(unprefixed("imps", weights), section.activation, section.bfloat16)
+        values = BiddingNetwork(unprefixed("imps", weights), section.activation, section.bfloat16)
         side = _side(job, calls, values)
         kept = pretrained.parted(job, job.bidder.max_deals)[1]
         deals = pretrained.judged(job, kept, job.evaluate.final_boards)
@@ -116,7 +116,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         return [pretrained.row(side, other, deals, pool) for other in others]
 
 
-def _side(job: BidderJob, calls: Network, imps: Network) -> Side:
+def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
     return Side("bidder", loader.load(job.system), calls, imps)
 
 

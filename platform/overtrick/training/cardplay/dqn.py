@@ -15,7 +15,7 @@ from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generat
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayEvaluation, Scripted
 from overtrick.evaluation.game_cache import opponent_of
-from overtrick.games.bridge.cardplay.suit_canonical import renamed_batch
+from overtrick.games.bridge.cardplay.suit_canonical import canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
@@ -115,4 +115,4 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))
     pair = (declarer, opponent_of(job.game, job.dqn.defenders))
-    return renamed_batch(play(game, pair, games, rng, watch=[0]).batch)
+    return canonical_trajectories(play(game, pair, games, rng, watch=[0]).batch)

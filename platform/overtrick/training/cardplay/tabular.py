@@ -17,8 +17,8 @@ from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generat
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import POSITIONS, CardplayEvaluation, Kept, Scripted, Who
 from overtrick.evaluation.game_cache import opponent_of
-from overtrick.games.bridge.cardplay.game_arrays import decisions
-from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, like_cards
+from overtrick.games.bridge.cardplay.play_records import decision_trajectories
+from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merge_tables
 from overtrick.reports import learning_curves
@@ -227,12 +227,12 @@ def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -
 
 def _q_table(plan: Tabular) -> QTable:
     rule = TabularConfig(plan.update, plan.learning_rate, plan.discount, plan.neighbour_share)
-    return QTable(REPRESENTATIONS[plan.state_abstraction], rule, like_cards())
+    return QTable(REPRESENTATIONS[plan.state_abstraction], rule, similar_cards())
 
 
 def _learn(table: QTable, who: Who, games: Kept) -> None:
     worth = games.worth(who == "declarer")
-    table.learn(decisions(games.deals, games.cards, POSITIONS[who], worth))
+    table.learn(decision_trajectories(games.deals, games.cards, POSITIONS[who], worth))
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:

@@ -59,16 +59,16 @@ from overtrick.games.bridge.system.public_knowledge import (  # fmt: skip
 )
 from overtrick.games.bridge.system.rule_matching import choose, learn, scratch, tools
 
-OF_PLAYER, WIDTH = 305, 1284
-PLAYERS = WIDTH - 4 * OF_PLAYER
-SITUATION = 52
+PLAYER_WIDTH, WIDTH = 305, 1284
+FIRST_PLAYER = WIDTH - 4 * PLAYER_WIDTH
+FIRST_SITUATION = 52
 STATUS_AT = 244
 TYPE_AT = STATUS_AT + len(STATUSES)
 SLAM_AT = TYPE_AT + len(TYPES)
 NO_CONTROL = 4
 
 
-def rows(
+def auction_features(
     hands: Array,
     dealer: Array,
     vulnerable: Array,
@@ -106,7 +106,7 @@ def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, after
                 break
             seat = table.now[SEAT]
             if not after:
-                write_row(table, hands[game, seat], seat, dealer[game], out[row])
+                write_features(table, hands[game, seat], seat, dealer[game], out[row])
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
             _, _, rule = choose(
@@ -114,12 +114,12 @@ def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, after
             )
             learn(tables, table, seat, made, rule, lo, hi)
             if after:
-                write_row(table, hands[game, seat], seat, dealer[game], out[row])
+                write_features(table, hands[game, seat], seat, dealer[game], out[row])
             row += 1
 
 
 @njit(cache=True)
-def write_row(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
+def write_features(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
     """Write what a seat decides by."""
     out[:] = 0
     for suit in range(4):
@@ -130,12 +130,12 @@ def write_row(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
         out[13 * suit : 13 * suit + small] = 1
         for rank in range(8, 13):
             out[13 * suit + rank] = (held >> rank) & 1
-    out[SITUATION + table.more[VULNERABLE]] = 1
-    out[SITUATION + 4 + dealer] = 1
-    out[SITUATION + 8 + seat] = 1
+    out[FIRST_SITUATION + table.more[VULNERABLE]] = 1
+    out[FIRST_SITUATION + 4 + dealer] = 1
+    out[FIRST_SITUATION + 8 + seat] = 1
     for who in range(4):
-        first = PLAYERS + who * OF_PLAYER
-        _player(table, (seat + who) % 4, out[first : first + OF_PLAYER])
+        first = FIRST_PLAYER + who * PLAYER_WIDTH
+        _player(table, (seat + who) % 4, out[first : first + PLAYER_WIDTH])
 
 
 @njit(cache=True)

@@ -9,8 +9,14 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.bridge.auction.features import WIDTH, write_row
-from overtrick.games.bridge.auction.observation import DEALER, OWN, VULNERABLE, WHO, calls_of
+from overtrick.games.bridge.auction.features import WIDTH, write_features
+from overtrick.games.bridge.auction.observation import (
+    OBS_DEALER,
+    OBS_OWN,
+    OBS_SEAT,
+    OBS_VULNERABLE,
+    write_calls,
+)
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, SEAT
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.loader import System
@@ -18,25 +24,25 @@ from overtrick.games.bridge.system.public_knowledge import look, sit
 from overtrick.games.bridge.system.rule_matching import choose, learn, scratch, tools
 
 
-def before(seen: Array, ns: System, ew: System) -> Array:
+def features_before_call(seen: Array, ns: System, ew: System) -> Array:
     """(R, 1284) float32 the features of who is to call, by the facts of an auction (R, K)."""
     none = np.full(len(seen), -1, np.int64)
     return _asked(seen, np.arange(len(seen)), none, ns, ew)
 
 
-def after(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
+def features_after_call(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
     """(D, 1284) float32 the same of some rows (D,) once their seats have made calls (D,)."""
     return _asked(seen, row, made, ns, ew)
 
 
-def called(seen: Array, ns: System, ew: System) -> Array:
+def system_calls(seen: Array, ns: System, ew: System) -> Array:
     """(R,) the calls that the systems make there."""
     found = np.empty(len(seen), np.int64)
     _call(np.ascontiguousarray(seen), ns.tables, ew.tables, *tools(), found)
     return found
 
 
-def places(seen: Array) -> Array:
+def calls_made(seen: Array) -> Array:
     """(R,) how many calls have been made before these facts (R, K)."""
     found = np.empty(len(seen), np.int64)
     _count(np.ascontiguousarray(seen), found)
@@ -54,7 +60,7 @@ def _asked(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Arra
 def _count(seen, found):  # type: ignore[no-untyped-def]
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(seen)):
-        found[row] = calls_of(seen[row], calls)
+        found[row] = write_calls(seen[row], calls)
 
 
 @njit(cache=True)
@@ -73,15 +79,15 @@ def _write(seen, row, made, ns, ew, table, fields, limits, found):  # type: igno
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for k in range(len(row)):
         facts = seen[row[k]]
-        sit(table, facts[DEALER], facts[VULNERABLE], limits)
-        count = calls_of(facts, calls)
+        sit(table, facts[OBS_DEALER], facts[OBS_VULNERABLE], limits)
+        count = write_calls(facts, calls)
         if made[k] >= 0:
             calls[count] = made[k]
             count += 1
         for at in range(count):
             tables = ns if table.now[SEAT] % 2 == 0 else ew
             _heard(tables, table, fields, calls[at], held, view, owner, matched, lo, hi, limits)
-        write_row(table, facts[OWN], facts[WHO], facts[DEALER], found[k])
+        write_features(table, facts[OBS_OWN], facts[OBS_SEAT], facts[OBS_DEALER], found[k])
 
 
 @njit(cache=True)
@@ -91,12 +97,12 @@ def _call(seen, ns, ew, table, fields, limits, found):  # type: ignore[no-untype
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(seen)):
         facts = seen[row]
-        sit(table, facts[DEALER], facts[VULNERABLE], limits)
-        for at in range(calls_of(facts, calls)):
+        sit(table, facts[OBS_DEALER], facts[OBS_VULNERABLE], limits)
+        for at in range(write_calls(facts, calls)):
             tables = ns if table.now[SEAT] % 2 == 0 else ew
             _heard(tables, table, fields, calls[at], held[0], view, owner, matched, lo, hi, limits)
-        hand_evaluation.evaluate(facts[OWN : OWN + 1], held)
-        tables = ns if facts[WHO] % 2 == 0 else ew
+        hand_evaluation.evaluate(facts[OBS_OWN : OBS_OWN + 1], held)
+        tables = ns if facts[OBS_SEAT] % 2 == 0 else ew
         look(table, fields, view)
         found[row], _, _ = choose(
             tables, table, view, held[0], True, -1, owner, matched, lo, hi, limits

@@ -16,9 +16,14 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.bridge import auction_rules, contract_results, scoring
-from overtrick.games.bridge.auction.observation import MADE, OWN, WHO, told
+from overtrick.games.bridge.auction.observation import (
+    OBS_CALLERS,
+    OBS_OWN,
+    OBS_SEAT,
+    calls_from_observation,
+)
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
-from overtrick.games.bridge.cardplay.minibridge import said
+from overtrick.games.bridge.cardplay.minibridge import format_hand
 from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hands, shuffled
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
@@ -26,15 +31,19 @@ from overtrick.games.observation_checks import check, within
 
 # the last is a unit that nobody wins
 SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
-DEALER, VULNERABLE, TABLE = CARDS, CARDS + 1, CARDS + 2  # columns of a deal, after the cards
-WIDTH = TABLE + 20
+DEAL_DEALER, DEAL_VULNERABLE, DD_TABLE = (
+    CARDS,
+    CARDS + 1,
+    CARDS + 2,
+)  # columns of a deal, after the cards
+DEAL_WIDTH = DD_TABLE + 20
 UNSOLVED = -1
 
 FEATURES = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
 
 
 @dataclass(slots=True)
-class State:
+class AuctionState:
     """G auctions."""
 
     deal: Array  # (G, 74)
@@ -79,16 +88,16 @@ class Auction:
 
     def deal(self, games: int, rng: Generator) -> Deals:
         """(G, 74) deals, dealers and vulnerabilities, all equally likely; none is solved."""
-        deals = np.full((games, WIDTH), UNSOLVED, np.int8)
+        deals = np.full((games, DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, :CARDS] = shuffled(games, rng)
-        deals[:, DEALER] = rng.integers(4, size=games)
-        deals[:, VULNERABLE] = rng.integers(4, size=games)
+        deals[:, DEAL_DEALER] = rng.integers(4, size=games)
+        deals[:, DEAL_VULNERABLE] = rng.integers(4, size=games)
         return deals
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """(R, 74) the 39 hidden cards dealt again to the other three, all ways alike."""
-        deals = np.full((len(observations), WIDTH), UNSOLVED, np.int8)
-        deals[:, DEALER], deals[:, VULNERABLE] = (
+        deals = np.full((len(observations), DEAL_WIDTH), UNSOLVED, np.int8)
+        deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE] = (
             observations.observation[:, 1],
             observations.observation[:, 2],
         )
@@ -96,45 +105,48 @@ class Auction:
         turned = places[places > 0].reshape(
             len(observations), -1
         )  # the others in any order, 13 times each
-        seat = observations.observation[:, WHO, None]
-        own = observations.observation[:, OWN, None] >> np.arange(CARDS) & 1 == 1
+        seat = observations.observation[:, OBS_SEAT, None]
+        own = observations.observation[:, OBS_OWN, None] >> np.arange(CARDS) & 1 == 1
         holder = np.broadcast_to(seat, own.shape).copy()
         holder[~own] = ((seat + turned) % 4).ravel()
         deals[:, :CARDS] = holder
         return deals
 
-    def solved(self, deals: Deals) -> Deals:
+    def with_double_dummy(self, deals: Deals) -> Deals:
         """(G, 74) the same deals, all solved: for deals that are bid more than once."""
         from overtrick.games.bridge import double_dummy  # here, for endplay takes a moment
 
         deals = deals.copy()
-        missing = np.flatnonzero(deals[:, TABLE] == UNSOLVED)
+        missing = np.flatnonzero(deals[:, DD_TABLE] == UNSOLVED)
         if len(missing):
             tables = double_dummy.tables(deals[missing, :CARDS])
-            deals[missing, TABLE:] = tables.reshape(len(missing), -1)
+            deals[missing, DD_TABLE:] = tables.reshape(len(missing), -1)
         return deals
 
-    def start(self, deals: Deals) -> State:
-        now = opened(deals[:, DEALER].astype(np.int64))
+    def start(self, deals: Deals) -> AuctionState:
+        now = initial_auctions(deals[:, DEAL_DEALER].astype(np.int64))
         made = np.full((len(deals), 3 * BIDS), auction_rules.NOBODY, np.int8)
-        return State(deals.copy(), hands(deals[:, :CARDS]), now, made)
+        return AuctionState(deals.copy(), hands(deals[:, :CARDS]), now, made)
 
-    def observe(self, state: State) -> Observations:
+    def observe(self, state: AuctionState) -> Observations:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
-        return Observations(game, seen[:, WHO] % self.seats, seen, legal, None)
+        return Observations(game, seen[:, OBS_SEAT] % self.seats, seen, legal, None)
 
     def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees."""
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
-        made = dict.fromkeys(self.observation_fields[MADE:], (-1, 3))
+        made = dict.fromkeys(self.observation_fields[OBS_CALLERS:], (-1, 3))
         within(self.observation_fields, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
         check(
             self.observation_fields,
             seen,
-            np.bitwise_count(seen[:, OWN]) == TRICKS,
+            np.bitwise_count(seen[:, OBS_OWN]) == TRICKS,
             "tell of no 13 cards",
         )
-        turns = [self.after(int(r[1]), int(r[2]), int(r[OWN]), told(r)) for r in seen]
+        turns = [
+            self.observation_after(int(r[1]), int(r[2]), int(r[OBS_OWN]), calls_from_observation(r))
+            for r in seen
+        ]
         same = [
             np.array_equal(observations.observation[0], row)
             for observations, row in zip(turns, seen, strict=True)
@@ -142,20 +154,22 @@ class Auction:
         check(self.observation_fields, seen, np.array(same, bool), "do not go together")
         legal: list[Any] = [observations.legal for observations in turns]
         return Observations(
-            np.arange(len(seen)), seen[:, WHO] % self.seats, seen, np.concatenate(legal), None
+            np.arange(len(seen)), seen[:, OBS_SEAT] % self.seats, seen, np.concatenate(legal), None
         )
 
-    def after(self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]) -> Observations:
+    def observation_after(
+        self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
+    ) -> Observations:
         """The one row of who calls next with a set of cards, of 13, after some calls. Raises
         UserError if they are not lawful, or nothing is to be called any more."""
         auction_rules.check(calls, done=False)
         seat = (dealer + len(calls)) % 4
-        deals = np.full((1, WIDTH), UNSOLVED, np.int8)
+        deals = np.full((1, DEAL_WIDTH), UNSOLVED, np.int8)
         held = own >> np.arange(CARDS) & 1 == 1
         deals[0, np.flatnonzero(held)] = seat
         others = [who for who in range(4) if who != seat]
         deals[0, np.flatnonzero(~held)] = np.repeat(others, TRICKS)  # in any way: they are not seen
-        deals[0, DEALER], deals[0, VULNERABLE] = dealer, vulnerable
+        deals[0, DEAL_DEALER], deals[0, DEAL_VULNERABLE] = dealer, vulnerable
         state = self.start(deals)
         for made in calls:
             _advance(np.zeros(1, np.int64), np.array([made]), state.now, state.made)
@@ -164,7 +178,7 @@ class Auction:
             raise UserError("the auction is over: there is nothing to call")
         return observations
 
-    def step(self, state: State, observations: Observations, action: Array) -> Array:
+    def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
         """(G, S) points, all with the last pass."""
         wrong = _advance(observations.game, action, state.now, state.made)
         if wrong >= 0:
@@ -174,7 +188,7 @@ class Auction:
         passes, bid = (state.now[observations.game, column] for column in (PASSES, LAST))
         over = observations.game[passes >= np.where(bid < 0, 4, 3)]
         if len(over):
-            worth = self.worth(state.deal[over], auction_rules.reached(state.now[over]))
+            worth = self.payoffs(state.deal[over], auction_rules.reached(state.now[over]))
             points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
@@ -184,7 +198,7 @@ class Auction:
         vulnerable, loses every trick."""
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
-    def worth(self, deals: Deals, contracts: auction_rules.Reached) -> Array:
+    def payoffs(self, deals: Deals, contracts: auction_rules.Reached) -> Array:
         """(G,) what contracts bring to North-South."""
         if self.scoring == "nothing":
             return np.zeros(len(deals))
@@ -192,10 +206,12 @@ class Auction:
             played = contracts.level > 0
             points = np.zeros(len(deals), np.int64)
             chosen = auction_rules.Reached(*(column[played] for column in contracts))
-            points[played] = _points(self.solved(deals[played]), chosen)
+            points[played] = _points(self.with_double_dummy(deals[played]), chosen)
             return points
-        deals = self.solved(deals)
-        best = par(deals[:, TABLE:].reshape(-1, 4, 5), deals[:, DEALER], deals[:, VULNERABLE])
+        deals = self.with_double_dummy(deals)
+        best = par(
+            deals[:, DD_TABLE:].reshape(-1, 4, 5), deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE]
+        )
         return scoring.imps(_points(deals, contracts) - best.score)
 
     def features(self, observations: Observations) -> Array:
@@ -207,26 +223,26 @@ class Auction:
 
     def hand(self, observations: Observations) -> Array:
         """(R,) the cards held, spades first."""
-        return np.array([said(int(own)) for own in observations.observation[:, OWN]])
+        return np.array([format_hand(int(own)) for own in observations.observation[:, OBS_OWN]])
 
     def describe(self, seen: Array) -> str:
         """Who calls, with what, and the calls so far."""
-        seat, dealer = SEATS[seen[WHO]], SEATS[seen[1]]
-        calls = auction_rules.written(told(seen)) or "nothing"
+        seat, dealer = SEATS[seen[OBS_SEAT]], SEATS[seen[1]]
+        calls = auction_rules.written(calls_from_observation(seen)) or "nothing"
         return (
-            f"{seat} holds {said(int(seen[OWN]))}, vulnerable {VULNERABILITIES[seen[2]]}, "
-            f"after {calls} from {dealer} on"
+            f"{seat} holds {format_hand(int(seen[OBS_OWN]))}, "
+            f"vulnerable {VULNERABILITIES[seen[2]]}, after {calls} from {dealer} on"
         )
 
 
 def _points(deals: Deals, contracts: auction_rules.Reached) -> Array:
     """(G,) points of North-South in contracts of solved deals."""
-    tricks = deals[np.arange(len(deals)), TABLE + 5 * contracts.declarer + contracts.strain]
-    return contract_results.points(contracts, deals[:, VULNERABLE], tricks)
+    tricks = deals[np.arange(len(deals)), DD_TABLE + 5 * contracts.declarer + contracts.strain]
+    return contract_results.points(contracts, deals[:, DEAL_VULNERABLE], tricks)
 
 
 @njit(cache=True)
-def opened(dealer):  # type: ignore[no-untyped-def]
+def initial_auctions(dealer):  # type: ignore[no-untyped-def]
     """(G, NOW) auctions before the first call."""
     now = np.empty((len(dealer), NOW), np.int64)
     for game in range(len(dealer)):
@@ -241,18 +257,18 @@ def _turns(deals, hand, now, made):  # type: ignore[no-untyped-def]
     for game in range(len(now)):
         rows += not auction_rules.over(now[game])
     games = np.empty(rows, np.int64)
-    seen = np.empty((rows, MADE + 3 * BIDS), np.int64)
+    seen = np.empty((rows, OBS_CALLERS + 3 * BIDS), np.int64)
     legal = np.empty((rows, PASS + 3), np.bool_)
     row = 0
     for game in range(len(now)):
         if auction_rules.over(now[game]):
             continue
         seat = now[game, SEAT]
-        games[row], seen[row, WHO], seen[row, OWN] = game, seat, hand[game, seat]
-        seen[row, 1], seen[row, 2] = deals[game, DEALER], deals[game, VULNERABLE]
+        games[row], seen[row, OBS_SEAT], seen[row, OBS_OWN] = game, seat, hand[game, seat]
+        seen[row, 1], seen[row, 2] = deals[game, DEAL_DEALER], deals[game, DEAL_VULNERABLE]
         seen[row, 3] = now[game, PASSES]
         for k in range(3 * BIDS):
-            seen[row, MADE + k] = made[game, k]
+            seen[row, OBS_CALLERS + k] = made[game, k]
         auction_rules.legal_calls(now[game], legal[row])
         row += 1
     return games, seen, legal
@@ -281,15 +297,15 @@ def _features(seen, vulnerable):  # type: ignore[no-untyped-def]
     out = np.zeros((len(seen), FEATURES), np.float32)
     for row in range(len(seen)):
         facts, numbers = seen[row], out[row]
-        seat = facts[WHO]
+        seat = facts[OBS_SEAT]
         for card in range(CARDS):
-            numbers[card] = facts[OWN] >> card & 1
+            numbers[card] = facts[OBS_OWN] >> card & 1
         numbers[CARDS + (facts[1] - seat) % 4] = 1
         numbers[CARDS + 4] = vulnerable[facts[2], seat % 2]
         numbers[CARDS + 5] = vulnerable[facts[2], (seat + 1) % 2]
         numbers[CARDS + 6 + facts[3]] = 1
         for k in range(3 * BIDS):
-            who = facts[MADE + k]
+            who = facts[OBS_CALLERS + k]
             if who >= 0:
                 numbers[CARDS + 10 + 4 * k + (who - seat) % 4] = 1
     return out

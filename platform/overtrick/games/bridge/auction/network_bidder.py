@@ -11,46 +11,46 @@ import torch
 from overtrick.core import Array, Observations
 from overtrick.games.bridge.auction import features_from_observation
 from overtrick.games.bridge.auction.features import WIDTH
-from overtrick.games.bridge.auction.observation import MADE, WHO
-from overtrick.games.bridge.auction.packed_features import unpacked
+from overtrick.games.bridge.auction.observation import OBS_CALLERS, OBS_SEAT
+from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.memoryless import Memoryless
 
-MOST = 24  # IMPs
-VALUES = 2 * MOST + 1
-OUTPUTS = {"calls": len(CALLS), "imps": VALUES}
-IMPS = np.arange(-MOST, MOST + 1)
-PARTS = (BIDS + 1, 5, 3)
+MAX_IMPS = 24  # IMPs
+IMP_CLASSES = 2 * MAX_IMPS + 1
+OUTPUT_WIDTHS = {"calls": len(CALLS), "imps": IMP_CLASSES}
+IMPS = np.arange(-MAX_IMPS, MAX_IMPS + 1)
+SITUATION_SIZES = (BIDS + 1, 5, 3)
 """How the auction itself is told: the last bid or none, by whom or nobody, how often doubled."""
 
-LIKELY = 0.01
+CANDIDATE_THRESHOLD = 0.01
 """Calls that are less likely than this are no candidates (Zhang et al. 2022, section 4.3)."""
 
 
-class Network(NamedTuple):
+class BiddingNetwork(NamedTuple):
     """Weights, and what one must know to use them."""
 
     weights: Weights
     activation: str
-    half: bool = False
+    bfloat16: bool = False
 
     @property
-    def auction(self) -> bool:
+    def sees_auction(self) -> bool:
         """Does it see the auction beside the features?"""
-        return len(self.weights["w0"]) == inputs(with_auction=True)
+        return len(self.weights["w0"]) == input_width(with_auction=True)
 
     def log_probs(self, features: Array, possible: Array) -> Array:
         """(R, A) float64 for features (R, F), -inf where impossible."""
         with torch.inference_mode():
             weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
                 said = forward(weights, torch.from_numpy(features), self.activation).float()
             return masked_log_softmax(said, torch.from_numpy(possible)).double().numpy()
 
 
-class Candidate(NamedTuple):
+class CandidateCall(NamedTuple):
     """A call that a bidder thought of."""
 
     call: int
@@ -58,24 +58,24 @@ class Candidate(NamedTuple):
     imps: float | None  # expected, against par; None where nothing values calls
 
 
-def inputs(with_auction: bool) -> int:
+def input_width(with_auction: bool) -> int:
     """How many numbers a network sees."""
-    return WIDTH + (sum(PARTS) if with_auction else 0)
+    return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
 
-def numbers(bits: Array, situation: Array | None = None) -> Array:
+def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
     """(R, F) float32 features from their bits (R, 161), and of situations (R, 3) if they are
     given, as `auction.situations` has them."""
-    found = np.zeros((len(bits), inputs(situation is not None)), np.float32)
-    unpacked(bits, found)
+    found = np.zeros((len(bits), input_width(situation is not None)), np.float32)
+    unpack(bits, found)
     if situation is not None:
         _tell(situation, found)
     return found
 
 
-def with_auction(features: Array, situation: Array) -> Array:
+def append_situation(features: Array, situation: Array) -> Array:
     """(R, F) features with situations (R, 3) behind them."""
-    found = np.pad(features, ((0, 0), (0, sum(PARTS))))
+    found = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
     _tell(situation, found)
     return found
 
@@ -83,18 +83,18 @@ def with_auction(features: Array, situation: Array) -> Array:
 def _tell(situation: Array, found: Array) -> None:
     """Write situations behind the features."""
     row, first = np.arange(len(situation)), WIDTH
-    for value, width in zip(situation.T.astype(np.int64), PARTS, strict=True):
+    for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
         found[row, first + value % width] = 1  # -1 is the last
         first += width
 
 
-def situations(seen: Array) -> Array:
+def auction_situations(seen: Array) -> Array:
     """(R, 3) the same as `auction.situations`, by the facts of a turn (R, K)."""
-    made = seen[:, MADE:].reshape(len(seen), 3, BIDS)
+    made = seen[:, OBS_CALLERS:].reshape(len(seen), 3, BIDS)
     some = made[:, 0] >= 0
     last = np.where(some.any(axis=1), BIDS - 1 - some[:, ::-1].argmax(axis=1), -1)
     row = np.arange(len(seen))
-    by = np.where(last >= 0, (made[row, 0, last] - seen[:, WHO]) % 4, -1)
+    by = np.where(last >= 0, (made[row, 0, last] - seen[:, OBS_SEAT]) % 4, -1)
     doubled = (made[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
     return np.stack([last, by, doubled], axis=1)
 
@@ -107,7 +107,7 @@ def situations_after(situation: Array, made: Array) -> Array:
     return after
 
 
-class Rules(Memoryless):
+class SystemBidder(Memoryless):
     """Bids by the rules of systems, one for each side."""
 
     def __init__(self, ns: System, ew: System) -> None:
@@ -117,12 +117,12 @@ class Rules(Memoryless):
         found = np.zeros((len(observations), len(CALLS)))
         found[
             np.arange(len(observations)),
-            features_from_observation.called(observations.observation, self.ns, self.ew),
+            features_from_observation.system_calls(observations.observation, self.ns, self.ew),
         ] = 1
         return found
 
 
-class Bidder(Memoryless):
+class NetworkBidder(Memoryless):
     """Of the calls that are likely, the one that is expected to bring most; without a network of
     values, the likeliest. ns, ew: how the calls of both sides are understood.
 
@@ -130,7 +130,7 @@ class Bidder(Memoryless):
     """
 
     def __init__(
-        self, ns: System, ew: System, calls: Network, imps: Network | None = None,
+        self, ns: System, ew: System, calls: BiddingNetwork, imps: BiddingNetwork | None = None,
         epsilon: float = 0.0,
     ) -> None:  # fmt: skip
         self.ns, self.ew = ns, ew
@@ -138,24 +138,26 @@ class Bidder(Memoryless):
         self.epsilon = epsilon
 
     def probs(self, observations: Observations) -> Array:
-        likely = self.likely(observations)
-        candidates = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
-        worth = likely if self.imps is None else self.worth(observations, candidates)
+        likely = self.call_probabilities(observations)
+        candidates = likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
+        worth = likely if self.imps is None else self.candidate_imps(observations, candidates)
         best = np.where(candidates, worth, -np.inf).argmax(axis=1)
         probs = self.epsilon * candidates / candidates.sum(axis=1, keepdims=True)
         probs[np.arange(len(observations)), best] += 1 - self.epsilon
         return probs
 
-    def likely(self, observations: Observations) -> Array:
+    def call_probabilities(self, observations: Observations) -> Array:
         """(R, 38) how likely each call is."""
         assert observations.legal is not None
-        features = features_from_observation.before(observations.observation, self.ns, self.ew)
-        if self.calls.auction:
-            features = with_auction(features, situations(observations.observation))
+        features = features_from_observation.features_before_call(
+            observations.observation, self.ns, self.ew
+        )
+        if self.calls.sees_auction:
+            features = append_situation(features, auction_situations(observations.observation))
         found: Array = np.exp(self.calls.log_probs(features, observations.legal))
         return found
 
-    def worth(self, observations: Observations, candidates: Array) -> Array:
+    def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
         """(R, 38) the IMPs that are expected of each candidate (R, 38); -inf of the others."""
         assert self.imps is not None
         row, made = np.nonzero(candidates)
@@ -163,56 +165,60 @@ class Bidder(Memoryless):
         several = candidates.sum(axis=1)[row] > 1  # nothing is to be decided where there is one
         found[row[~several], made[~several]] = 0.0
         row, made = row[several], made[several]
-        found[row, made] = expected(
+        found[row, made] = expected_imps(
             self.imps, observations.observation, row, made, self.ns, self.ew
         )
         return found
 
-    def candidates(self, observations: Observations) -> list[list[Candidate]]:
+    def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
         """What it thinks of at each row of a turn, the best first."""
-        likely = self.likely(observations)
-        chosen = likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        likely = self.call_probabilities(observations)
+        chosen = likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
         worth = None if self.imps is None else np.full(chosen.shape, -np.inf)
         if self.imps is not None and worth is not None:
             row, made = np.nonzero(chosen)
-            worth[row, made] = expected(
+            worth[row, made] = expected_imps(
                 self.imps, observations.observation, row, made, self.ns, self.ew
             )
         rank = likely if worth is None else worth
         return [
             [
-                Candidate(k, float(likely[row, k]), None if worth is None else float(worth[row, k]))
+                CandidateCall(
+                    k, float(likely[row, k]), None if worth is None else float(worth[row, k])
+                )
                 for k in sorted(np.flatnonzero(chosen[row]).tolist(), key=lambda k: -rank[row, k])
             ]
             for row in range(len(observations))
         ]
 
 
-def expected(imps: Network, seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
+def expected_imps(
+    imps: BiddingNetwork, seen: Array, row: Array, made: Array, ns: System, ew: System
+) -> Array:
     """(D,) the IMPs that a network of values expects of calls (D,) at rows (D,) of some facts."""
-    features = features_from_observation.after(seen, row, made, ns, ew)
-    if imps.auction:
-        features = with_auction(features, situations_after(situations(seen)[row], made))
-    possible = np.ones((len(row), VALUES), bool)
+    features = features_from_observation.features_after_call(seen, row, made, ns, ew)
+    if imps.sees_auction:
+        features = append_situation(features, situations_after(auction_situations(seen)[row], made))
+    possible = np.ones((len(row), IMP_CLASSES), bool)
     found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
     return found
 
 
-class Trying(Bidder):
+class SamplingBidder(NetworkBidder):
     """Makes every call as often as the network of calls says; that of values only judges."""
 
     def probs(self, observations: Observations) -> Array:
-        return self.likely(observations)
+        return self.call_probabilities(observations)
 
     def value(self, observations: Observations) -> Array:
         """(R,) the IMPs that are expected before the call: the mean of what the candidates are
         worth, each as likely as it is."""
         assert self.imps is not None
-        likely = self.likely(observations)
-        likely *= likely >= np.minimum(LIKELY, likely.max(axis=1, keepdims=True))
+        likely = self.call_probabilities(observations)
+        likely *= likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
         row, made = np.nonzero(likely)
         worth = (
-            expected(self.imps, observations.observation, row, made, self.ns, self.ew)
+            expected_imps(self.imps, observations.observation, row, made, self.ns, self.ew)
             * likely[row, made]
         )
         return np.bincount(row, worth, len(observations)) / likely.sum(axis=1)

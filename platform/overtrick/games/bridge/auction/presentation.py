@@ -9,7 +9,7 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction import observation
-from overtrick.games.bridge.auction.game import TABLE, Auction
+from overtrick.games.bridge.auction.game import DD_TABLE, Auction
 from overtrick.games.bridge.cardplay.presentation import held_cards
 from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -38,10 +38,10 @@ class AuctionPresentation(Presentation):
         return "  ".join([*lowest, *names[len(bids) :]])
 
     def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
-        seat, calls = int(seen[0]), observation.told(seen)
+        seat, calls = int(seen[0]), observation.calls_from_observation(seen)
         said = diagram.auction([*calls], int(seen[1]), signs)
         return (
-            f"{SEATS[seat]} holds {diagram.hand(held_cards(seen[observation.OWN]), 0, signs)}\n"
+            f"{SEATS[seat]} holds {diagram.hand(held_cards(seen[observation.OBS_OWN]), 0, signs)}\n"
             f"dealer {SEATS[seen[1]]}, vulnerable {VULNERABILITIES[seen[2]]}\n\n{said}"
         )
 
@@ -51,10 +51,10 @@ class AuctionPresentation(Presentation):
 
 def _bid(game: Auction, deal: Array, calls: Array, signs: bool) -> str:
     """Four hands, the contract, its points at double-dummy tricks, and par."""
-    deal = game.solved(deal[None])[0]
+    deal = game.with_double_dummy(deal[None])[0]
     dealer, vulnerable = deal[CARDS : CARDS + 1], deal[CARDS + 1 : CARDS + 2]
     contract = auction_rules.contract_of(calls[None], dealer)
-    table = deal[TABLE:].reshape(4, 5)
+    table = deal[DD_TABLE:].reshape(4, 5)
     tricks = table[contract.declarer, contract.strain].astype(np.int64)
     points = int(contract_results.points(contract, vulnerable.astype(np.int64), tricks)[0])
     best = par(table[None], dealer, vulnerable)

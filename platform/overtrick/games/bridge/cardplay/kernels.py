@@ -13,91 +13,113 @@ from numba import njit
 from overtrick.games.bridge.cards import CARDS, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
 
-LED, AHEAD, POSITION, COUNT, WON, VOID, STRAIN, NEEDED = range(8)
+LED, WINNING, TURN, CARDS_PLAYED, TRICKS_WON, VOIDS, STRAIN, NEEDED = range(8)
 """Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
 cards played; tricks of the declaring side; bit 4 * position + suit where somebody did not follow;
 the strain; tricks to be made."""
-NOW = 8
+PROGRESS_WIDTH = 8
 
-FACTS = 16
-WHO, TRUMPS, GOAL, HAVE, GONE, OWN, SHOWN, TRICK, PLAYED, LACKS = 0, 1, 2, 3, 4, 5, 6, 7, 11, 15
+OBSERVATION_WIDTH = 16
+(
+    OBS_POSITION,
+    OBS_STRAIN,
+    OBS_NEEDED,
+    OBS_WON,
+    OBS_COUNT,
+    OBS_OWN,
+    OBS_SHOWN,
+    OBS_TRICK,
+    OBS_PLAYED,
+    OBS_VOID,
+) = 0, 1, 2, 3, 4, 5, 6, 7, 11, 15
 """Where the facts of a row begin, named as in MiniBridge; TRICK and PLAYED have one a position."""
 
-SETS = (OWN, SHOWN, *range(PLAYED, PLAYED + 4))  # facts that are sets of cards
-WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(SETS) + 4 + 3)
+CARD_SET_COLUMNS = (
+    OBS_OWN,
+    OBS_SHOWN,
+    *range(OBS_PLAYED, OBS_PLAYED + 4),
+)  # facts that are sets of cards
+FEATURE_WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(CARD_SET_COLUMNS) + 4 + 3)
 
 
 @njit(cache=True)
-def put(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
+def play_card(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
     """Play a lawful card at one table."""
-    who, bit = now[POSITION], np.int64(1) << card
+    who, bit = now[TURN], np.int64(1) << card
     hand[who] ^= bit
     played[who] |= bit
     if now[LED] == NOTHING:
-        now[LED], now[AHEAD] = card, who
+        now[LED], now[WINNING] = card, who
     else:
         if card // TRICKS != now[LED] // TRICKS:
-            now[VOID] |= 1 << (4 * who + now[LED] // TRICKS)
-        if beats(card, trick[now[AHEAD]], now[STRAIN]):
-            now[AHEAD] = who
+            now[VOIDS] |= 1 << (4 * who + now[LED] // TRICKS)
+        if beats(card, trick[now[WINNING]], now[STRAIN]):
+            now[WINNING] = who
     trick[who] = card
-    now[COUNT] += 1
-    now[POSITION] = (who + 1) % 4
-    if now[COUNT] % 4 == 0:
-        now[WON] += now[AHEAD] % 2 == 0
-        now[POSITION] = now[AHEAD]
+    now[CARDS_PLAYED] += 1
+    now[TURN] = (who + 1) % 4
+    if now[CARDS_PLAYED] % 4 == 0:
+        now[TRICKS_WON] += now[WINNING] % 2 == 0
+        now[TURN] = now[WINNING]
         now[LED] = NOTHING
         trick[:] = NOTHING
 
 
 @njit(cache=True)
-def tell(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
+def write_observation(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
     """Write what who plays next knows (K,) of one table."""
-    who = now[POSITION]
-    facts[WHO], facts[TRUMPS], facts[GOAL] = who, now[STRAIN], now[NEEDED]
-    facts[HAVE], facts[GONE], facts[LACKS] = now[WON], now[COUNT], now[VOID]
-    facts[OWN] = hand[who]
+    who = now[TURN]
+    facts[OBS_POSITION], facts[OBS_STRAIN], facts[OBS_NEEDED] = who, now[STRAIN], now[NEEDED]
+    facts[OBS_WON], facts[OBS_COUNT], facts[OBS_VOID] = (
+        now[TRICKS_WON],
+        now[CARDS_PLAYED],
+        now[VOIDS],
+    )
+    facts[OBS_OWN] = hand[who]
     opened = played[0] | played[1] | played[2] | played[3]
-    facts[SHOWN] = hand[2 if who % 2 else 2 - who] if opened else 0
+    facts[OBS_SHOWN] = hand[2 if who % 2 else 2 - who] if opened else 0
     for position in range(4):
-        facts[TRICK + position] = trick[position]
-        facts[PLAYED + position] = played[position]
+        facts[OBS_TRICK + position] = trick[position]
+        facts[OBS_PLAYED + position] = played[position]
 
 
 @njit(cache=True)
-def opened(hands, strain, needed):  # type: ignore[no-untyped-def]
+def initial_tables(hands, strain, needed):  # type: ignore[no-untyped-def]
     """Tables before the opening lead: played, trick (G, 4) and now (G, 8). With fewer than all
     cards it is as if the first tricks had been played, and none of them won."""
     games = len(hands)
-    now = np.zeros((games, NOW), np.int64)
+    now = np.zeros((games, PROGRESS_WIDTH), np.int64)
     for game in range(games):
-        now[game, COUNT] = CARDS
+        now[game, CARDS_PLAYED] = CARDS
         for position in range(4):
-            now[game, COUNT] -= count(hands[game, position])
+            now[game, CARDS_PLAYED] -= count(hands[game, position])
     now[:, LED] = NOTHING
-    now[:, POSITION] = 1
+    now[:, TURN] = 1
     now[:, STRAIN], now[:, NEEDED] = strain, needed
     return np.zeros((games, 4), np.int64), np.full((games, 4), NOTHING), now
 
 
 @njit(cache=True)
-def turns(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
+def observe(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
     """What who plays next at some tables knows (R, K), and may play (R, 52)."""
-    seen = np.empty((len(games), FACTS), np.int64)
+    seen = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
     for row in range(len(games)):
         game = games[row]
-        tell(hand[game], played[game], trick[game], now[game], seen[row])
-    return seen, legal(seen)
+        write_observation(hand[game], played[game], trick[game], now[game], seen[row])
+    return seen, legal_cards(seen)
 
 
 @njit(cache=True)
-def legal(seen):  # type: ignore[no-untyped-def]
+def legal_cards(seen):  # type: ignore[no-untyped-def]
     """(R, 52) what rows of facts (R, K) may play."""
     found = np.zeros((len(seen), CARDS), np.bool_)
     for row in range(len(seen)):
         facts = seen[row]
-        place = facts[GONE] % 4
-        may = lawful(facts[OWN], facts[TRICK + (facts[WHO] - place) % 4] if place else NOTHING)
+        place = facts[OBS_COUNT] % 4
+        may = lawful(
+            facts[OBS_OWN],
+            facts[OBS_TRICK + (facts[OBS_POSITION] - place) % 4] if place else NOTHING,
+        )
         for card in range(CARDS):
             found[row, card] = may >> card & 1
     return found
@@ -111,11 +133,11 @@ def advance(games, cards, hand, played, trick, now):  # type: ignore[no-untyped-
         game, card = games[row], cards[row]
         if card < 0 or card >= CARDS:
             return row
-        if not lawful(hand[game, now[game, POSITION]], now[game, LED]) >> card & 1:
+        if not lawful(hand[game, now[game, TURN]], now[game, LED]) >> card & 1:
             return row
     for row in range(len(games)):
         game = games[row]
-        put(cards[row], hand[game], played[game], trick[game], now[game])
+        play_card(cards[row], hand[game], played[game], trick[game], now[game])
     return NOTHING
 
 
@@ -124,30 +146,30 @@ def resume(seen, deals, hand, played, trick, now):  # type: ignore[no-untyped-de
     """Write the tables that rows (R, K) stand at if the cards lie as in deals (R, 54)."""
     for row in range(len(seen)):
         facts = seen[row]
-        who, place = facts[WHO], facts[GONE] % 4
+        who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
         leader = (who - place) % 4
         for position in range(4):
-            played[row, position] = facts[PLAYED + position]
-            trick[row, position] = facts[TRICK + position]
+            played[row, position] = facts[OBS_PLAYED + position]
+            trick[row, position] = facts[OBS_TRICK + position]
             hand[row, position] = 0
         for card in range(CARDS):
             hand[row, deals[row, card]] |= np.int64(1) << card
         hand[row] &= ~played[row]
-        now[row, LED] = facts[TRICK + leader] if place else NOTHING
-        now[row, AHEAD] = ahead(facts)
-        now[row, POSITION], now[row, COUNT] = who, facts[GONE]
-        now[row, WON], now[row, VOID] = facts[HAVE], facts[LACKS]
-        now[row, STRAIN], now[row, NEEDED] = facts[TRUMPS], facts[GOAL]
+        now[row, LED] = facts[OBS_TRICK + leader] if place else NOTHING
+        now[row, WINNING] = winning_position(facts)
+        now[row, TURN], now[row, CARDS_PLAYED] = who, facts[OBS_COUNT]
+        now[row, TRICKS_WON], now[row, VOIDS] = facts[OBS_WON], facts[OBS_VOID]
+        now[row, STRAIN], now[row, NEEDED] = facts[OBS_STRAIN], facts[OBS_NEEDED]
 
 
 @njit(cache=True)
-def ahead(facts):  # type: ignore[no-untyped-def]
+def winning_position(facts):  # type: ignore[no-untyped-def]
     """Whose card takes the trick so far; of no meaning if none was led."""
-    who, place = facts[WHO], facts[GONE] % 4
+    who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
     best = (who - place) % 4
     for k in range(place - 1, 0, -1):
         other = (who - k) % 4
-        if beats(facts[TRICK + other], facts[TRICK + best], facts[TRUMPS]):
+        if beats(facts[OBS_TRICK + other], facts[OBS_TRICK + best], facts[OBS_STRAIN]):
             best = other
     return best
 
@@ -164,7 +186,7 @@ def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
     room = np.empty(4, np.int64)
     for row in range(len(seen)):
         unknown = _place_known(seen[row], deals[row], hidden, room)
-        free = _place_forced(seen[row, LACKS], deals[row], hidden[:unknown], room)
+        free = _place_forced(seen[row, OBS_VOID], deals[row], hidden[:unknown], room)
         for last in range(free - 1, -1, -1):
             place = int(rng.random() * (last + 1))
             card, hidden[place] = hidden[place], hidden[last]
@@ -179,17 +201,17 @@ def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
 def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
     """Write who holds the cards that a row knows of; how many it does not, which are then in
     hidden, and in room how many of them each position has."""
-    who, unknown = facts[WHO], 0
+    who, unknown = facts[OBS_POSITION], 0
     other = 2 if who % 2 else 2 - who
     room[:] = TRICKS
     for card in range(CARDS):
         holder = NOTHING
         for position in range(4):
-            if facts[PLAYED + position] >> card & 1:
+            if facts[OBS_PLAYED + position] >> card & 1:
                 holder = position
-        if facts[OWN] >> card & 1:
+        if facts[OBS_OWN] >> card & 1:
             holder = who
-        elif facts[SHOWN] >> card & 1:
+        elif facts[OBS_SHOWN] >> card & 1:
             holder = other
         if holder == NOTHING:
             hidden[unknown] = card
@@ -223,30 +245,34 @@ def _place_forced(void, deal, hidden, room):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def features(seen):  # type: ignore[no-untyped-def]
     """(R, WIDTH) float32, as MiniBridge.features says."""
-    out = np.zeros((len(seen), WIDTH), np.float32)
+    out = np.zeros((len(seen), FEATURE_WIDTH), np.float32)
     for row in range(len(seen)):
         facts, numbers = seen[row], out[row]
-        place, goal = facts[GONE] % 4, facts[GOAL] - facts[HAVE]
-        numbers[facts[WHO]] = 1
-        numbers[4 + facts[TRUMPS]] = 1
-        numbers[9], numbers[10], numbers[11] = facts[GOAL], facts[HAVE], facts[GONE] / 4
-        numbers[12], numbers[13] = goal, goal - (TRICKS - facts[GONE] // 4)
+        place, goal = facts[OBS_COUNT] % 4, facts[OBS_NEEDED] - facts[OBS_WON]
+        numbers[facts[OBS_POSITION]] = 1
+        numbers[4 + facts[OBS_STRAIN]] = 1
+        numbers[9], numbers[10], numbers[11] = (
+            facts[OBS_NEEDED],
+            facts[OBS_WON],
+            facts[OBS_COUNT] / 4,
+        )
+        numbers[12], numbers[13] = goal, goal - (TRICKS - facts[OBS_COUNT] // 4)
         numbers[9:14] /= TRICKS
         for bit in range(16):
-            numbers[14 + bit] = facts[LACKS] >> bit & 1
+            numbers[14 + bit] = facts[OBS_VOID] >> bit & 1
         numbers[30 + place] = 1
-        taker = ahead(facts)
-        numbers[34] = place > 0 and taker % 2 == facts[WHO] % 2
+        taker = winning_position(facts)
+        numbers[34] = place > 0 and taker % 2 == facts[OBS_POSITION] % 2
         start = 47
-        for column in SETS:
+        for column in CARD_SET_COLUMNS:
             for card in range(CARDS):
                 numbers[start + card] = facts[column] >> card & 1
             start += CARDS
-        for column in range(TRICK, TRICK + 4):
+        for column in range(OBS_TRICK, OBS_TRICK + 4):
             if facts[column] != NOTHING:
                 numbers[start + facts[column]] = 1
             start += CARDS
-        best = facts[TRICK + taker] if place else NOTHING
+        best = facts[OBS_TRICK + taker] if place else NOTHING
         _stand_out(facts, best, numbers[35:47], numbers[start:])
     return out
 
@@ -256,14 +282,14 @@ def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
     """Write how many cards of each suit are own, shown and unseen, as shares of 13 (12,); and by
     card (156,) those that are unseen, those held or shown that no unseen one beats, and those that
     would take the trick from the best so far."""
-    known = facts[OWN] | facts[SHOWN]
+    known = facts[OBS_OWN] | facts[OBS_SHOWN]
     for position in range(4):
-        known |= facts[PLAYED + position]
+        known |= facts[OBS_PLAYED + position]
     for suit in range(4):
         beaten = False
         for rank in range(TRICKS - 1, -1, -1):
             card = TRICKS * suit + rank
-            own, shown = facts[OWN] >> card & 1, facts[SHOWN] >> card & 1
+            own, shown = facts[OBS_OWN] >> card & 1, facts[OBS_SHOWN] >> card & 1
             unseen = not known >> card & 1
             counts[3 * suit] += own / TRICKS
             counts[3 * suit + 1] += shown / TRICKS
@@ -271,5 +297,5 @@ def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
             beaten = beaten or unseen
             cards[card] = unseen
             cards[CARDS + card] = (own or shown) and not beaten
-            takes = own and best != NOTHING and beats(card, best, facts[TRUMPS])
+            takes = own and best != NOTHING and beats(card, best, facts[OBS_STRAIN])
             cards[2 * CARDS + card] = takes

@@ -16,9 +16,9 @@ from numpy.random import Generator
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, nearest
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import kernels, minibridge_contract
-from overtrick.games.bridge.cardplay.rule_defenders import Partners
+from overtrick.games.bridge.cardplay.rule_defenders import PolicyByPosition
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS
-from overtrick.games.bridge.cardplay.suit_canonical import Renaming, renamed
+from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_observations
 from overtrick.games.bridge.cards import (
     CARDS,
     NAMES,
@@ -32,9 +32,9 @@ from overtrick.games.bridge.cards import (
 from overtrick.games.bridge.trick_rules import NOTHING
 from overtrick.games.observation_checks import check, within
 
-SET = (1 << CARDS) - 1  # of all cards
+ALL_CARDS = (1 << CARDS) - 1  # of all cards
 POSITIONS = ("declarer", "left", "dummy", "right")
-STRAIN, NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
+DEAL_STRAIN, DEAL_NEEDED = CARDS, CARDS + 1  # columns of a deal after who holds each card
 SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
 """What a game is worth to the declaring side, and its unit. made: 1 for a contract made, -1 for
 one that is not. tricks: those above the contract, one more if it is made. report and duplicate: as
@@ -42,7 +42,7 @@ score.py has them, nobody doubled or vulnerable."""
 
 
 @dataclass(slots=True)
-class State:
+class MiniBridgeState:
     """G tables, as `tricks` has them."""
 
     hand: Array  # (G, 4)
@@ -93,8 +93,8 @@ class MiniBridge:
         found = np.empty((0, CARDS + 2), np.int8)
         while len(found) < games:  # one deal in eight has 20 points on both sides
             holder = shuffled(games - len(found) + 16, rng)
-            called = minibridge_contract.of_deals(holder, self.trumps)
-            some = called.declarer != minibridge_contract.NOBODY
+            called = minibridge_contract.decide_contracts(holder, self.trumps)
+            some = called.declarer != minibridge_contract.NO_DECLARER
             turned = (holder - called.declarer[:, None]) % 4
             dealt = np.column_stack([turned, called.strain, called.needed])[some]
             found = np.concatenate([found, dealt.astype(np.int8)])
@@ -104,54 +104,61 @@ class MiniBridge:
         """(R, 54) the hidden hands drawn again from what the row has not seen, all ways alike that
         fit the cards played and the suits that somebody is known not to have."""
         deals = np.empty((len(observations), CARDS + 2), np.int8)
-        deals[:, STRAIN], deals[:, NEEDED] = (
+        deals[:, DEAL_STRAIN], deals[:, DEAL_NEEDED] = (
             observations.observation[:, 1],
             observations.observation[:, 2],
         )
         kernels.redeal(observations.observation, deals, rng)
         return deals
 
-    def start(self, deals: Deals) -> State:
+    def start(self, deals: Deals) -> MiniBridgeState:
         held = hands(deals[:, :CARDS])
-        strain, needed = deals[:, STRAIN].astype(np.int64), deals[:, NEEDED].astype(np.int64)
-        return State(held, *kernels.opened(held, strain, needed))
+        strain, needed = (
+            deals[:, DEAL_STRAIN].astype(np.int64),
+            deals[:, DEAL_NEEDED].astype(np.int64),
+        )
+        return MiniBridgeState(held, *kernels.initial_tables(held, strain, needed))
 
-    def resume(self, observations: Observations, deals: Deals) -> State:
+    def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
         """(R,) games that stand where the rows do, with the cards as in the deals (R, 54)."""
         hand, played, trick = np.empty((3, len(observations), 4), np.int64)
-        now = np.empty((len(observations), kernels.NOW), np.int64)
+        now = np.empty((len(observations), kernels.PROGRESS_WIDTH), np.int64)
         kernels.resume(observations.observation, deals, hand, played, trick, now)
-        return State(hand, played, trick, now)
+        return MiniBridgeState(hand, played, trick, now)
 
-    def observe(self, state: State) -> Observations:
-        game = np.flatnonzero(state.now[:, kernels.COUNT] < CARDS)
-        seen, legal = kernels.turns(game, state.hand, state.played, state.trick, state.now)
-        return Observations(game, seen[:, kernels.WHO] % self.seats, seen, legal, None)
+    def observe(self, state: MiniBridgeState) -> Observations:
+        game = np.flatnonzero(state.now[:, kernels.CARDS_PLAYED] < CARDS)
+        seen, legal = kernels.observe(game, state.hand, state.played, state.trick, state.now)
+        return Observations(game, seen[:, kernels.OBS_POSITION] % self.seats, seen, legal, None)
 
     def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees, as far
         as one position can tell."""
-        one, some = (-1, CARDS - 1), (0, SET)
+        one, some = (-1, CARDS - 1), (0, ALL_CARDS)
         within(self.observation_fields, seen, {
             "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
             "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
             **{f"trick_{who}": one for who in POSITIONS},
             **{f"played_{who}": some for who in POSITIONS}, "void": (0, (1 << 16) - 1),
         })  # fmt: skip
-        position, count, own = seen[:, kernels.WHO], seen[:, kernels.GONE], seen[:, kernels.OWN]
-        lying = seen[:, kernels.TRICK : kernels.TRICK + 4] >= 0
+        position, count, own = (
+            seen[:, kernels.OBS_POSITION],
+            seen[:, kernels.OBS_COUNT],
+            seen[:, kernels.OBS_OWN],
+        )
+        lying = seen[:, kernels.OBS_TRICK : kernels.OBS_TRICK + 4] >= 0
         ago = (position[:, None] - np.arange(4) - 1) % 4  # cards of the trick after a position's
-        played = seen[:, kernels.PLAYED : kernels.PLAYED + 4]
+        played = seen[:, kernels.OBS_PLAYED : kernels.OBS_PLAYED + 4]
         fit = (lying == (ago < count[:, None] % 4)).all(axis=1)
         fit &= np.bitwise_count(own) == TRICKS - count // 4
         fit &= np.bitwise_count(played).sum(axis=1) == count
-        fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, kernels.SHOWN])) == 0
+        fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, kernels.OBS_SHOWN])) == 0
         check(self.observation_fields, seen, fit, "do not go together")
         return Observations(
-            np.arange(len(seen)), position % self.seats, seen, kernels.legal(seen), None
+            np.arange(len(seen)), position % self.seats, seen, kernels.legal_cards(seen), None
         )
 
-    def step(self, state: State, observations: Observations, action: Array) -> Array:
+    def step(self, state: MiniBridgeState, observations: Observations, action: Array) -> Array:
         """(G, S) points, all with the last card."""
         wrong = kernels.advance(
             observations.game, action, state.hand, state.played, state.trick, state.now
@@ -160,15 +167,15 @@ class MiniBridge:
             game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
-        over = observations.game[state.now[observations.game, kernels.COUNT] == CARDS]
+        over = observations.game[state.now[observations.game, kernels.CARDS_PLAYED] == CARDS]
         now = state.now[over]
-        worth = self.worth(
-            *(now[:, each] for each in (kernels.STRAIN, kernels.NEEDED, kernels.WON))
+        worth = self.payoffs(
+            *(now[:, each] for each in (kernels.STRAIN, kernels.NEEDED, kernels.TRICKS_WON))
         )
         points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
-    def worth(self, strain: Array, needed: Array, won: Array) -> Array:
+    def payoffs(self, strain: Array, needed: Array, won: Array) -> Array:
         """(G,) points of the declaring side."""
         above = won - needed
         if self.scoring == "report":
@@ -183,7 +190,7 @@ class MiniBridge:
         """The least that a seat can win of a game."""
         strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
         some = needed > 6
-        return float(-np.abs(self.worth(strain[some], needed[some], won[some])).max())
+        return float(-np.abs(self.payoffs(strain[some], needed[some], won[some])).max())
 
     def features(self, observations: Observations) -> Array:
         """(R, 723) float32. 0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed and won, those
@@ -207,19 +214,19 @@ class MiniBridge:
         """One policy of those who play for declarer (and dummy), left and right, and others."""
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
-        return Partners(dict(enumerate(by)))
+        return PolicyByPosition(dict(enumerate(by)))
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
         """The same rows with other names for the suits, and (R, 52) each card's own (suits.py)."""
-        return renamed(observations)
+        return canonical_observations(observations)
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
         """One who plays as a policy that has learnt with renamed suits (suits.py)."""
-        return Renaming(policy)
+        return CanonicalPolicy(policy)
 
     def hand(self, observations: Observations) -> Array:
         """(R,) the cards held, spades first."""
-        return np.array([said(int(own)) for own in observations.observation[:, 5]])
+        return np.array([format_hand(int(own)) for own in observations.observation[:, 5]])
 
     def describe(self, seen: Array) -> str:
         """Who plays, in which contract, with what, and what lies on the table."""
@@ -231,13 +238,13 @@ class MiniBridge:
             if at[f"trick_{who}"] != NOTHING
         ]
         return (
-            f"{POSITIONS[at['position']]} holds {said(at['own'])} in {level}, "
+            f"{POSITIONS[at['position']]} holds {format_hand(at['own'])} in {level}, "
             f"{at['won']} tricks won, after {at['count']} cards; "
             f"on the table: {', '.join(table) or 'nothing'}"
         )
 
 
-def said(cards: int) -> str:
+def format_hand(cards: int) -> str:
     """A set of cards, spades first: KT8.A96.A95.7542."""
     suits: list[Any] = []
     for suit in reversed(range(len(SUITS))):

@@ -9,8 +9,8 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge.cards import NOTRUMP, POINTS, SUITS, TRICKS, lengths, points
 
-EVEN = 20  # honour points of a pair with which nobody declares
-FIT = 8  # cards of a suit that a pair must have between them to make it trumps
+EVEN_POINTS = 20  # honour points of a pair with which nobody declares
+MIN_FIT = 8  # cards of a suit that a pair must have between them to make it trumps
 
 IN_NOTRUMP = {21: 7, 23: 8, 25: 9, 27: 10, 29: 11, 33: 12, 37: 13}
 IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
@@ -19,7 +19,7 @@ IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
 LONG_FIT, WITH_LONG_FIT = 9, 8  # cards with which 21 or 22 points in trumps must make so many
 
 
-class Contract(NamedTuple):
+class MiniBridgeContract(NamedTuple):
     """What is to be made, in G games."""
 
     declarer: Array  # (G,) seat; NOBODY where both pairs have 20 points
@@ -27,10 +27,10 @@ class Contract(NamedTuple):
     needed: Array  # (G,) tricks
 
 
-NOBODY = -1
+NO_DECLARER = -1
 
 
-def of_deals(holder: Array, trumps: bool) -> Contract:
+def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
     """The contract of each deal (G, 52), of which seat 0 is the dealer.
 
     The pair with more honour points declares, and in it the seat with more, of equals the one
@@ -47,12 +47,14 @@ def of_deals(holder: Array, trumps: bool) -> Contract:
     strain = np.full(len(holder), NOTRUMP)
     if trumps:
         fit, suit = _best_fit(holder, pair)
-        suited = fit >= FIT
+        suited = fit >= MIN_FIT
         in_trumps = _least(IN_TRUMPS)[together]
         in_trumps[(together < 23) & (fit >= LONG_FIT)] = WITH_LONG_FIT
         needed = np.where(suited, in_trumps, needed)
         strain[suited] = suit[suited]
-    return Contract(np.where(together == EVEN, NOBODY, declarer), strain, needed)
+    return MiniBridgeContract(
+        np.where(together == EVEN_POINTS, NO_DECLARER, declarer), strain, needed
+    )
 
 
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:

@@ -8,16 +8,16 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, ray_metrics
 from overtrick.games.bridge.cardplay.kernels import (
-    FACTS,
     LED,
-    OWN,
-    POSITION,
-    WON,
-    opened,
-    put,
-    tell,
+    OBS_OWN,
+    OBSERVATION_WIDTH,
+    TRICKS_WON,
+    TURN,
+    initial_tables,
+    play_card,
+    write_observation,
 )
-from overtrick.games.bridge.cardplay.rule_defenders import by_rules
+from overtrick.games.bridge.cardplay.rule_defenders import rule_card
 from overtrick.games.bridge.cards import CARDS, drawn, hands
 from overtrick.games.bridge.trick_rules import NOTHING, lawful
 
@@ -25,7 +25,7 @@ PLAYERS = ("random", "rules")
 """Who can play here: any lawful card, or by defenders.RULES."""
 
 
-def played_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
+def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
     """Games played from the opening lead to the last card.
 
     deals (G, 54) as MiniBridge has them, or all with the same fewer cards, -1 where nobody holds
@@ -43,24 +43,24 @@ def played_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> t
 
 
 @njit(cache=True)
-def choose(facts, led, by_rule, rng):  # type: ignore[no-untyped-def]
+def choose_card(facts, led, by_rule, rng):  # type: ignore[no-untyped-def]
     """The card of one who plays by rules, or else at random."""
     if by_rule:
-        card = by_rules(facts)
+        card = rule_card(facts)
         if card != NOTHING:
             return card
-    return drawn(lawful(facts[OWN], led), rng)
+    return drawn(lawful(facts[OBS_OWN], led), rng)
 
 
 @njit(cache=True)
 def _play_out(held, strain, needed, by_rule, cards, won, rng):  # type: ignore[no-untyped-def]
-    facts = np.empty(FACTS, np.int64)
-    played, trick, now = opened(held, strain, needed)
+    facts = np.empty(OBSERVATION_WIDTH, np.int64)
+    played, trick, now = initial_tables(held, strain, needed)
     for game in range(len(held)):
         table = now[game]
         for k in range(cards.shape[1]):
-            tell(held[game], played[game], trick[game], table, facts)
-            card = choose(facts, table[LED], by_rule[table[POSITION] % 2], rng)
+            write_observation(held[game], played[game], trick[game], table, facts)
+            card = choose_card(facts, table[LED], by_rule[table[TURN] % 2], rng)
             cards[game, k] = card
-            put(card, held[game], played[game], trick[game], table)
-        won[game] = table[WON]
+            play_card(card, held[game], played[game], trick[game], table)
+        won[game] = table[TRICKS_WON]

@@ -13,7 +13,15 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, BehaviouralPolicy, Observations, select_observations
-from overtrick.games.bridge.cardplay.kernels import GONE, OWN, SHOWN, TRICK, TRUMPS, WHO, ahead
+from overtrick.games.bridge.cardplay.kernels import (
+    OBS_COUNT,
+    OBS_OWN,
+    OBS_POSITION,
+    OBS_SHOWN,
+    OBS_STRAIN,
+    OBS_TRICK,
+    winning_position,
+)
 from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
 from overtrick.policies.memoryless import Memoryless
@@ -138,12 +146,12 @@ def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
     return _lowest(able) if able else NOTHING
 
 
-def in_order(rules: tuple[Rule, ...]) -> Any:
+def combine_rules(rules: tuple[Rule, ...]) -> Any:
     """One compiled rule: what the first of some rules says that has an opinion."""
     first, *rest = rules
     if not rest:
         return first
-    others = in_order(tuple(rest))
+    others = combine_rules(tuple(rest))
 
     @njit(cache=True)
     def decide(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
@@ -155,11 +163,11 @@ def in_order(rules: tuple[Rule, ...]) -> Any:
     return decide
 
 
-BY_RULES = in_order(RULES)
+BY_RULES = combine_rules(RULES)
 
 
 @njit(cache=True)
-def by_rules(facts):  # type: ignore[no-untyped-def]
+def rule_card(facts):  # type: ignore[no-untyped-def]
     """What RULES say to one row of facts (K,) as MiniBridge has them: a card, or NOTHING."""
     return BY_RULES(*_situation(facts))
 
@@ -167,16 +175,16 @@ def by_rules(facts):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _situation(facts):  # type: ignore[no-untyped-def]
     """One row of facts (K,) as what a rule is given."""
-    who, place = facts[WHO], facts[GONE] % 4
+    who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
     leader = (who - place) % 4
-    led = facts[TRICK + leader] if place else NOTHING
-    best = facts[TRICK + ahead(facts)] if place else NOTHING
-    dummy = facts[SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
-    may = lawful(facts[OWN], led)
-    return facts[OWN], may, place, led, best, dummy, facts[TRUMPS]
+    led = facts[OBS_TRICK + leader] if place else NOTHING
+    best = facts[OBS_TRICK + winning_position(facts)] if place else NOTHING
+    dummy = facts[OBS_SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
+    may = lawful(facts[OBS_OWN], led)
+    return facts[OBS_OWN], may, place, led, best, dummy, facts[OBS_STRAIN]
 
 
-def style(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
+def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
     """How often each rule had an opinion where there was a choice, and how often its card was
     played: by anybody, as if they defended."""
     found = {rule.__name__: [0, 0] for rule in RULES}
@@ -206,7 +214,7 @@ def _chances(seen, probs):  # type: ignore[no-untyped-def]
                 probs[row, card] = 1 / count(may)
 
 
-class ByRules(Memoryless):
+class RuleDefender(Memoryless):
     """A defender who plays by RULES, and where none decides any card."""
 
     def probs(self, observations: Observations) -> Array:
@@ -216,7 +224,7 @@ class ByRules(Memoryless):
         return probs
 
 
-class Partners(Memoryless):
+class PolicyByPosition(Memoryless):
     """A side whose two hands are played by two policies: those of the positions of this turn."""
 
     def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:
@@ -226,7 +234,7 @@ class Partners(Memoryless):
         """(R, 52)."""
         probs = np.zeros((len(observations), CARDS))
         for position, policy in self.by_position.items():
-            rows = np.flatnonzero(observations.observation[:, WHO] == position)
+            rows = np.flatnonzero(observations.observation[:, OBS_POSITION] == position)
             if len(rows):
                 probs[rows] = policy.probs(select_observations(observations, rows))
         return probs

@@ -15,15 +15,15 @@ from numba import njit
 
 from overtrick.core import Array, Observations
 from overtrick.games.bridge.cardplay.kernels import (
-    FACTS,
-    GONE,
-    OWN,
-    PLAYED,
-    SHOWN,
-    TRICK,
-    TRUMPS,
-    WHO,
-    ahead,
+    OBS_COUNT,
+    OBS_OWN,
+    OBS_PLAYED,
+    OBS_POSITION,
+    OBS_SHOWN,
+    OBS_STRAIN,
+    OBS_TRICK,
+    OBSERVATION_WIDTH,
+    winning_position,
 )
 from overtrick.games.bridge.cards import CARDS, RANKS, SUIT, SUITS, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING, beats
@@ -40,7 +40,7 @@ HELD, GONE_BY = _of_ranks("KA"), _of_ranks("QKA")
 """What is looked at in the hands, and in the tricks that are over."""
 
 
-def like_cards() -> tuple[Array, Array]:
+def similar_cards() -> tuple[Array, Array]:
     """The cards (52, 4) like each card, those of its suit at most NEAR ranks away, -1 if there are
     fewer; and how far away each is."""
     far = np.array([-2, -1, 1, 2])
@@ -63,7 +63,7 @@ def _full(seen):  # type: ignore[no-untyped-def]
     """All facts."""
     states = np.ones((len(seen), 1), np.uint64)
     for row in range(len(seen)):
-        for fact in range(FACTS):
+        for fact in range(OBSERVATION_WIDTH):
             states[row, 0] = _mixed(states[row, 0], seen[row, fact])
     return states
 
@@ -77,14 +77,14 @@ def _honours(seen, hands):  # type: ignore[no-untyped-def]
         facts, state = seen[row], np.uint64(1)
         gone = on_table = np.int64(0)
         for position in range(4):
-            card = facts[TRICK + position]
+            card = facts[OBS_TRICK + position]
             state = _mixed(state, card + 1)
-            gone |= facts[PLAYED + position]
+            gone |= facts[OBS_PLAYED + position]
             if card != NOTHING:
                 on_table |= np.int64(1) << card
         state = _mixed(state, gone & ~on_table & GONE_BY)
         if hands:
-            state = _mixed(state, (facts[OWN] | facts[SHOWN]) & HELD)
+            state = _mixed(state, (facts[OBS_OWN] | facts[OBS_SHOWN]) & HELD)
         states[row, 0] = state
     return states
 
@@ -102,21 +102,21 @@ def _prospects(seen, legal):  # type: ignore[no-untyped-def]
     states = np.zeros(legal.shape, np.uint64)
     for row in range(len(seen)):
         facts = seen[row]
-        who, place = facts[WHO], facts[GONE] % 4
+        who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
         shows = 2 if who % 2 else 2 - who
-        known = facts[OWN] | facts[SHOWN]
+        known = facts[OBS_OWN] | facts[OBS_SHOWN]
         for position in range(4):
-            known |= facts[PLAYED + position]
+            known |= facts[OBS_PLAYED + position]
         best = led = NOTHING
         ours = False
         if place:
-            taker = ahead(facts)
-            best, led = facts[TRICK + taker], facts[TRICK + (who - place) % 4]
+            taker = winning_position(facts)
+            best, led = facts[OBS_TRICK + taker], facts[OBS_TRICK + (who - place) % 4]
             ours = taker % 2 == who % 2
-        trick = 8 * place + 2 * ours + (facts[TRICK + shows] != NOTHING)
+        trick = 8 * place + 2 * ours + (facts[OBS_TRICK + shows] != NOTHING)
         for suit in range(4):
-            own = facts[OWN] >> (TRICKS * suit) & SUIT
-            other = facts[SHOWN] >> (TRICKS * suit) & SUIT
+            own = facts[OBS_OWN] >> (TRICKS * suit) & SUIT
+            other = facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT
             unseen = ~known >> (TRICKS * suit) & SUIT
             about = _mixed(np.uint64(1), trick)
             about = _mixed(about, 64 * min(count(own), 5) + 8 * min(count(other), 5))
@@ -128,7 +128,7 @@ def _prospects(seen, legal):  # type: ignore[no-untyped-def]
                     continue
                 if place == 0:
                     does = LEADS
-                elif beats(card, best, facts[TRUMPS]):
+                elif beats(card, best, facts[OBS_STRAIN]):
                     does = TAKES if suit == led // TRICKS else RUFFS
                 else:
                     does = FOLLOWS if suit == led // TRICKS else DISCARDS

@@ -10,21 +10,21 @@ from numba import njit
 
 from overtrick.core import Array, BehaviouralPolicy, Observations, Trajectories
 from overtrick.games.bridge.cardplay.kernels import (
-    GONE,
-    LACKS,
-    OWN,
-    SETS,
-    SHOWN,
-    TRICK,
-    TRUMPS,
-    WHO,
+    CARD_SET_COLUMNS,
+    OBS_COUNT,
+    OBS_OWN,
+    OBS_POSITION,
+    OBS_SHOWN,
+    OBS_STRAIN,
+    OBS_TRICK,
+    OBS_VOID,
 )
 from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT, TRICKS, count
 from overtrick.games.bridge.trick_rules import NOTHING
 from overtrick.policies.memoryless import Memoryless
 
 
-def renamed(observations: Observations) -> tuple[Observations, Array]:
+def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
     """The same rows with other names for the suits, and (R, 52) each card's own name."""
     assert observations.legal is not None
     seen, own = observations.observation.copy(), np.empty((len(observations), CARDS), np.int64)
@@ -33,9 +33,9 @@ def renamed(observations: Observations) -> tuple[Observations, Array]:
     return Observations(observations.game, observations.seat, seen, legal, None), own
 
 
-def renamed_batch(batch: Trajectories) -> Trajectories:
+def canonical_trajectories(batch: Trajectories) -> Trajectories:
     """The same decisions with other names for the suits."""
-    observations, own = renamed(batch.observations())
+    observations, own = canonical_observations(batch.observations())
     action = (own == batch.action[:, None]).argmax(axis=1)
     return Trajectories(
         batch.games, batch.game, batch.seat, observations.observation, observations.legal, None,
@@ -43,7 +43,7 @@ def renamed_batch(batch: Trajectories) -> Trajectories:
     )  # fmt: skip
 
 
-class Renaming(Memoryless):
+class CanonicalPolicy(Memoryless):
     """Plays as a policy does that knows renamed suits only."""
 
     def __init__(self, policy: BehaviouralPolicy) -> None:
@@ -51,7 +51,7 @@ class Renaming(Memoryless):
 
     def probs(self, observations: Observations) -> Array:
         """(R, 52)."""
-        other, own = renamed(observations)
+        other, own = canonical_observations(observations)
         probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, own, self.policy.probs(other), axis=1)
         return probs
@@ -64,21 +64,21 @@ def _rename(seen, out, own):  # type: ignore[no-untyped-def]
     for row in range(len(seen)):
         facts = seen[row]
         _places(facts, place)
-        for column in SETS:
+        for column in CARD_SET_COLUMNS:
             bits = np.int64(0)
             for suit in range(4):
                 bits |= (facts[column] >> (TRICKS * suit) & SUIT) << (TRICKS * place[suit])
             out[row, column] = bits
-        for column in range(TRICK, TRICK + 4):
+        for column in range(OBS_TRICK, OBS_TRICK + 4):
             card = facts[column]
             if card != NOTHING:
                 out[row, column] = TRICKS * place[card // TRICKS] + card % TRICKS
-        if facts[TRUMPS] != NOTRUMP:
-            out[row, TRUMPS] = place[facts[TRUMPS]]
+        if facts[OBS_STRAIN] != NOTRUMP:
+            out[row, OBS_STRAIN] = place[facts[OBS_STRAIN]]
         void = np.int64(0)
         for bit in range(16):
-            void |= (facts[LACKS] >> bit & 1) << (bit // 4 * 4 + place[bit % 4])
-        out[row, LACKS] = void
+            void |= (facts[OBS_VOID] >> bit & 1) << (bit // 4 * 4 + place[bit % 4])
+        out[row, OBS_VOID] = void
         for card in range(CARDS):
             own[row, TRICKS * place[card // TRICKS] + card % TRICKS] = card
 
@@ -88,11 +88,11 @@ def _places(facts, place):  # type: ignore[no-untyped-def]
     """Write the new name of each suit (4,)."""
     worth = np.empty(4, np.int64)
     for suit in range(4):
-        mine = count(facts[OWN] >> (TRICKS * suit) & SUIT)
-        both = mine + count(facts[SHOWN] >> (TRICKS * suit) & SUIT)
+        mine = count(facts[OBS_OWN] >> (TRICKS * suit) & SUIT)
+        both = mine + count(facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT)
         worth[suit] = 1000 * both + 10 * mine - suit
-    if facts[GONE] % 4:
-        led = facts[TRICK + (facts[WHO] - facts[GONE]) % 4]
+    if facts[OBS_COUNT] % 4:
+        led = facts[OBS_TRICK + (facts[OBS_POSITION] - facts[OBS_COUNT]) % 4]
         worth[led // TRICKS] += 1000000
     for suit in range(4):
         place[suit] = 0

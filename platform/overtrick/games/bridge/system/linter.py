@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from overtrick.core import Array, UserError
 from overtrick.games.bridge.auction_rules import CALLS, COUNT, LAST, PASS, SEAT, lawful_call
-from overtrick.games.bridge.cardplay.minibridge import said
+from overtrick.games.bridge.cardplay.minibridge import format_hand
 from overtrick.games.bridge.cards import hands, shuffled
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.compiler import Block, Meant, Tables
@@ -71,8 +71,8 @@ def problems(
             place = places[blocks[k].place]
             at = " | ".join(place.patterns)
             yield (
-                f"{place.source}, line {place.line}: a gap: {said(int(cards))} has no call at "
-                f"'{at}': let its rules for a pass take it, or add one"
+                f"{place.source}, line {place.line}: a gap: {format_hand(int(cards))} has no call "
+                f"at '{at}': let its rules for a pass take it, or add one"
             )
 
 

@@ -7,14 +7,22 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations
-from overtrick.games.bridge.cardplay.kernels import COUNT, NEEDED, WHO, WON, advance, opened, turns
+from overtrick.games.bridge.cardplay.kernels import (
+    CARDS_PLAYED,
+    NEEDED,
+    OBS_POSITION,
+    TRICKS_WON,
+    advance,
+    initial_tables,
+    observe,
+)
 from overtrick.games.bridge.cards import CARDS, NAMES, NOTRUMP, hands
 
 HONOURS = np.array([card for card, name in enumerate(NAMES) if name[1] in "QKA"])
 NEEDED_OF_THREE = 2
 
 
-def twelve_cards(games: int, rng: Generator) -> Deals:
+def deal_twelve_cards(games: int, rng: Generator) -> Deals:
     """(G, 54) deals of the queens, kings and aces alone, three to a hand; two tricks of three are
     to be made in notrump."""
     deals = np.full((games, CARDS + 2), -1, np.int8)
@@ -23,7 +31,9 @@ def twelve_cards(games: int, rng: Generator) -> Deals:
     return deals
 
 
-def chances(deal: Array, policy: BehaviouralPolicy | None = None) -> tuple[float, list[str]]:
+def contract_probability(
+    deal: Array, policy: BehaviouralPolicy | None = None
+) -> tuple[float, list[str]]:
     """How likely the contract of a deal (54,) is made against random defenders, and a line of play.
 
     The declaring side takes the likeliest card of the policy; without one, the best. The line is
@@ -31,15 +41,15 @@ def chances(deal: Array, policy: BehaviouralPolicy | None = None) -> tuple[float
     """
     held = hands(deal[None, :CARDS])
     strain, needed = np.array([deal[CARDS]], np.int64), np.array([deal[CARDS + 1]], np.int64)
-    return _follow((held, *opened(held, strain, needed)), policy)
+    return _follow((held, *initial_tables(held, strain, needed)), policy)
 
 
 def _follow(table: tuple[Array, ...], policy: BehaviouralPolicy | None) -> tuple[float, list[str]]:
     now = table[3][0]
-    if now[COUNT] == CARDS:
-        return float(now[WON] >= now[NEEDED]), []
-    seen, legal = turns(np.zeros(1, np.int64), *table)
-    own = seen[0, WHO] % 2 == 0
+    if now[CARDS_PLAYED] == CARDS:
+        return float(now[TRICKS_WON] >= now[NEEDED]), []
+    seen, legal = observe(np.zeros(1, np.int64), *table)
+    own = seen[0, OBS_POSITION] % 2 == 0
     if own and policy is not None:
         observations = Observations(np.zeros(1, np.int64), np.zeros(1, np.int64), seen, legal, None)
         options = [int(policy.probs(observations)[0].argmax())]

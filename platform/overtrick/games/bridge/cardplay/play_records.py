@@ -7,20 +7,22 @@ from numba import njit
 
 from overtrick.core import Array, Deals, Trajectories
 from overtrick.games.bridge.cardplay.kernels import (
-    FACTS,
-    GONE,
     LED,
-    OWN,
-    POSITION,
-    opened,
-    put,
-    tell,
+    OBS_COUNT,
+    OBS_OWN,
+    OBSERVATION_WIDTH,
+    TURN,
+    initial_tables,
+    play_card,
+    write_observation,
 )
 from overtrick.games.bridge.cards import CARDS, hands
 from overtrick.games.bridge.trick_rules import lawful
 
 
-def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array) -> Trajectories:
+def decision_trajectories(
+    deals: Deals, cards: Array, positions: tuple[int, ...], worth: Array
+) -> Trajectories:
     """What some positions decided in whole games, as one seat, each with the same reward.
 
     deals (G, 54); cards (G, 52) in the order played, all lawful, or fewer in all games; worth (G,)
@@ -28,9 +30,11 @@ def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Arr
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
     held = hands(deals[:, :CARDS])
-    tables = opened(held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64))
+    tables = initial_tables(
+        held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
+    )
     watched = np.isin(np.arange(4), positions)
-    seen = np.empty((games * each, FACTS), np.int64)
+    seen = np.empty((games * each, OBSERVATION_WIDTH), np.int64)
     legal = np.empty((games * each, CARDS), np.bool_)
     action = np.empty(games * each, np.int64)
     _decisions(held, *tables, cards, watched, seen, legal, action)
@@ -43,10 +47,10 @@ def decisions(deals: Deals, cards: Array, positions: tuple[int, ...], worth: Arr
     )
 
 
-def cards_of(batch: Trajectories) -> Array:
+def cards_in_play_order(batch: Trajectories) -> Array:
     """(G, 52) int8 the cards in the order played, of games whose every decision was kept."""
     cards = np.empty((batch.games, CARDS), np.int8)
-    cards[batch.game, batch.observation[:, GONE]] = batch.action
+    cards[batch.game, batch.observation[:, OBS_COUNT]] = batch.action
     return cards
 
 
@@ -58,11 +62,11 @@ def _decisions(  # type: ignore[no-untyped-def]
     for game in range(len(held)):
         for k in range(cards.shape[1]):
             chosen = np.int64(cards[game, k])
-            if watched[now[game, POSITION]]:
-                tell(held[game], played[game], trick[game], now[game], seen[row])
-                may = lawful(seen[row, OWN], now[game, LED])
+            if watched[now[game, TURN]]:
+                write_observation(held[game], played[game], trick[game], now[game], seen[row])
+                may = lawful(seen[row, OBS_OWN], now[game, LED])
                 for card in range(CARDS):
                     legal[row, card] = may >> card & 1
                 action[row] = chosen
                 row += 1
-            put(chosen, held[game], played[game], trick[game], now[game])
+            play_card(chosen, held[game], played[game], trick[game], now[game])
