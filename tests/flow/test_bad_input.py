@@ -77,10 +77,12 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("meta.inner_lr", "override 'meta.inner_lr' must be key=value"),
         ("game.name.x=1", "'name' holds a value, not keys"),
         ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
-        ("population={kind: random, immigrants: 2, fitness_games: 9}", "'population' in job.yaml: "
-         "kind random has no use for fitness_games, immigrants"),
-        ("population={kind: selfplay, head_init_scale: 2.0}", "kind selfplay has no use for "
-            "head_init_scale"),
+        ("population={kind: random, immigrants: 2, fitness_games: 9}", "job.yaml: "
+         "population.fitness_games, population.immigrants have no effect with population.kind "
+         "random: leave them out, or set population.kind to evolving"),
+        ("population={kind: selfplay, head_init_scale: 2.0}", "population.head_init_scale "
+         "has no effect with population.kind selfplay and without population.immigrants: leave it "
+         "out, or set population.kind to evolving or random, or set population.immigrants"),
         ("resources.gpus=1", "this trainer uses no gpus: leave gpus at 0"),
         ("resources.learners=2", "this trainer uses no learners: leave learners at 1"),
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
@@ -95,19 +97,20 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
          "privileged_critic needs another critic than"),
         (
             "meta={objective: exact, outer_games: 5}",
-            "meta.objective exact has no use for meta.outer_games",
+            "meta.outer_games has no effect with meta.objective exact: leave it out, or set "
+            "meta.objective to sampled",
         ),
         ("meta={solver: ppo, minibatches: 3}", "meta.minibatches 3 does not divide meta.tasks 10"),
-        ("meta={solver: ppo, fisher_subsample: 2}", "meta.solver ppo has no use for "
-         "meta.fisher_subsample"),
-        ("meta={solver: ppo, outer_kl: 0.1}", "meta.solver ppo has no use for meta.outer_kl"),
-        ("meta.outer_lr=0.1", "meta.solver trpo has no use for meta.outer_lr"),
+        ("meta={solver: ppo, fisher_subsample: 2}", "meta.fisher_subsample has no effect "
+         "with meta.solver ppo: leave it out, or set meta.solver to trpo"),
+        ("meta={solver: ppo, outer_kl: 0.1}", "meta.outer_kl has no effect with meta.solver ppo"),
+        ("meta.outer_lr=0.1", "meta.outer_lr has no effect with meta.solver trpo"),
         ("meta.gae=0.9", "key 'meta.gae' in job.yaml is now called 'meta.gae_lambda'"),
         ("meta={solver: ppo, outer_step: 0.1}", "is now called 'meta.outer_lr'"),
         ("meta.test_credit=model", "is now called 'adaptation.gradient_estimator'"),
-        ("meta.minibatches=2", "meta.solver trpo has no use for meta.minibatches"),
-        ("population={kind: selfplay, action_std_scale: 0.5}", "kind selfplay has no use for "
-         "action_std_scale"),
+        ("meta.minibatches=2", "meta.minibatches has no effect with meta.solver trpo"),
+        ("population={kind: selfplay, action_std_scale: 0.5}", "population.action_std_scale "
+         "has no effect with population.kind selfplay"),
         ("adaptation.gradient_steps=2", "adaptation.gradient_steps 2 needs "
             "adaptation.gradient_estimator opponent_model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
@@ -125,23 +128,23 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ({"trainer": "nfsp", "evaluate": {"steps": 2, "repeats": 4}}, "'evaluate' in job.yaml: "
-            "this "
-         "trainer's model never adapts and has no use for steps, repeats: leave that out"),
-        ({"trainer": "rllib", "evaluate": {"games": 50}}, "has no use for games: leave that out"),
-        ({"trainer": "eom", "model": {"ppo_games": 50, "ppo_learning_rate": 0.1}}, "'model' in "
-            "job.yaml: response exact has no use for ppo_games, ppo_learning_rate: leave that "
-            "out, or "
-         "set response: ppo"),
+        ({"trainer": "nfsp", "evaluate": {"steps": 2, "repeats": 4}}, "job.yaml: "
+         "evaluate.steps, evaluate.repeats have no effect because this trainer's model never "
+         "adapts: leave them out"),
+        ({"trainer": "rllib", "evaluate": {"games": 50}}, "evaluate.games has no effect because"),
+        ({"trainer": "eom", "model": {"ppo_games": 50, "ppo_learning_rate": 0.1}}, "job.yaml: "
+         "model.ppo_games, model.ppo_learning_rate have no effect with model.response exact: leave "
+         "them out, or set model.response to ppo"),
         ({"trainer": "meta", "meta": {"gradient_estimator": "aivat", "discount": 0.9}},
-         "meta.gradient_estimator aivat has "
-         "no use for meta.discount: leave that out, or set critic"),
+         "meta.discount has no effect with meta.gradient_estimator aivat and without "
+         "adaptation.gradient_estimator: leave it out, or set meta.gradient_estimator to critic or "
+         "privileged_critic, or set adaptation.gradient_estimator to critic or privileged_critic"),
         ({"trainer": "meta", "meta": {"gradient_estimator": "opponent_model", "gae_lambda": 0.9}},
-         "meta.gradient_estimator opponent_model has no "
-         "use for meta.gae_lambda: leave that out, or set critic"),
-        ({"trainer": "meta", "meta": {"objective": "exact", "gae_lambda": 0.9}}, "meta.objective "
-            "exact has no "
-         "use for meta.gae_lambda: leave that out, or set sampled"),
+         "meta.gae_lambda has no effect with meta.gradient_estimator opponent_model: leave it out, "
+         "or set meta.gradient_estimator to critic or privileged_critic"),
+        ({"trainer": "meta", "meta": {"objective": "exact", "gae_lambda": 0.9}}, "meta.gae_lambda "
+         "has no effect with meta.objective exact: leave it out, or set meta.objective to "
+         "sampled"),
         ({"trainer": "evolve", "evolve": {"gradient_estimator": "opponent_model",
                                           "discount": 0.9}}, "evolve.gradient_estimator: "
          "opponent_model has no use for evolve.discount: leave that out"),
@@ -177,7 +180,8 @@ def test_the_same_key_is_taken_where_it_has_one(job) -> None:
 def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
     job = write_job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
     assert refused("train", job, "algorithm=rllib/DQN") == (
-        "job.yaml: rllib/DQN has no use for the section ppo: leave it out, or set ppo={}"
+        "job.yaml: ppo has no effect with algorithm rllib/DQN: leave it out, or set ppo={}, or set "
+        "algorithm to rllib/PPO or rllib/APPO"
     )
 
 
@@ -593,7 +597,7 @@ def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, ove
         ),
         (
             "evaluate.bound_method=nearest",
-            "evaluate.bound_method is of no use without evaluate.exploitability_bound",
+            "evaluate.bound_method has no effect without evaluate.exploitability_bound",
         ),
         ("trainer=nfsp", "sumo moves by real vectors: this trainer needs single actions"),
     ],

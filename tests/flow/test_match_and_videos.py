@@ -292,7 +292,7 @@ TWO = {"players": ["random", "motionless"]}
         ),
         (
             {"videos": {"opponent": "motionless"}},
-            "videos.opponent is of no use without videos.every",
+            "videos.opponent has no effect without videos.every",
         ),
         (
             {

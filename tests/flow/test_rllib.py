@@ -455,14 +455,14 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
     [
         (
             {"algorithm": "rllib/DQN"},
-            "no use for the section ppo: leave it out, or set ppo={}",
+            "ppo has no effect with algorithm rllib/DQN: leave it out, or set ppo={}",
         ),
         (
             {"algorithm": "rllib/APPO", "ppo": {"gae_lambda": 0.9}},
-            "APPO has no use for ppo.gae_lambda",
+            "ppo.gae_lambda has no effect with algorithm rllib/APPO",
         ),
-        ({"population": {"snapshot_interval": 3}}, "population.snapshot_interval is of no use"),
-        ({"population": {"opponent_share": 0.1}}, "population.opponent_share is of no use"),
+        ({"population": {"snapshot_interval": 3}}, "population.snapshot_interval has no effect"),
+        ({"population": {"opponent_share": 0.1}}, "population.opponent_share has no effect"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
             "leduc has single actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",

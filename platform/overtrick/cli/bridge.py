@@ -31,12 +31,13 @@ def hands(
 ) -> None:
     """Deals of Mini-Bridge with a declarer's line of play, and how often it keeps to rules of
     thumb; a star marks who takes a trick."""
-    from overtrick.config.job_file import GameChoice, overridden
+    from overtrick.config.job_file import GameChoice
+    from overtrick.config.overrides import apply_overrides
     from overtrick.games import registry
     from overtrick.runs import lifecycle
     from overtrick.studies.cardplay_style import shown
 
-    choice = GameChoice(name="minibridge", options=overridden({}, options or []))
+    choice = GameChoice(name="minibridge", options=apply_overrides({}, options or []))
     known = registry.scripted_players(registry.make(choice.name, **choice.options))
     names = [
         who if who in ("random", *known) else str(lifecycle.model_of(who).absolute())

@@ -155,16 +155,17 @@ def _checked(
     from overtrick.comparison import schedule
     from overtrick.comparison import table_job as page
     from overtrick.config import job_file
+    from overtrick.config.overrides import apply_overrides
     from overtrick.runs import lifecycle
     from overtrick.sweeps import sweep as sweeps
     from overtrick.training.registry import JOBS
 
-    asked = job_file.overridden(job_file.read(file), overrides)
+    asked = apply_overrides(job_file.read(file), overrides)
     uri = (asked.get("track") or {}).get("uri", "sqlite:///")
     if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a file of the folder where one stands
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     told = [*overrides, f"track.uri={uri}"] if uri else overrides
-    work: job_file.Work
+    work: job_file.BaseJob
     if asked.get("trainer") in page.TABLES:
         command, work = "evaluate", page.load(file, told)
         check: Callable[..., object] = schedule.check

@@ -189,7 +189,7 @@ def match(
     """Two players on the same boards from both seats: what the first one wins a game. Of bidding
     systems, and of networks that bid: IMPs a board at double-dummy tricks."""
     from overtrick.cli.bridge import match_of_bidders
-    from overtrick.config.job_file import overridden
+    from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.system import loader
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
@@ -211,7 +211,7 @@ def match(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
     check_known((a, b), loader.names())
-    asked_for = overridden({}, options or [])
+    asked_for = apply_overrides({}, options or [])
     done = meet(a, b, game, asked_for, boards, seed, video, keep is not None)
     if keep is not None and done.games is not None:
         game_records.save(keep, done.games)

@@ -49,13 +49,13 @@ def play_(
     """Play a game yourself. On `?` you hear what your opponent would do in your place, or your
     partner, and what each action is worth; `undo` takes back your last decision; `quit`, or the end
     of the input, ends with the sheet of results."""
-    from overtrick.config.job_file import overridden
+    from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.auction.game import Auction
     from overtrick.interactive import session
     from overtrick.interactive.advice import auction_table, table_of
     from overtrick.storage import game_records
 
-    asked = overridden({}, options or [])
+    asked = apply_overrides({}, options or [])
     signs = not letters and (people.encoding or "").lower().startswith("utf")
     if system is not None and game != Auction.name:
         raise UserError(f"--system is of the auction, not of {game}")

@@ -19,7 +19,7 @@ from overtrick.config import job_file
 from overtrick.core import RunError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator, start_pool, start_ray
-from overtrick.evaluation.evaluate import Evaluate, Row, evaluate, metrics_of, unchanged
+from overtrick.evaluation.evaluate import Evaluate, Judged, Row, evaluate, metrics_of, unchanged
 from overtrick.evaluation.game_cache import opponent_of, two_seats
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform
@@ -145,7 +145,7 @@ def _judge(
 def _knowledge(table: Table, entry: Entry, whole: group.RunGroup) -> Any:
     """A trained method's weights; its policy, if its trainer knows of no strangers."""
     folder = whole.parts[entry.trial].place / "model"
-    if hasattr(entry.job, "evaluate"):
+    if entry.job is not None and isinstance(entry.job.evaluation, Judged):
         return model_files.load(folder).weights
     return model_files.policy(folder, two_seats(table.game)[0])
 
@@ -155,8 +155,8 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
     choice, how = common
     luck, crew = generator(entry.seed, RngStream.JUDGE), start_pool(0)
     luck.spawn(column)  # those of the strangers before it
-    if entry.job is not None and hasattr(entry.job, "evaluate"):
-        alone = entry.job.evaluate.model_copy(update={"opponents": (who,)})
+    if entry.job is not None and isinstance(entry.job.evaluation, Judged):
+        alone = entry.job.evaluation.model_copy(update={"opponents": (who,)})
         job = entry.job.model_copy(update={"evaluate": alone})
         return TRAINERS[job.trainer].evaluate_model(job, knows, crew, luck)[0]
     policy: Any = knows
@@ -201,7 +201,7 @@ def _draw(plan: ComparisonSchedule, whole: group.RunGroup, unit: str) -> None:
         part = whole.parts[entry.trial]
         last = part.job.stop.iterations  # what comes later is of the finished model
         told = [(i, metrics) for i, metrics in part.tracker.history() if i <= last]
-        if hasattr(part.job, "evaluate"):
+        if isinstance(part.job.evaluation, Judged):
             histories.setdefault(entry.method, []).append(told)
     if learning_curves.curves_of(histories, unit):
         figures.save({"bands": learning_curves.learning(histories, unit)}, whole.folder / "figures")

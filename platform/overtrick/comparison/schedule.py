@@ -11,8 +11,10 @@ from typing import Any
 from overtrick.comparison.table_job import EXACT, Method, ModelOf, Table
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
+from overtrick.config.overrides import set_value
 from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.evaluate import Judged
 from overtrick.evaluation.game_cache import two_seats
 from overtrick.runs import group, videos
 from overtrick.tracking import server_address
@@ -105,28 +107,34 @@ def _job(
     for key in ("checkpoints", "track"):
         content[key] = getattr(table, key).model_dump()
     if opponent is not None:
-        job_file.put(content, method.key, opponent, name)
+        set_value(content, method.key, opponent, name)
     if "evaluate" in content:
-        how = JOBS[content["trainer"]].model_fields["evaluate"].annotation
-        budget = _read_by(how, table.evaluate.model_dump(exclude={"every"}))
+        section = JOBS[content["trainer"]].model_fields["evaluate"].annotation
+        budget = _used_values(section, table.evaluate.model_dump(exclude={"every"}))
         content["evaluate"] = {**content["evaluate"], **budget, "opponents": met}
     return job_file.parse(content, JOBS, f"methods.{name}")
 
 
-def _read_by(how: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that a way to judge reads: who never adapts has no use for a number of steps."""
-    return {key: value for key, value in values.items() if key not in getattr(how, "idle", ())}
+def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without the keys that have no effect in a job's evaluation section.
+
+    section: the class of the section. A model that never adapts has no number of steps.
+    """
+    return {key: value for key, value in values.items() if key not in section.never_used_keys()}
 
 
 def in_training(table: Table, job: Job) -> Job:
-    """The job, but while it is trained only those strangers are met that are there already."""
-    if not hasattr(job, "evaluate"):
+    """Return the job with the held-out opponents that exist before any model is trained.
+
+    Without a learning curve (`evaluate.every` of the table) training evaluates as little as it can.
+    """
+    if not isinstance(job.evaluation, Judged):
         return job
-    there = tuple(who for who in table.opponents.values() if isinstance(who, str))
-    changes = _read_by(job.evaluate, UNWATCHED)
-    if table.evaluate.every is not None and there:
-        changes = {"opponents": there, "every": table.evaluate.every}
-    return job.model_copy(update={"evaluate": job.evaluate.model_copy(update=changes)})
+    existing = tuple(who for who in table.opponents.values() if isinstance(who, str))
+    changes = _used_values(type(job.evaluation), UNWATCHED)
+    if table.evaluate.every is not None and existing:
+        changes = {"opponents": existing, "every": table.evaluate.every}
+    return job.model_copy(update={"evaluate": job.evaluation.model_copy(update=changes)})
 
 
 def check(table: Table) -> int:

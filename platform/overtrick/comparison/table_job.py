@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from overtrick.config import job_file
-from overtrick.config.job_file import Count, GameChoice, Opponent, Section, Work
+from overtrick.config.job_file import BaseJob, Count, GameChoice, Opponent, Section
+from overtrick.config.overrides import set_value
 from overtrick.core import PortableOptions, UserError, nearest
 from overtrick.evaluation.evaluate import Budget
 from overtrick.games import registry
@@ -80,7 +81,7 @@ class ComparisonEvaluation(Budget):
     )
 
 
-class Table(Work):
+class Table(BaseJob):
     """Every method against every stranger."""
 
     trainer: Literal["table"]
@@ -159,9 +160,9 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
     for key in method.without:
         _leave_out(content, key, where)
     for key, value in provenance.flat(method.set).items():
-        job_file.put(content, key, value, where)
+        set_value(content, key, value, where)
     if method.oracle is not None:
-        job_file.put(content, method.key, "random", where)  # is there such a key?
+        set_value(content, method.key, "random", where)  # is there such a key?
     job = job_file.parse(content, JOBS, where)
     if _judged(job.game) != _judged(table.game):
         raise UserError(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")

@@ -1,14 +1,24 @@
-"""A job file becomes one validated, frozen, typed job; an unknown key names the nearest one."""
+"""Job files: typed, frozen sections, read from YAML with overrides and validated as one job."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)  # fmt: skip
 
 import yaml
 from pydantic import (
@@ -21,7 +31,9 @@ from pydantic import (
     model_validator,
 )
 
+from overtrick.config.overrides import apply_overrides
 from overtrick.config.search_space import Search
+from overtrick.config.strict_yaml import parse_yaml
 from overtrick.core import UserError, nearest
 from overtrick.games import registry
 from overtrick.storage import locate
@@ -29,97 +41,189 @@ from overtrick.storage.old_names import new_key, translate_job
 from overtrick.tracking import server_address
 from overtrick.tracking.model_versions import NAMED
 
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
-
-Folder = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]  # of any path
-Model = Annotated[str, AfterValidator(locate.place_of)]  # the folder of one, or its run
+FolderPath = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]
+"""Path of a folder or file; the job stores the absolute path."""
+ModelPath = Annotated[str, AfterValidator(locate.place_of)]
+"""Folder of a model, or name or folder of its run; the job stores the absolute path."""
 Opponent = Annotated[str, AfterValidator(locate.meant)]
-"""A name, or a file, a run or the folder of a model: of these the job keeps the absolute path."""
+"""Name of a reference opponent, or a file, a run or the folder of a model, stored as absolute
+path."""
+
+# Sections have no use for BaseModel.register, an ABC method: a key may have that name.
+warnings.filterwarnings("ignore", 'Field name "register"')
 
 
-warnings.filterwarnings("ignore", 'Field name "register"')  # of classes: nobody calls theirs
+class UnusedKeys(NamedTuple):
+    """Rule of a section: some keys have no effect while other keys have certain values.
+
+    Keys are dotted paths seen from the section that declares the rule. Setting one of `keys` to
+    another value than its default is an error while each key of `when` has one of its values; an
+    empty `when` always holds.
+    """
+
+    when: Mapping[str, tuple[Any, ...]]
+    keys: tuple[str, ...]
+    reason: str = ""  # ends the sentence "KEYS have no effect"; made from `when` if empty
+
+
+class UnusedKeysError(ValueError):
+    """A key of a section was set that a rule of the section declares to have no effect."""
+
+    def __init__(self, section: Section, rule: UnusedKeys, keys: Sequence[str]) -> None:
+        self.section, self.rule, self.keys = section, rule, keys
+        super().__init__(self.message(""))
+
+    def message(self, prefix: str) -> str:
+        """Name the keys, the values that make them useless, and the remedy.
+
+        prefix: the dotted path of the section with a final dot, or nothing.
+        """
+        conditions, remedies = [], []
+        for key in self.rule.when:
+            value, name = self.section.value_at(key), f"{prefix}{key}"
+            conditions.append(f"with {name} {value}" if value else f"without {name}")
+            remedies.append(f"set {name}")
+            if choices := self._useful_choices(key):
+                remedies[-1] += f" to {' or '.join(choices)}"
+        reason = self.rule.reason or " and ".join(conditions)
+        names = ", ".join(f"{prefix}{key}" for key in self.keys)
+        has, them = ("have", "them") if len(self.keys) > 1 else ("has", "it")
+        empty = [k for k in self.keys if isinstance(self.section.value_at(k), Section)]
+        ways = [f"leave {them} out", *(f"set {prefix}{key}={{}}" for key in empty), *remedies]
+        return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
+
+    def _useful_choices(self, key: str) -> list[str]:
+        """List the choices of a key, if it is one of names, with which the rule does not hold."""
+        *parents, leaf = key.split(".")
+        section = self.section.value_at(".".join(parents)) if parents else self.section
+        annotation = type(section).model_fields[leaf].annotation
+        found = [annotation, *get_args(annotation)]
+        names = next((get_args(kind) for kind in found if get_origin(kind) is Literal), ())
+        rules = [r for r in self.section.unused_keys if set(r.keys) & set(self.keys)]
+        return [name for name in names if not any(name in r.when.get(key, ()) for r in rules)]
 
 
 class Section(BaseModel):
-    """A frozen part of a job; unknown keys are errors."""
+    """Frozen section of a job file; unknown keys, and keys without effect, are errors."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
     )
+    unused_keys: ClassVar[tuple[UnusedKeys, ...]] = ()
 
-    def given(self, keys: Iterable[str]) -> str:
-        """Those of some keys that have other values than their defaults."""
-        return ", ".join(k for k in keys if getattr(self, k) != type(self).model_fields[k].default)
+    @model_validator(mode="after")
+    def _every_key_has_an_effect(self) -> Self:
+        for rule in self.unused_keys:
+            holds = all(self.value_at(key) in values for key, values in rule.when.items())
+            if holds and (changed := self.changed_keys(rule.keys)):
+                raise UnusedKeysError(self, rule, changed)
+        return self
+
+    @classmethod
+    def never_used_keys(cls) -> set[str]:
+        """Return the keys that have no effect, whatever the values of the others."""
+        return {key for rule in cls.unused_keys if not rule.when for key in rule.keys}
+
+    def value_at(self, path: str) -> Any:
+        """Return the value at a dotted path below this section."""
+        return reduce(getattr, path.split("."), self)
+
+    def changed_keys(self, paths: Iterable[str]) -> list[str]:
+        """Return those of some dotted paths whose values are not their defaults."""
+        changed = []
+        for path in paths:
+            *parents, leaf = path.split(".")
+            section = self.value_at(".".join(parents)) if parents else self
+            default = type(section).model_fields[leaf].get_default(call_default_factory=True)
+            if getattr(section, leaf) != default:
+                changed.append(path)
+        return changed
 
 
 class GameChoice(Section):
+    """Game of a job: its name in the registry and its options."""
+
     name: str = Field(description="a game of the registry (`overtrick list`)")
     options: dict[str, Any] = Field(default={}, description="options of the game")
 
 
 class Stop(Section):
+    """End of a training run."""
+
     iterations: Count = Field(default=100, description="training iterations in all")
 
 
 class Resources(Section):
-    cpus: Positive = Field(default=1, description="CPUs kept for the learner")
-    gpus: float = Field(default=0, ge=0, description="GPUs of the learner, of those that use one")
-    worker_cpus: Positive = Field(default=1, description="CPUs kept for each game worker")
+    """CPUs, GPUs and processes of a run."""
+
+    cpus: Positive = Field(default=1, description="CPUs reserved for the learner")
+    gpus: float = Field(default=0, ge=0, description="GPUs of the learner, if its trainer uses one")
+    worker_cpus: Positive = Field(default=1, description="CPUs reserved for each game worker")
     single_node: bool = Field(
-        default=False, description="learner and workers on one machine, and wait until there is one"
+        default=False,
+        description="place learner and workers on one machine, and wait until one is free",
     )
-    learners: Count = Field(default=1, description="equal ones that share the work, by Ray Train")
+    learners: Count = Field(
+        default=1, description="data-parallel learners that share the work, by Ray Train"
+    )
     data_readers: int = Field(
         default=0,
         ge=0,
-        description="CPUs that read for a learner, by Ray Data; 0 = itself",
+        description="CPUs that read examples for a learner, by Ray Data; 0: the learner reads them",
     )
 
 
 class Checkpoints(Section):
+    """Schedule of checkpoints, and restarts from them."""
+
     every: Count = Field(default=10, description="iterations between checkpoints")
     keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
-    retries: int = Field(default=3, ge=0, description="times a trial that crashed starts again")
+    retries: int = Field(default=3, ge=0, description="restarts of a trial that crashed")
 
 
 class Track(Section):
+    """MLflow tracking of a run."""
+
     experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
     uri: Annotated[str, AfterValidator(server_address.told)] = Field(
         default_factory=server_address.usual,
         description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
-    register: str | None = Field(default=None, pattern=NAMED, description="registers its model as")
+    register: str | None = Field(
+        default=None,
+        pattern=NAMED,
+        description="name under which the model is registered in MLflow; none: it is not",
+    )
 
 
 class Videos(Section):
-    """Films of the model on its way, of games that can be seen."""
+    """Videos of the model during training, for games that can be filmed."""
+
+    unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 
     every: Count | None = Field(
-        default=None, description="a film of the first checkpoint after so many iterations each"
+        default=None,
+        description="iterations between videos, each of the next checkpoint; none: no videos",
     )
-    opponent: Opponent = Field(default="random", description="whom the model meets there")
-
-    @model_validator(mode="after")
-    def _somebody_films(self) -> Videos:
-        if self.every is None and self.opponent != "random":
-            raise ValueError("videos.opponent is of no use without videos.every: set that too")
-        return self
+    opponent: Opponent = Field(default="random", description="opponent of the model in the videos")
 
 
-class Work(Section):
-    """What every job file has, whatever is to be done."""
+class BaseJob(Section):
+    """Keys of every job file, of a trainer or of a table of methods."""
 
-    trainer: str = Field(description="a page of trainers/")
+    trainer: str = Field(description="name of a trainer, or table")
     game: GameChoice = Field(description="a name, or {name: ..., option: ...}")
     checkpoints: Checkpoints = Checkpoints()
-    track: Track = Field(default_factory=Track)  # its default depends on where one stands
+    track: Track = Field(default_factory=Track)  # its default depends on the environment
 
     @field_validator("game", mode="before")
     @classmethod
-    def _game_by_name(cls, value: Any) -> Any:
+    def _expand_game(cls, value: Any) -> Any:
+        """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into name and options."""
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, Mapping) and "options" not in value:
@@ -135,75 +239,81 @@ class Work(Section):
         )
 
 
-class Job(Work):
-    """What every job of a trainer has; a trainer adds its own sections."""
+class EvaluationSection(Protocol):
+    """Section of a job that schedules evaluations during training."""
 
-    seed: int = Field(default=0, ge=0, description="same seed, same numbers")
+    @property
+    def every(self) -> int:
+        """Return the training iterations between evaluations."""
+
+
+@runtime_checkable
+class EvaluatedJob(Protocol):
+    """Job with a section `evaluate`."""
+
+    @property
+    def evaluate(self) -> EvaluationSection:
+        """Return the section that schedules evaluations."""
+
+
+class Job(BaseJob):
+    """Keys of every job of a trainer; a trainer adds sections of its own."""
+
+    seed: int = Field(
+        default=0, ge=0, description="seed of all random numbers: same seed, same results"
+    )
     workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
     stop: Stop = Stop()
     resources: Resources = Resources()
     videos: Videos = Videos()
     search: Search = Field(
         default=Search(),
-        description="what `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
+        description="values that `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
     )
-    uses: ClassVar[frozenset[str]] = frozenset()  # of its resources, those beside cpus
+    used_resources: ClassVar[frozenset[str]] = frozenset()
+    """Optional keys of `resources` that the trainer reads: gpus, learners, data_readers."""
+
+    @property
+    def evaluation(self) -> EvaluationSection | None:
+        """Return the section `evaluate`; None if the trainer has none."""
+        return self.evaluate if isinstance(self, EvaluatedJob) else None
 
     @field_validator("resources")
     @classmethod
-    def _they_are_used(cls, value: Resources) -> Resources:
-        for name, field in Resources.model_fields.items():
-            if (
-                name not in {"cpus", "worker_cpus", "single_node", *cls.uses}
-                and getattr(value, name) != field.default
-            ):
-                raise ValueError(f"this trainer uses no {name}: leave {name} at {field.default}")
+    def _resources_are_used(cls, value: Resources) -> Resources:
+        always = {"cpus", "worker_cpus", "single_node"}
+        for name in value.changed_keys(set(Resources.model_fields) - always - cls.used_resources):
+            default = Resources.model_fields[name].default
+            raise ValueError(f"this trainer uses no {name}: leave {name} at {default}")
         return value
 
 
-Asked = TypeVar("Asked", bound=Work)
-"""The class of what a file asks for."""
+JobT = TypeVar("JobT", bound=BaseJob)
+SectionT = TypeVar("SectionT", bound=Section)
 
 
-class _Unambiguous(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error, and 1e-5 a number as in JSON."""
+def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[JobT]]) -> JobT:
+    """Load and validate a job file after `key=value` overrides by dotted path.
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.YAMLError(f"key '{key}' stands twice {node.start_mark}")
-        return super().construct_mapping(node, deep)
-
-
-_Unambiguous.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
-
-
-def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Asked]]) -> Asked:
-    """Read a job file, apply `key=value` overrides by dotted path, and check everything.
-
-    jobs maps the name of a trainer to its job class. Raises UserError.
+    jobs: job classes by the name of their trainer. Raises UserError.
     """
-    return parse(overridden(read(path), overrides), jobs, str(path))
+    return parse(apply_overrides(read(path), overrides), jobs, str(path))
 
 
-def load_stored(folder: Path, jobs: Mapping[str, type[Asked]]) -> Asked:
-    """Load the job that a folder of a run was made with; keys of earlier versions are translated.
+def load_stored(folder: Path, jobs: Mapping[str, type[JobT]]) -> JobT:
+    """Load the job in the folder of a run; keys of earlier versions are translated.
 
-    Raises UserError if the file is missing or damaged.
+    jobs: job classes by the name of their trainer. Raises UserError if the file is missing or
+    damaged.
     """
     path = folder / "job.json"
     return parse(translate_job(read(path)), jobs, str(path))
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """What a job file says, unchecked. Raises UserError if it cannot be read."""
+    """Read a job file as plain data, without validation. Raises UserError."""
     try:
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Unambiguous)
+        content = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read job file {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -213,43 +323,51 @@ def read(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of the plain data of a job, after `key=value` by dotted path. Raises UserError."""
-    changed = deepcopy(dict(content))
-    for override in overrides:
-        _override(changed, override)
-    return changed
+def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
+    """Validate the plain data of a job and return the typed job.
 
-
-def parse(content: Mapping[str, Any], jobs: Mapping[str, type[Asked]], source: str) -> Asked:
-    """A job from plain data; source is named in errors. Raises UserError."""
+    jobs: job classes by the name of their trainer; source: the file, named in errors. Raises
+    UserError.
+    """
     content = locate.pinned(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer or content.get("algorithm")), jobs)
         raise UserError(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
     job = jobs[trainer]
-    _refuse_unknown_keys(content, job, source, "", partial(new_key, trainer, job=content))
+    _check_keys(content, job, source, "", partial(new_key, trainer, job=content))
+    return validated(job, content, source)
+
+
+def validated(section: type[SectionT], content: Mapping[str, Any], source: str = "") -> SectionT:
+    """Validate the plain data of a section; source: the file, named in errors.
+
+    Raises UserError with the first error of pydantic, in one line.
+    """
     try:
-        return job.model_validate(content)
+        return section.model_validate(dict(content))
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(key) for key in first["loc"])
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, UnusedKeysError):
+        path, message = "", cause.message(f"{path}." if path else "")
+    else:
         message = first["msg"].removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        ours = first["type"] == "value_error"  # says what it was given by itself
-        value = first["input"]
-        if first["type"] == "tuple_type":
-            message = f"input should be a list, such as [{value}]"
-        given = "" if ours or isinstance(value, dict) else f", not {value!r}"
-        place = f"'{key}' in {source}" if key else source  # none: the job as a whole is wrong
-        raise UserError(f"{place}: {message}{given}") from None
+    value = first["input"]
+    if first["type"] == "tuple_type":
+        message = f"input should be a list, such as [{value}]"
+    if first["type"] != "value_error" and not isinstance(value, dict):
+        message += f", not {value!r}"
+    place = " in ".join(part for part in (path and f"'{path}'", source) if part)
+    raise UserError(f"{place}: {message}" if place else message)
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Every dotted key of a section with its default and description, for help and docs."""
+    """Iterate over all keys below a section: dotted path, default and description."""
     for name, field in section.model_fields.items():
-        inner = _section(field.annotation)
+        inner = _section_class(field.annotation)
         if inner is not None and name != "game":
             yield from keys(inner, f"{prefix}{name}.")
         else:
@@ -261,37 +379,17 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
             yield f"{prefix}{name}", default, field.description or ""
 
 
-def _override(content: dict[str, Any], override: str) -> None:
-    path, equals, value = override.partition("=")
-    if not equals:
-        raise UserError(f"override '{override}' must be key=value, such as stop.iterations=4")
-    try:
-        put(content, path, yaml.load(value, _Unambiguous), f"override '{override}'")
-    except yaml.YAMLError:
-        raise UserError(f"override '{override}': '{value}' is not a YAML value") from None
-
-
-def put(content: dict[str, Any], path: str, value: Any, source: str) -> None:
-    """Set what stands at a dotted path."""
-    *parents, leaf = path.split(".")
-    place = content
-    for parent in parents:
-        inner = place.setdefault(parent, {})
-        if parent == "game" and isinstance(inner, str):
-            inner = place[parent] = {"name": inner}
-        if not isinstance(inner, dict):
-            raise UserError(f"{source}: '{parent}' holds a value, not keys")
-        place = inner
-    place[leaf] = value
-
-
-def _refuse_unknown_keys(
+def _check_keys(
     content: Mapping[str, Any],
     section: type[Section],
     source: str,
     prefix: str,
     renamed: Callable[[str], str | None],
 ) -> None:
+    """Raise UserError for an unknown key, with its new or the most similar name.
+
+    renamed: returns the new name of a key of an earlier version, by dotted path; else None.
+    """
     for key, value in content.items():
         if key not in section.model_fields:
             if (new := renamed(f"{prefix}{key}")) is not None:
@@ -301,18 +399,18 @@ def _refuse_unknown_keys(
                 f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
             )
         annotation = section.model_fields[key].annotation
-        inside = {f"{prefix}{key}": value}
+        values = {f"{prefix}{key}": value}
         if get_origin(annotation) is dict and isinstance(value, Mapping):
             annotation = get_args(annotation)[1]
-            inside = {f"{prefix}{key}.{name}": each for name, each in value.items()}
-        inner = _section(annotation)
-        for where, each in inside.items():
+            values = {f"{prefix}{key}.{name}": each for name, each in value.items()}
+        inner = _section_class(annotation)
+        for path, each in values.items():
             if inner is not None and inner is not GameChoice and isinstance(each, Mapping):
-                _refuse_unknown_keys(each, inner, source, f"{where}.", renamed)
+                _check_keys(each, inner, source, f"{path}.", renamed)
 
 
-def _section(annotation: Any) -> type[Section] | None:
-    """The section class behind an annotation, if it is one."""
+def _section_class(annotation: Any) -> type[Section] | None:
+    """Return the section class in an annotation, such as Stop in `Stop | None`; else None."""
     if get_origin(annotation) in (Literal, dict):
         return None
     for kind in (annotation, *get_args(annotation)):

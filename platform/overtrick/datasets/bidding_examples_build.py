@@ -13,11 +13,11 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Section
+from overtrick.config.job_file import Section, validated
+from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets import board_files, chunked_build
 from overtrick.datasets.bidding_examples import KIND, SPLITS, for_judging
-from overtrick.datasets.card_abstraction_build import asked, validated
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, auctions, side_of, solved, turned
 from overtrick.evaluation.system_agreement import auctions_of
@@ -82,7 +82,7 @@ def plan_of(files: Sequence[Path], overrides: Sequence[str]) -> ExamplesConfig:
     """The plan for some files of boards, by key=value overrides. Raises UserError."""
     if not files:
         raise UserError("examples of which boards? Name a file with --file")
-    told = asked(ExamplesConfig, overrides, "examples")
+    told = field_overrides(ExamplesConfig, overrides, "examples")
     if "files" in told:
         raise UserError("files are named with --file, not with files=")
     plan = validated(ExamplesConfig, told | {"files": tuple(map(str, files))})

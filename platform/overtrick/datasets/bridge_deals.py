@@ -20,10 +20,10 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Section
+from overtrick.config.job_file import Count, Section, validated
+from overtrick.config.overrides import field_overrides
 from overtrick.core import Array
 from overtrick.datasets import chunked_build
-from overtrick.datasets.card_abstraction_build import asked, validated
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS, hands, shuffled, written
@@ -61,7 +61,7 @@ class DealsConfig(Section):
 
 def plan_of(overrides: Sequence[str]) -> DealsConfig:
     """The plan of key=value overrides. Raises Refused."""
-    plan = validated(DealsConfig, asked(DealsConfig, overrides, "deals"))
+    plan = validated(DealsConfig, field_overrides(DealsConfig, overrides, "deals"))
     plan.systems()
     return plan
 

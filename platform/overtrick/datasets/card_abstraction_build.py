@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Section
-from overtrick.core import Array, UserError, nearest
+from overtrick.config.job_file import Count, Section, validated
+from overtrick.config.overrides import field_overrides
+from overtrick.core import Array, UserError
 from overtrick.datasets.chunked_build import Progress, already, open_parts, parts_of
 from overtrick.distributed.workers import (
     RngStream,
@@ -34,8 +35,6 @@ from overtrick.games.poker.holdem import card_abstraction
 from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, Buckets, Parameters
 from overtrick.games.poker.holdem.hand_isomorphism import holdings
 from overtrick.storage import parquet
-
-PlanT = TypeVar("PlanT", bound=Section)
 
 ROLLOUTS = 10_000_000  # of a shard, or those of one holding
 DEALS = 1_000_000  # of a shard
@@ -105,37 +104,11 @@ def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionCon
     """
     if not 0 < scale <= MOST_SCALE:
         raise UserError(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
-    values = asked(AbstractionConfig, overrides, "the abstraction")
+    values = field_overrides(AbstractionConfig, overrides, "the abstraction")
     plan = validated(AbstractionConfig, values)
     counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
     scaled = {n: max(int(np.ceil(c * scale)), plan.buckets // 2) for n, c in counts.items()}
     return validated(AbstractionConfig, {**values, **scaled})
-
-
-def asked(kind: type[Section], overrides: Sequence[str], what: str) -> dict[str, str]:
-    """key=value overrides of a plan's fields by key. Raises UserError."""
-    values = {}
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise UserError(f"override '{override}' must be key=value, such as seed=1")
-        if key not in kind.model_fields:
-            near = nearest(key, kind.model_fields)
-            raise UserError(f"unknown key '{key}' of {what}: did you mean '{near}'?")
-        values[key] = value
-    return values
-
-
-def validated(kind: type[PlanT], values: Mapping[str, Any]) -> PlanT:
-    """A plan of these values. Raises UserError."""
-    try:
-        return kind.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        place = "".join(f"'{key}': " for key in first["loc"])
-        given = f", not {first['input']}" if first["loc"] else ""
-        raise UserError(f"{place}{message[:1].lower()}{message[1:]}{given}") from None
 
 
 def generate(

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Section
+from overtrick.config.job_file import Count, GameChoice, Section, validated
+from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, UserError
 from overtrick.core.files import replacing_folder
 from overtrick.datasets import chunked_build
-from overtrick.datasets.card_abstraction_build import asked, validated
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.cardplay import Kept, Scripted, Strain, card_game, random_games
 from overtrick.games.bridge.cards import CARDS, STRAINS
@@ -44,7 +44,9 @@ class MinibridgeConfig(Section):
 
 def plan_of(overrides: Sequence[str]) -> MinibridgeConfig:
     """The plan of key=value overrides. Raises UserError."""
-    return validated(MinibridgeConfig, asked(MinibridgeConfig, overrides, "minibridge games"))
+    return validated(
+        MinibridgeConfig, field_overrides(MinibridgeConfig, overrides, "minibridge games")
+    )
 
 
 def generate(

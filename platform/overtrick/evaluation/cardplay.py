@@ -11,7 +11,7 @@ from numpy.random import Generator
 from pydantic import Field
 from scipy.stats import binomtest
 
-from overtrick.config.job_file import Count, Folder, GameChoice, Section
+from overtrick.config.job_file import Count, FolderPath, GameChoice, Section
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games import registry
@@ -56,7 +56,7 @@ class CardplayEvaluation(Section):
         description="solve the deals of the final table, once: the share of contracts that perfect "
         "play makes against perfect defence",
     )
-    solutions: Folder = Field(
+    solutions: FolderPath = Field(
         default="double_dummy", description="the folder where solutions are kept"
     )
 

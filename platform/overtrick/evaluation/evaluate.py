@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Section
+from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Section, UnusedKeys
 from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
@@ -39,7 +39,9 @@ class Budget(Section):
 class Judged(Budget):
     """How a model is judged, whatever its way to adapt."""
 
-    idle: ClassVar[tuple[str, ...]] = ()  # the keys that nobody reads
+    unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
+        UnusedKeys({"exploitability_bound": (None,)}, ("bound_method",)),
+    )
 
     opponents: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
@@ -69,15 +71,6 @@ class Judged(Budget):
         "wins more and takes a linear program",
     )
 
-    @model_validator(mode="after")
-    def _a_bound_is_kept(self) -> Self:
-        if self.exploitability_bound is None and self.bound_method != "mixture":
-            raise ValueError(
-                "evaluate.bound_method is of no use without evaluate.exploitability_bound: set "
-                "that too"
-            )
-        return self
-
 
 class Evaluate(Judged):
     """How a model that adapts by gradient steps is judged."""
@@ -88,15 +81,10 @@ class Evaluate(Judged):
 class Unadapted(Judged):
     """How a model that never adapts is judged."""
 
-    idle = ("steps", "games", "repeats")
-
-    @model_validator(mode="after")
-    def _nothing_is_idle(self) -> Self:
-        if given := self.given(self.idle):
-            raise ValueError(
-                f"this trainer's model never adapts and has no use for {given}: leave that out"
-            )
-        return self
+    unused_keys = (
+        *Judged.unused_keys,
+        UnusedKeys({}, ("steps", "games", "repeats"), "because this trainer's model never adapts"),
+    )
 
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from overtrick.config.job_file import Job, Work
+from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import RunError
 from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial, videos
 from overtrick.runs.early_stopping import EarlyStopping
@@ -29,7 +29,7 @@ class ChildRun:
 class RunGroup:
     """A run and its parts, while they are worked on."""
 
-    def __init__(self, folder: Path, work: Work, jobs: Sequence[Job]) -> None:
+    def __init__(self, folder: Path, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder
         self.tracker = lifecycle.tracker_of(work, folder)
         self.parts = [self._open(number, job) for number, job in enumerate(jobs)]
@@ -123,7 +123,7 @@ class RunGroup:
 
 
 @contextmanager
-def at_work(folder: Path, work: Work, jobs: Sequence[Job]) -> Iterator[RunGroup]:
+def at_work(folder: Path, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
     """A run and its parts, one for each job. Raises Refused if another process is at it."""
     with lifecycle.locked(folder):
         whole = RunGroup(folder, work, jobs)

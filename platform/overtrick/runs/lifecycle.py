@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
-from overtrick.config.job_file import Job, Work
+from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import Array, Trainer, UserError, nearest
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import (
@@ -98,7 +98,7 @@ def check_kind(folder: Path, kind: str) -> None:
         raise UserError(f"{whole.name} is a {found}: {how}")
 
 
-def open_folder(job: Work, name: str, parts: bool = False) -> Path:
+def open_folder(job: BaseJob, name: str, parts: bool = False) -> Path:
     """A fresh folder that holds the job, and a folder for its parts if it will have any."""
     folder = new_folder(name)
     write_job(job, folder)
@@ -107,7 +107,7 @@ def open_folder(job: Work, name: str, parts: bool = False) -> Path:
     return folder
 
 
-def write_job(job: Work, folder: Path) -> None:
+def write_job(job: BaseJob, folder: Path) -> None:
     """Write down what a run is to do."""
     plain = json.dumps(job.model_dump(mode="json"), indent=1)
     write_text(folder / "job.json", plain + "\n")
@@ -155,7 +155,7 @@ def go(folder: Path, progress: Progress) -> Finished:
     return Finished(folder, unit, seconds, last, rows, missing, tracker.rejected)
 
 
-def tracker_of(job: Work, folder: Path, parent: Path | None = None) -> mlflow_tracker.Tracker:
+def tracker_of(job: BaseJob, folder: Path, parent: Path | None = None) -> mlflow_tracker.Tracker:
     """The record of a run in MLflow; a new one is told of the job first."""
     plain = job.model_dump(mode="json")
     tags = provenance.tags(job.trainer, job.game.name) | locate.tags(plain)

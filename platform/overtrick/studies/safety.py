@@ -10,6 +10,7 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
+from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -45,9 +46,9 @@ class Study:
         against: strangers in place of the job's, unless empty; overrides: key=value, as for a job
         file. Raises UserError for a job that judges no adaptation, or a game without a tree.
         """
-        plain = job_file.overridden(card, overrides)
+        plain = apply_overrides(card, overrides)
         job = job_file.parse(plain, JOBS, source)
-        if "evaluate" not in type(job).model_fields:
+        if job.evaluation is None:
             raise UserError(
                 f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
             )

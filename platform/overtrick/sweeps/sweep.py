@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
+from overtrick.config.overrides import set_value
 from overtrick.config.search_space import Chosen
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, generator
@@ -121,7 +122,7 @@ def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
     for key, value in chosen.items():
-        job_file.put(content, key, value, f"search of '{key}' in {source}")
+        set_value(content, key, value, f"search of '{key}' in {source}")
     return job_file.parse(content, JOBS, f"{source} with {chosen}")
 
 
@@ -180,7 +181,7 @@ def _nothing(metrics: Mapping[str, float]) -> None:
 
 def _measured_every(job: Job) -> int:
     """Iterations between measurements of the trainer's score."""
-    return getattr(getattr(job, "evaluate", None), "every", None) or 1
+    return job.evaluation.every if job.evaluation is not None else 1
 
 
 def _grace(job: Job) -> int:

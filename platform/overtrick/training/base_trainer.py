@@ -94,8 +94,7 @@ class BaseTrainer(ABC, Generic[JobT]):
 
     def evaluation_interval(self) -> int | None:
         """Return the iterations between evaluations; None if iterations are never evaluated."""
-        section = getattr(self.job, "evaluate", None)
-        return None if section is None else int(section.every)
+        return None if self.job.evaluation is None else self.job.evaluation.every
 
     def evaluate(self) -> Metrics:
         """Return the metrics of an evaluation during training."""

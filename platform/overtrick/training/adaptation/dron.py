@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section
+from overtrick.config.job_file import Count, GameChoice, Job
 from overtrick.core import (
     Array,
     BehaviouralPolicy,
@@ -40,34 +40,25 @@ from overtrick.reports import figures, metric_names
 from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import newcomers, shards
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.q_learning_section import Values
+from overtrick.training.shared_sections import HiddenLayers, QLearning, RandomOpponents
 
 MODEL = "dron"  # the prefix of the weights in a model
 
 
-class Dron(Section):
-    """The network and whom it meets."""
+class Dron(RandomOpponents):
+    """Network of a DRON, and the random opponents that it learns from."""
 
-    hidden: tuple[Count, ...] = Field(
-        default=(64, 64), description="units of each ReLU layer that sees the game"
-    )
+    hidden: HiddenLayers = (64, 64)
     gate_hidden: tuple[Count, ...] = Field(
-        default=(64,), description="units of each ReLU layer that sees the opponent's habits"
+        default=(64,), description="units of each ReLU layer that sees the opponent's statistics"
     )
-    experts: Count = Field(default=8, description="K, the experts that the gate weighs")
-    random_opponents: Count = Field(default=20, description="newcomers that are met each iteration")
+    experts: Count = Field(default=8, description="K: experts that the gate weights")
     adaptation_steps: int = Field(
-        default=3, ge=0, description="times that an opponent's habits are learnt"
+        default=3, ge=0, description="updates of an opponent's statistics in training"
     )
-    games: Count = Field(default=200, description="games against an opponent before each time")
+    games: Count = Field(default=200, description="games against an opponent before each update")
     opponent_hidden: tuple[Count, ...] = Field(
-        default=(64, 64), description="units of each ReLU layer of a newcomer"
-    )
-    head_init_scale: Positive = Field(
-        default=2.0, description="largest scale of a newcomer's last layer"
-    )
-    logit_bias_std: float = Field(
-        default=5.0, ge=0, description="largest spread of a newcomer's action preferences, logits"
+        default=(64, 64), description="units of each ReLU layer of a random opponent"
     )
 
 
@@ -76,7 +67,7 @@ class DronJob(Job):
 
     trainer: Literal["dron"]
     dron: Dron = Dron()
-    values: Values = Values()
+    values: QLearning = QLearning()
     evaluate: Judged = Judged()
 
 
@@ -89,7 +80,9 @@ class DronTrainer(BaseTrainer[DronJob]):
         self.game = _watched(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
-        self.learner = learner.dron_learner(self.game.features, _fresh(job, rng), job.values.plan())
+        self.learner = learner.dron_learner(
+            self.game.features, _fresh(job, rng), job.values.config()
+        )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play random opponents for all adaptation steps, and learn from the games."""
@@ -99,7 +92,7 @@ class DronTrainer(BaseTrainer[DronJob]):
             self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
             new_rng,
         )  # fmt: skip
-        epsilon = values.exploring(progress)
+        epsilon = values.epsilon_at(progress)
         common = (
             self.job.game, self.learner.weights(), epsilon, section.games,
             section.adaptation_steps,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Job, Positive, Section, Share
+from overtrick.config.job_file import Count, Job, Positive
 from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
@@ -33,30 +33,28 @@ from overtrick.training import scores
 from overtrick.training.adaptation.opponent_modelling import Knows, Modelling, modelled, rows_of
 from overtrick.training.adaptation.opponent_population import newcomers
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.shared_sections import (
+    EntropyCoef,
+    NewOpponents,
+    PolicyGradient,
+    RandomOpponents,
+)
 
 SHARD = 10  # newcomers of one shard, whatever the number of workers
 
 
-class Eom(Section):
-    """What is learnt before the first stranger comes."""
+class Eom(PolicyGradient, RandomOpponents):
+    """First policy, prior of opponents' actions, and the random opponents that both learn from."""
 
-    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    random_opponents: Count = Field(default=40, description="new random opponents an iteration")
-    games: Count = Field(default=50, description="games against each of them")
-    head_init_scale: Positive = Field(
-        default=2.0, description="largest scale of a newcomer's last layer"
-    )
-    logit_bias_std: float = Field(
-        default=5.0, ge=0, description="largest spread of its action preferences, logits"
-    )
+    random_opponents: NewOpponents = 40
+    games: Count = Field(default=50, description="games against each random opponent")
     learning_rate: Positive = Field(
-        default=0.003, description="Adam's rate of PPO for the first policy"
+        default=0.003, description="Adam's learning rate of PPO for the first policy"
     )
-    entropy_coef: float = Field(default=0.05, ge=0, description="its bonus in points a nat")
-    discount: Share = Field(default=1.0, description="gamma, a decision")
-    gae_lambda: Share = Field(default=0.95, description="lambda of the advantages")
-    critic_learning_rate: Positive = Field(default=0.003, description="Adam's rate of the baseline")
-    prior_learning_rate: Positive = Field(default=0.001, description="Adam's rate of the prior")
+    entropy_coef: EntropyCoef = 0.05
+    prior_learning_rate: Positive = Field(
+        default=0.001, description="Adam's learning rate of the prior"
+    )
 
 
 class EomJob(Job):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section, Share
+from overtrick.config.job_file import Count, GameChoice, Job
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
@@ -31,36 +31,28 @@ from overtrick.training.adaptation.held_out_evaluation import Start, adapted, ch
 from overtrick.training.adaptation.opponent_population import check_spread, newcomers
 from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator, fitness
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.shared_sections import (
+    Discount,
+    GeneticOperators,
+    HiddenLayers,
+    RandomMembers,
+)
 
 SHARD = 50  # pairs of members of one shard, whatever the number of workers
 
 
-class Evolve(Section):
-    """The population (Table 1, column Leduc), and how its champion adapts."""
+class Evolve(GeneticOperators, RandomMembers):
+    """Population and its evolution, and the adaptation of its best member."""
 
-    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    size: int = Field(default=10, ge=2, description="members")
-    elite_share: Share = Field(default=0.2, description="share that is kept unchanged")
-    mutation_rate: Share = Field(default=0.3, description="probability that a member mutates")
-    mutation_strength: float = Field(
-        default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
-    )
-    games: Count = Field(default=50, description="games of each pair of members a generation")
-    head_init_scale: Positive = Field(
-        default=1.0, description="largest scale of a first member's last layer"
-    )
-    logit_bias_std: float = Field(
-        default=0.0,
-        ge=0,
-        description="largest spread of its action preferences, logits, or mean moves",
-    )
-    action_std_scale: Positive = Field(
-        default=1.0, description="where one moves: factor on their standard deviations"
-    )
+    hidden: HiddenLayers = (64, 64)
+    size: int = Field(default=10, ge=2, description="members of the population")
+    games: Count = Field(default=50, description="games of each pair of members per generation")
     gradient_estimator: GradientEstimator = Field(
-        default="critic", description="of the champion's steps at test: as meta.gradient_estimator"
+        default="critic",
+        description="how the gradient of adaptation is estimated in evaluation, as "
+        "meta.gradient_estimator",
     )
-    discount: Share = Field(default=0.99, description="gamma, a decision, of those steps")
+    discount: Discount = 0.99
 
 
 class EvolveJob(Job):
@@ -134,7 +126,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
                 "none: set critic"
             )
         check_estimator("evolve.gradient_estimator", estimator, game, tree)
-        if tree is not None and estimator in ON_TREE and section.given(["discount"]):
+        if tree is not None and estimator in ON_TREE and section.changed_keys(["discount"]):
             raise UserError(
                 f"evolve.gradient_estimator: {estimator} has no use for evolve.discount: leave "
                 "that out"

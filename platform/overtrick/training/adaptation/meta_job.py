@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Job, Positive, Section, Share
+from overtrick.config.job_file import Count, Job, Positive, Section, UnusedKeys
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate as evaluate_page
 from overtrick.evaluation.evaluate import Evaluate
@@ -14,43 +14,56 @@ from overtrick.evaluation.game_cache import two_seats
 from overtrick.training.adaptation.held_out_evaluation import check_estimator
 from overtrick.training.adaptation.opponent_population import Opponents, check_spread
 from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator
+from overtrick.training.shared_sections import (
+    CriticLearningRate,
+    Discount,
+    Minibatches,
+    PolicyGradient,
+    PolicySolver,
+)
 
 
-class Meta(Section):
-    """The meta-model and how it learns (Table 1, column Leduc)."""
+class Meta(PolicyGradient):
+    """Meta-learner: MAML with an outer policy optimiser (Wu et al. 2022, Table 1, column Leduc)."""
 
-    solver: Literal["trpo", "ppo"] = Field(default="trpo", description="the outer solver")
-    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
-    inner_lr: Positive = Field(default=0.1, description="alpha: size of an inner gradient step")
-    inner_steps: Count = Field(default=1, description="inner gradient steps in training")
+    unused_keys = (
+        UnusedKeys({"solver": ("trpo",)}, ("minibatches", "outer_lr", "outer_lr_end")),
+        UnusedKeys({"solver": ("ppo",)}, ("fisher_subsample", "outer_kl", "outer_kl_end")),
+        UnusedKeys({"objective": ("exact",)}, ("outer_games", "gae_lambda")),
+        UnusedKeys({"gradient_estimator": ON_TREE}, ("gae_lambda",)),
+    )
+
+    solver: PolicySolver = "trpo"
+    inner_lr: Positive = Field(default=0.1, description="alpha: learning rate of the inner steps")
+    inner_steps: Count = Field(
+        default=1, description="inner gradient steps per opponent in training"
+    )
     outer_kl: Positive = Field(
-        default=0.01, description="beta with solver trpo: its KL bound in nats a decision"
+        default=0.01, description="beta with TRPO: its KL bound, in nats per decision"
     )
     outer_kl_end: Positive | None = Field(
         default=None, description="outer_kl at the last iteration, reached linearly; none: constant"
     )
-    outer_lr: Positive = Field(default=0.01, description="beta with solver ppo: Adam's rate")
+    outer_lr: Positive = Field(default=0.01, description="beta with PPO: Adam's learning rate")
     outer_lr_end: Positive | None = Field(
         default=None, description="outer_lr at the last iteration, reached linearly; none: constant"
     )
     weight_ema: float = Field(
         default=0.0, ge=0, lt=1,
-        description="share of the past in the moving average of weights that is judged and kept",
+        description="decay of the moving average of weights, which is evaluated and stored; 0: the "
+        "newest weights",
     )  # fmt: skip
     fisher_subsample: Count = Field(
-        default=1, description="of so many tasks one tells TRPO the curvature; 1: all of them do"
+        default=1,
+        description="TRPO estimates curvature on every n-th opponent of an iteration; 1: on all",
     )
-    minibatches: Count = Field(
-        default=1, description="in every pass PPO steps once on each of so many parts of the tasks"
-    )
+    minibatches: Minibatches = 1
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
     )
-    discount: Share = Field(default=0.99, description="gamma, a decision")
-    gae_lambda: Share = Field(default=0.95, description="lambda of the outer advantages")
-    entropy_coef: float = Field(default=0.0, ge=0, description="bonus in points a nat")
-    critic_learning_rate: Positive = Field(default=0.001, description="Adam's rate of the baseline")
-    tasks: Count = Field(default=10, description="opponents that are met each iteration")
+    discount: Discount = 0.99
+    critic_learning_rate: CriticLearningRate = 0.001
+    tasks: Count = Field(default=10, description="opponents per iteration")
     games: Count = Field(default=200, description="games against an opponent before each step")
     outer_games: Count | None = Field(
         default=None,
@@ -93,7 +106,17 @@ class Adaptation(Section):
 
 
 class MetaJob(Job):
-    """Everything a meta-training run needs."""
+    """Job of the trainer meta."""
+
+    unused_keys = (
+        UnusedKeys(
+            {
+                "meta.gradient_estimator": ON_TREE,
+                "adaptation.gradient_estimator": (None, *ON_TREE),
+            },
+            ("meta.discount",),
+        ),
+    )
 
     trainer: Literal["meta"]
     meta: Meta = Meta()
@@ -102,57 +125,14 @@ class MetaJob(Job):
     evaluate: Evaluate = Evaluate()
 
     @model_validator(mode="after")
-    def _tasks_hold_the_immigrants(self) -> MetaJob:
-        if self.population.immigrants > self.meta.tasks:
-            raise ValueError(
-                f"population.immigrants {self.population.immigrants} is more than "
-                f"meta.tasks {self.meta.tasks}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _parts_are_tasks_of_ppo(self) -> MetaJob:
-        if self.meta.tasks % self.meta.minibatches:
-            raise ValueError(
-                f"meta.minibatches {self.meta.minibatches} does not divide meta.tasks "
-                f"{self.meta.tasks}"
-            )
-        idle = {
-            "trpo": ("minibatches", "outer_lr", "outer_lr_end"),
-            "ppo": ("fisher_subsample", "outer_kl", "outer_kl_end"),
-        }
-        if given := self.meta.given(idle[self.meta.solver]):
-            raise ValueError(
-                f"meta.solver {self.meta.solver} has no use for meta.{given}: leave it out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _games_are_played(self) -> MetaJob:
-        if self.meta.objective == "exact" and self.meta.outer_games is not None:
-            raise ValueError(
-                "meta.objective exact has no use for meta.outer_games: leave that out, or set "
-                "sampled"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _returns_are_sampled(self) -> MetaJob:
-        """Refuse a discount and a lambda where the tree tells what a decision deserves."""
-        plan, kind = self.meta, self.meta.gradient_estimator
-        on_tree, test = kind in ON_TREE, self.test_estimator in ON_TREE
-        if on_tree and test and plan.given(["discount"]):
-            raise ValueError(
-                f"meta.gradient_estimator {kind} has no use for meta.discount: leave that out, "
-                "or set "
-                "critic"
-            )
-        if (on_tree or plan.objective == "exact") and plan.given(["gae_lambda"]):
-            why = f"gradient_estimator {kind}" if on_tree else "objective exact"
-            raise ValueError(
-                f"meta.{why} has no use for meta.gae_lambda: leave that out, or set "
-                + ("critic" if on_tree else "sampled")
-            )
+    def _tasks_are_enough(self) -> MetaJob:
+        tasks, immigrants, minibatches = (
+            self.meta.tasks, self.population.immigrants, self.meta.minibatches,
+        )  # fmt: skip
+        if immigrants > tasks:
+            raise ValueError(f"population.immigrants {immigrants} is more than meta.tasks {tasks}")
+        if tasks % minibatches:
+            raise ValueError(f"meta.minibatches {minibatches} does not divide meta.tasks {tasks}")
         return self
 
     @model_validator(mode="after")

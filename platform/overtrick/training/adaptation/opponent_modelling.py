@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Positive, Section, Share
+from overtrick.config.job_file import Count, Fraction, GameChoice, Positive, Section, UnusedKeys
 from overtrick.core import (
     Array,
     BehaviouralPolicy,
@@ -41,11 +41,18 @@ from overtrick.training.adaptation.rollouts import networks, strategies
 
 
 class Modelling(Section):
-    """How a model of an opponent is fitted, and how it is replied to."""
+    """Fit of an opponent model, and the response to it."""
+
+    unused_keys = (
+        UnusedKeys(
+            {"response": ("exact",)},
+            ("ppo_iterations", "ppo_games", "ppo_learning_rate", "ppo_entropy_coef"),
+        ),
+    )
 
     learning_rate: Positive = Field(default=0.003, description="Adam's rate of the fit")
     epochs: Count = Field(default=200, description="passes of the fit over all games, at most")
-    holdout_share: Share = Field(
+    holdout_share: Fraction = Field(
         default=0.2, description="share of decisions held out to end the fit early"
     )
     prior_count: Positive = Field(
@@ -62,16 +69,6 @@ class Modelling(Section):
     ppo_games: Count = Field(default=500, description="simulated games of each iteration")
     ppo_learning_rate: Positive = Field(default=0.001, description="Adam's rate of PPO")
     ppo_entropy_coef: float = Field(default=0.0, ge=0, description="its bonus in points a nat")
-
-    @model_validator(mode="after")
-    def _nothing_is_idle(self) -> Modelling:
-        """Refuse values of PPO where it learns no reply."""
-        given = self.given(("ppo_iterations", "ppo_games", "ppo_learning_rate", "ppo_entropy_coef"))
-        if self.response == "exact" and given:
-            raise ValueError(
-                f"response exact has no use for {given}: leave that out, or set response: ppo"
-            )
-        return self
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Positive, Section, Share
+from overtrick.config.job_file import Count, GameChoice, UnusedKeys
 from overtrick.core import Array, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seats
@@ -22,63 +22,36 @@ from overtrick.policies.network import of_network
 from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population, with_candidate
 from overtrick.training.adaptation.rollouts import fitness
+from overtrick.training.shared_sections import GeneticOperators, RandomMembers
 
 SHARD = 5  # members of one shard, whatever the number of workers
 
 Kind = Literal["evolving", "random", "selfplay"]
-EVOLVES = ("elite_share", "mutation_rate", "mutation_strength", "fitness_games")
-"""The keys that only a population that evolves reads."""
-INITIAL = ("head_init_scale", "logit_bias_std", "action_std_scale")
-"""The keys of random members."""
+EVOLVING_KEYS = ("elite_share", "mutation_rate", "mutation_strength", "fitness_games")
+"""Keys that only an evolving population reads."""
 
 
-class Opponents(Section):
-    """The opponents of training (Table 1, column Leduc)."""
+class Opponents(GeneticOperators, RandomMembers):
+    """Opponent population of training (Wu et al. 2022, Table 1, column Leduc)."""
+
+    unused_keys = (
+        UnusedKeys({"kind": ("random",)}, (*EVOLVING_KEYS, "immigrants")),
+        UnusedKeys({"kind": ("selfplay",)}, EVOLVING_KEYS),
+        UnusedKeys({"kind": ("selfplay",), "immigrants": (0,)}, tuple(RandomMembers.model_fields)),
+    )
 
     kind: Kind = Field(
         default="evolving",
         description="evolving: scored against the meta-model, selected, crossed and mutated. "
-        "random: all new at each renewal. selfplay: the meta-model now and at the renewals "
-        "before, which is all that it was at the start",
+        "random: all members are new at each renewal. selfplay: the meta-model at the latest "
+        "renewals",
     )
-    size: Count = Field(default=10, description="members")
-    elite_share: Share = Field(default=0.2, description="share that is kept unchanged")
-    mutation_rate: Share = Field(default=0.3, description="probability that a member mutates")
-    mutation_strength: float = Field(
-        default=0.1, ge=0, description="noise as a multiple of a layer's root mean square"
-    )
+    size: Count = Field(default=10, description="members of the population")
     fitness_games: Count = Field(default=50, description="games that score a member")
-    head_init_scale: Positive = Field(
-        default=1.0, description="largest scale of a new member's last layer"
-    )
-    logit_bias_std: float = Field(
-        default=0.0,
-        ge=0,
-        description="largest spread of a new member's action preferences, logits, or mean moves",
-    )
-    action_std_scale: Positive = Field(
-        default=1.0,
-        description="where one moves: factor on a new member's standard deviations; 1: those that "
-        "learning starts with",
-    )
     every: Count = Field(default=1, description="iterations between renewals")
     immigrants: int = Field(
-        default=0, ge=0, description="tasks of each iteration that are met by new random members"
+        default=0, ge=0, description="opponents of each iteration that are new random networks"
     )
-
-    @model_validator(mode="after")
-    def _nothing_is_idle(self) -> Opponents:
-        """Refuse values that this kind would never read."""
-        idle: dict[str, tuple[str, ...]] = {
-            "evolving": (),
-            "random": (*EVOLVES, "immigrants"),
-            "selfplay": EVOLVES if self.immigrants else (*EVOLVES, *INITIAL),
-        }
-        if given := self.given(idle[self.kind]):
-            raise ValueError(
-                f"kind {self.kind} has no use for {given}: leave that out, or set kind: evolving"
-            )
-        return self
 
 
 class Opposition(ABC):

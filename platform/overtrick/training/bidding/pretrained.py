@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Folder, Model, Opponent, Section
+from overtrick.config.job_file import Count, FolderPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import for_judging
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -57,9 +57,9 @@ class BiddingEvaluation(Section):
 class PairJob(SystemJob):
     """What learning from play starts with, and how it is judged."""
 
-    call_model: Model = Field(description="the model that proposes calls")
-    value_model: Model = Field(description="the model that values them, as it is before")
-    deals: Folder = Field(description="a Parquet file of deals with double-dummy tricks")
+    call_model: ModelPath = Field(description="the model that proposes calls")
+    value_model: ModelPath = Field(description="the model that values them, as it is before")
+    deals: FolderPath = Field(description="a Parquet file of deals with double-dummy tricks")
     network: BiddingConfig = BiddingConfig()
     evaluate: BiddingEvaluation = BiddingEvaluation()
 

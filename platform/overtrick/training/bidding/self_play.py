@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Opponent, Positive, Section, Share
+from overtrick.config.job_file import Count, Fraction, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, side_of, turned
@@ -61,7 +61,7 @@ class Playing(Section):
         description="IMPs against the other table, where the opponent holds the same cards, or "
         "against par",
     )
-    gae_lambda: Share = Field(default=1.0, description="lambda of the advantages")
+    gae_lambda: Fraction = Field(default=1.0, description="lambda of the advantages")
     learning_rate: Positive = Field(default=0.0001, description="Adam's rate")
     clip_range: Positive = Field(default=0.2, description="how far a probability ratio may move")
     epochs: Count = Field(default=2, description="over the calls of an iteration, at most")

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Folder, Positive, Section
+from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError
 from overtrick.datasets.bidding_examples import SPLITS, Examples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_rules
@@ -97,10 +97,10 @@ class Tested(Section):
 class BiddingJob(SystemJob):
     """Everything that teaching a network needs."""
 
-    uses: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
-    examples: Folder = Field(description="a folder that `overtrick generate examples` made")
+    examples: FolderPath = Field(description="a folder that `overtrick generate examples` made")
     target: Learnt = Field(default="calls", description="which call is made, or what it brings")
     network: Network = Network()
     evaluate: Tested = Tested()

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Share
+from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.bidders import Side, side_of, turned
@@ -30,7 +30,7 @@ class Reinforcing(Remembered):
     """How the bidder plays itself, and what its network of values learns from that."""
 
     games: Count = Field(default=1000, description="auctions an iteration")
-    epsilon: Share = Field(default=0.1, description="share of calls that are any candidate")
+    epsilon: Fraction = Field(default=0.1, description="share of calls that are any candidate")
     max_deals: Count = Field(
         default=1_000_000, description="deals of the file that are played at most: any, by the seed"
     )

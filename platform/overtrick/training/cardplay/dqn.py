@@ -25,7 +25,7 @@ from overtrick.reports import learning_curves
 from overtrick.storage.model_files import GREEDY, best_of
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.q_learning_section import Values
+from overtrick.training.shared_sections import HiddenLayers, QLearning
 
 SHARD = 250  # games of one shard, whatever the number of workers
 
@@ -35,7 +35,7 @@ class Declarer(Section):
 
     defenders: Scripted = Field(default="rules", description="whom the declarer meets")
     games: Count = Field(default=1000, description="games an iteration")
-    hidden: tuple[Count, ...] = Field(default=(256, 256), description="units of each ReLU layer")
+    hidden: HiddenLayers = (256, 256)
 
 
 class DqnJob(Job):
@@ -43,7 +43,7 @@ class DqnJob(Job):
 
     trainer: Literal["dqn"]
     dqn: Declarer = Declarer()
-    values: Values = Values()
+    values: QLearning = QLearning()
     evaluate: CardplayEvaluation = CardplayEvaluation()
 
     @model_validator(mode="after")
@@ -62,13 +62,13 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         game = cardplay.card_game(job.game)
         sizes = (inputs(game), *job.dqn.hidden, len(game.action_names))
         weights = initial_weights(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
-        self.learner = dqn.Dqn(game.features, weights, job.values.plan())
+        self.learner = dqn.Dqn(game.features, weights, job.values.config())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the games of an iteration and learn from the replay buffer."""
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.dqn, self.job.values
-        common = (self.job, self.learner.weights(), values.exploring(progress))
+        common = (self.job, self.learner.weights(), values.epsilon_at(progress))
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
         self.learner.adam.pace(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)

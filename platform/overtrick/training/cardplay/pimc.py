@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Folder, Job, Opponent, Section
+from overtrick.config.job_file import Count, FolderPath, Job, Opponent, Section
 from overtrick.core import Array
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import cardplay, reference_opponents
@@ -35,7 +35,7 @@ class Sampled(Section):
     double_dummy: bool = Field(
         default=True, description="solve the deals, once: what perfect play makes of them"
     )
-    solutions: Folder = Field(
+    solutions: FolderPath = Field(
         default="double_dummy", description="the folder where solutions are kept"
     )
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Folder, Job, Section, Share
+from overtrick.config.job_file import Count, FolderPath, Fraction, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
@@ -42,8 +42,8 @@ class Tabular(Section):
         default=0.3, gt=0, le=1,
         description="share by which a value moves to its target; null: the mean of all targets",
     )  # fmt: skip
-    discount: Share = Field(default=0.9, description="discount, a decision")
-    neighbour_share: Share = Field(
+    discount: Fraction = Field(default=0.9, description="discount, a decision")
+    neighbour_share: Fraction = Field(
         default=0.8, description="share of the reward that cards of the suit one rank away learn"
     )
     learn_lost_games: bool = Field(
@@ -56,12 +56,12 @@ class Tabular(Section):
     opponents: Scripted = Field(
         default="rules", description="how those play who are not among the learners"
     )
-    epsilon: Share = Field(
+    epsilon: Fraction = Field(
         default=1.0,
         description="share of random cards of the one who learns; below 1 all the others of "
         "learners play their best",
     )
-    data: Folder | None = Field(
+    data: FolderPath | None = Field(
         default=None,
         description="a folder of `overtrick generate minibridge` whose games are learnt from, each "
         "once, in place of new ones",

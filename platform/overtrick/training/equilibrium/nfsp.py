@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Job, Positive, Section, Share
+from overtrick.config.job_file import Count, Fraction, Job, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import evaluate as evaluate_page
@@ -28,7 +28,7 @@ from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.q_learning_section import Values
+from overtrick.training.shared_sections import BatchSize, GradientSteps, HiddenLayers, QLearning
 
 SHARD = 500  # games of one shard, whatever the number of workers
 AVERAGE = "average"  # what the average policy is called in the metric of exploitability
@@ -37,18 +37,16 @@ AVERAGE = "average"  # what the average policy is called in the metric of exploi
 class Nfsp(Section):
     """Self-play between the average and the best reply to it."""
 
-    anticipatory: Share = Field(
+    anticipatory: Fraction = Field(
         default=0.1, description="eta: share of games in which a seat plays the best reply"
     )
     games: Count = Field(default=1000, description="games an iteration")
-    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
+    hidden: HiddenLayers = (64, 64)
     learning_rate: Positive = Field(
         default=0.001, description="Adam's rate of the average; 0 at the end"
     )
-    gradient_steps: Count = Field(
-        default=32, description="gradient steps of the average an iteration"
-    )
-    batch_size: Count = Field(default=256, description="decisions a gradient step")
+    gradient_steps: GradientSteps = 32
+    batch_size: BatchSize = 256
     reservoir_capacity: Count = Field(default=2_000_000, description="decisions in the reservoir")
 
 
@@ -57,7 +55,7 @@ class NfspJob(Job):
 
     trainer: Literal["nfsp"]
     nfsp: Nfsp = Nfsp()
-    values: Values = Values()
+    values: QLearning = QLearning()
     evaluate: Unadapted = Unadapted()
 
 
@@ -71,7 +69,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
         rng = generator(job.seed, RngStream.INITIAL)
         section = job.nfsp
         sizes = (inputs(self.game), *section.hidden, self.game.actions)
-        values = dqn.Dqn(self.game.features, initial_weights(sizes, rng, 0.1), job.values.plan())
+        values = dqn.Dqn(self.game.features, initial_weights(sizes, rng, 0.1), job.values.config())
         self.learner = learner.Nfsp(
             self.game.features,
             values,
@@ -90,7 +88,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
         section, values = self.job.nfsp, self.job.values
         common = (
             self.job.game, self.learner.average(), self.learner.best.weights(),
-            values.exploring(progress), section.anticipatory,
+            values.epsilon_at(progress), section.anticipatory,
         )  # fmt: skip
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
         self.learner.adam.pace(section.learning_rate * (1 - progress))

@@ -6,11 +6,12 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Job, Opponent, Positive, Section, Share
+from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate, reference_opponents
 from overtrick.evaluation.evaluate import Unadapted
 from overtrick.evaluation.game_cache import played
+from overtrick.training.shared_sections import EpsilonGreedy, HiddenLayers
 
 
 class Rllib(Section):
@@ -24,9 +25,9 @@ class Rllib(Section):
     networks: Literal["one", "seat"] = Field(
         default="one", description="one network that plays all seats, or one for each seat"
     )
-    hidden: tuple[Count, ...] = Field(default=(64, 64), description="units of each ReLU layer")
+    hidden: HiddenLayers = (64, 64)
     learning_rate: Positive = Field(default=0.0003, description="Adam's learning rate")
-    discount: Share = Field(default=1.0, description="gamma, a decision")
+    discount: Fraction = Field(default=1.0, description="gamma, a decision")
 
 
 class Ppo(Section):
@@ -36,7 +37,9 @@ class Ppo(Section):
     minibatch_size: Count = Field(
         default=256, description="decisions a gradient step; of APPO, turns"
     )
-    gae_lambda: Share = Field(default=0.95, description="lambda of PPO's advantages; APPO has none")
+    gae_lambda: Fraction = Field(
+        default=0.95, description="lambda of PPO's advantages; APPO has none"
+    )
     clip_param: Positive = Field(default=0.2, description="ratios count from 1 - clip to 1 + clip")
     entropy_coef: float = Field(
         default=0.01,
@@ -61,21 +64,21 @@ class Replay(Section):
     learning_starts: int = Field(default=1000, ge=0, description="turns before anything is learnt")
 
 
-class Dqn(Replay):
+class Dqn(EpsilonGreedy, Replay):
     """What DQN is told."""
 
     target_update_interval: Count = Field(
         default=2000, description="turns between renewals of the target network"
     )
     double_q: bool = Field(default=True, description="double Q-learning")
-    epsilon: Share = Field(default=0.1, description="share of random actions at first")
-    epsilon_end: Share = Field(default=0.0, description="the same at the end, reached linearly")
 
 
 class Sac(Replay):
     """What SAC is told."""
 
-    tau: Share = Field(default=0.005, description="share by which a step moves the target networks")
+    tau: Fraction = Field(
+        default=0.005, description="share by which a step moves the target networks"
+    )
     initial_alpha: Positive = Field(
         default=1.0, description="points a nat of entropy is worth at first; it is learnt"
     )
@@ -84,6 +87,11 @@ class Sac(Replay):
 class Population(Section):
     """Who sits with the learner, beside itself."""
 
+    unused_keys = (
+        UnusedKeys({"past_selves": (0,)}, ("snapshot_interval",)),
+        UnusedKeys({"past_selves": (0,), "opponents": ((),)}, ("opponent_share",)),
+    )
+
     past_selves: int = Field(default=0, ge=0, description="past selves that are kept")
     snapshot_interval: Count = Field(
         default=10, description="iterations after which the oldest past self gives way to today's"
@@ -91,7 +99,7 @@ class Population(Section):
     opponents: tuple[Opponent, ...] = Field(
         default=(), description="opponents or runs by name, or folders of models"
     )
-    opponent_share: Share = Field(
+    opponent_share: Fraction = Field(
         default=0.5,
         description="share of games in which one of them, drawn, sits in all seats but one; in the "
         "rest the learner plays itself",
@@ -104,6 +112,13 @@ ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rlli
 
 class RllibJob(Job):
     """Everything that an algorithm of RLlib needs."""
+
+    unused_keys = (
+        UnusedKeys({"algorithm": ("rllib/PPO", "rllib/APPO")}, ("dqn", "sac")),
+        UnusedKeys({"algorithm": ("rllib/DQN",)}, ("ppo", "sac")),
+        UnusedKeys({"algorithm": ("rllib/SAC",)}, ("dqn", "ppo")),
+        UnusedKeys({"algorithm": ("rllib/APPO",)}, ("ppo.gae_lambda",)),
+    )
 
     trainer: Literal["rllib"]
     algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = Field(
@@ -118,27 +133,7 @@ class RllibJob(Job):
     evaluate: Unadapted = Unadapted()
 
     @model_validator(mode="after")
-    def _nothing_is_idle(self) -> RllibJob:
-        """Refuse what this algorithm would never read."""
-        for name in sorted(set(ALGORITHMS.values()) - {ALGORITHMS[self.algorithm]}):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(
-                    f"{self.algorithm} has no use for the section {name}: leave it out, or set "
-                    f"{name}={{}}"
-                )
-        if self.algorithm == "rllib/APPO" and self.ppo.gae_lambda != Ppo().gae_lambda:
-            raise ValueError("rllib/APPO has no use for ppo.gae_lambda: leave it out")
-        met, usual = self.population, Population()
-        if met.snapshot_interval != usual.snapshot_interval and not met.past_selves:
-            raise ValueError(
-                "population.snapshot_interval is of no use without population.past_selves: set "
-                "that too"
-            )
-        if met.opponent_share != usual.opponent_share and not (met.past_selves or met.opponents):
-            raise ValueError(
-                "population.opponent_share is of no use without population.past_selves or "
-                "population.opponents: set one of them too"
-            )
+    def _minibatch_is_filled(self) -> RllibJob:
         if self.algorithm == "rllib/PPO" and self.ppo.minibatch_size > self.rllib.env_steps:
             raise ValueError("ppo.minibatch_size is more than rllib.env_steps brings: lower it")
         return self

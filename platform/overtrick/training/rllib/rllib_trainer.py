@@ -54,9 +54,7 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Run one iteration of RLlib."""
         running = self._run()
-        start, end = self.job.dqn.epsilon, self.job.dqn.epsilon_end
-        epsilon = start + progress * (end - start)
-        metrics = running.step(int(rng.integers(2**31)), epsilon)
+        metrics = running.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
         section = self.job.population
         if section.past_selves and self.iteration % section.snapshot_interval == 0:
             running.remember(self.iteration // section.snapshot_interval % section.past_selves)

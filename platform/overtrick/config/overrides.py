@@ -1,0 +1,70 @@
+"""Command-line overrides `key=value` of job files and of dataset configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from overtrick.config.strict_yaml import parse_yaml
+from overtrick.core import UserError, nearest
+
+
+def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return a copy of a job's plain data with `dotted.key=YAML value` overrides applied.
+
+    Raises UserError for an override that is not of this form.
+    """
+    changed = deepcopy(dict(content))
+    for override in overrides:
+        path, value = _split(override, "stop.iterations=4")
+        try:
+            set_value(changed, path, parse_yaml(value), f"override '{override}'")
+        except yaml.YAMLError:
+            raise UserError(f"override '{override}': '{value}' is not a YAML value") from None
+    return changed
+
+
+def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> None:
+    """Set the value at a dotted path of a job's plain data, in place; missing sections are added.
+
+    source: the origin of the value, named in the UserError if a parent of the path is no section.
+    """
+    *parents, leaf = path.split(".")
+    section = content
+    for parent in parents:
+        inner = section.setdefault(parent, {})
+        if parent == "game" and isinstance(inner, str):
+            inner = section[parent] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise UserError(f"{source}: '{parent}' holds a value, not keys")
+        section = inner
+    section[leaf] = value
+
+
+def field_overrides(
+    model: type[BaseModel], overrides: Sequence[str], subject: str
+) -> dict[str, str]:
+    """Return `key=value` overrides of a flat model by key; the values stay text.
+
+    subject: the name of the model in error messages. Raises UserError for an unknown key.
+    """
+    values = {}
+    for override in overrides:
+        key, value = _split(override, "seed=1")
+        if key not in model.model_fields:
+            near = nearest(key, model.model_fields)
+            raise UserError(f"unknown key '{key}' of {subject}: did you mean '{near}'?")
+        values[key] = value
+    return values
+
+
+def _split(override: str, example: str) -> tuple[str, str]:
+    """Split an override at its first `=`. Raises UserError, which shows the example."""
+    key, equals, value = override.partition("=")
+    if not equals:
+        raise UserError(f"override '{override}' must be key=value, such as {example}")
+    return key, value

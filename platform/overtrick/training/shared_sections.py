@@ -1,0 +1,133 @@
+"""Keys and sections of job files that several trainers share.
+
+A key is an annotated type that carries its limits and its description, so that a section names it
+in one line with a default of its own: `hidden: HiddenLayers = (64, 64)`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Fraction, Positive, Section
+from overtrick.learners.value_based import dqn
+
+HiddenLayers = Annotated[tuple[Count, ...], Field(description="units of each ReLU layer")]
+Discount = Annotated[Fraction, Field(description="discount factor gamma, per decision")]
+GaeLambda = Annotated[Fraction, Field(description="lambda of generalised advantage estimation")]
+EntropyCoef = Annotated[float, Field(ge=0, description="entropy bonus, in points per nat")]
+CriticLearningRate = Annotated[Positive, Field(description="Adam's learning rate of the critic")]
+GradientSteps = Annotated[Count, Field(description="gradient steps per iteration")]
+BatchSize = Annotated[Count, Field(description="decisions per gradient step")]
+PolicySolver = Annotated[
+    Literal["trpo", "ppo"], Field(description="policy optimiser of the policy gradient")
+]
+Minibatches = Annotated[
+    Count, Field(description="minibatches of a PPO epoch, with a gradient step on each")
+]
+NewOpponents = Annotated[Count, Field(description="new random opponents per iteration")]
+HeadInitScale = Annotated[
+    Positive,
+    Field(description="largest scale of the last layer's initial weights in random networks"),
+]
+LogitBiasStd = Annotated[
+    float,
+    Field(
+        ge=0,
+        description="largest standard deviation of the last layer's biases in random networks: "
+        "preferences among actions, in logits, or mean moves",
+    ),
+]
+ActionStdScale = Annotated[
+    Positive,
+    Field(
+        description="factor on the initial standard deviations of moves in random networks, for "
+        "games whose moves are real vectors"
+    ),
+]
+
+
+class PolicyGradient(Section):
+    """Keys of a policy-gradient learner with a critic."""
+
+    hidden: HiddenLayers = (64, 64)
+    discount: Discount = 1.0
+    gae_lambda: GaeLambda = 0.95
+    entropy_coef: EntropyCoef = 0.0
+    critic_learning_rate: CriticLearningRate = 0.003
+
+
+class RandomOpponents(Section):
+    """Keys of trainers that play against random networks drawn anew in each iteration."""
+
+    random_opponents: NewOpponents = 20
+    head_init_scale: HeadInitScale = 2.0
+    logit_bias_std: LogitBiasStd = 5.0
+
+
+class RandomMembers(Section):
+    """Keys of the random networks that a population starts with."""
+
+    head_init_scale: HeadInitScale = 1.0
+    logit_bias_std: LogitBiasStd = 0.0
+    action_std_scale: ActionStdScale = 1.0
+
+
+class GeneticOperators(Section):
+    """Keys of selection and mutation (defaults: Wu et al. 2022, Table 1, column Leduc)."""
+
+    elite_share: Fraction = Field(default=0.2, description="share of members kept unchanged")
+    mutation_rate: Fraction = Field(default=0.3, description="probability that a member mutates")
+    mutation_strength: float = Field(
+        default=0.1,
+        ge=0,
+        description="standard deviation of mutation, as a multiple of a layer's root mean square",
+    )
+
+
+class EpsilonGreedy(Section):
+    """Exploration by random actions, whose share changes linearly over the iterations."""
+
+    epsilon: Fraction = Field(default=0.1, description="share of random actions at the start")
+    epsilon_end: Fraction = Field(default=0.0, description="share of random actions at the end")
+
+    def epsilon_at(self, progress: float) -> float:
+        """Return the share of random actions after a share of all iterations, from 0 to 1."""
+        return self.epsilon + progress * (self.epsilon_end - self.epsilon)
+
+
+class QLearning(EpsilonGreedy):
+    """Deep Q-learning from a replay buffer."""
+
+    learning_rate: Positive = Field(
+        default=0.001, description="Adam's learning rate at the start; it falls linearly to 0"
+    )
+    gradient_steps: GradientSteps = 32
+    batch_size: BatchSize = 256
+    replay_capacity: Count = Field(
+        default=200_000, description="newest decisions in the replay buffer"
+    )
+    target_update_interval: Count = Field(
+        default=300, description="gradient steps between updates of the target network"
+    )
+    discount: Discount = 1.0
+    loss: Literal["huber", "squared"] = Field(
+        default="squared",
+        description="huber is less sensitive to outliers, but estimates the median of the target "
+        "rather than its mean",
+    )
+    double_q: bool = Field(default=True, description="double Q-learning")
+    monte_carlo: bool = Field(
+        default=False,
+        description="learn from the return of the rest of the game (Monte Carlo control), without "
+        "bootstrapping; target_update_interval and double_q then have no effect",
+    )
+
+    def config(self) -> dqn.DqnConfig:
+        """Return the configuration of the learner."""
+        return dqn.DqnConfig(
+            self.learning_rate, self.gradient_steps, self.batch_size, self.replay_capacity,
+            self.target_update_interval, self.discount, self.loss,
+            self.double_q, self.monte_carlo,
+        )  # fmt: skip
