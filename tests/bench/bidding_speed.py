@@ -10,9 +10,9 @@ from tests.bench.measure import Result, seconds_of
 
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import features
-from overtrick.games.bridge.cards import hands, shuffled
+from overtrick.games.bridge.cards import hand_bits, random_deals
 from overtrick.games.bridge.system import loader
-from overtrick.games.bridge.system.auction_simulation import auctions
+from overtrick.games.bridge.system.auction_simulation import bid_auctions
 
 DEALS, ROWS, ROUNDS = 100_000, 2_000, 5
 ENOUGH = 2000  # auctions a second
@@ -21,23 +21,25 @@ ENOUGH = 2000  # auctions a second
 def run() -> Result:
     """All pairings of the two systems; the first call compiles and is not counted."""
     rng = np.random.default_rng(0)
-    cards = hands(shuffled(DEALS, rng))
+    cards = hand_bits(random_deals(DEALS, rng))
     dealer, vulnerable = rng.integers(4, size=(2, DEALS))
     of = cards, dealer, vulnerable
     few = tuple(part[:ROWS] for part in of)
     rates, said = [], []
     for names in itertools.product(("natural", "precision"), repeat=2):
         ns, ew = map(loader.load, names)
-        auctions(*few, ns, ew)
+        bid_auctions(*few, ns, ew)
         found = []
-        seconds = seconds_of(lambda ns=ns, ew=ew, found=found: found.append(auctions(*of, ns, ew)))
+        seconds = seconds_of(
+            lambda ns=ns, ew=ew, found=found: found.append(bid_auctions(*of, ns, ew))
+        )
         lengths = (found[0] >= 0).sum(axis=1)
         for row, length in zip(found[0], lengths, strict=True):
-            auction_rules.check(row[:length])  # lawful, and at its end
+            auction_rules.check_auction(row[:length])  # lawful, and at its end
         rates.append(DEALS / seconds)
         said.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
     rules = loader.load("natural")
-    calls = auctions(*few, rules, rules)
+    calls = bid_auctions(*few, rules, rules)
     out = np.empty(((calls >= 0).sum(), features.WIDTH), np.float32)
     rows = median(
         len(out) / seconds_of(lambda: features.auction_features(*few, calls, rules, rules, out))

@@ -24,7 +24,7 @@ from overtrick.games.bridge.formats import zhang_tsv
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
-from overtrick.games.bridge.system.auction_simulation import auctions
+from overtrick.games.bridge.system.auction_simulation import bid_auctions
 
 SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
 NATURAL_PAIR = "natural_5cM_strongNT"
@@ -49,7 +49,7 @@ def run() -> Result:
         assert len(tables) == len(of.calls)
         theirs = _way_to_par(of, of.calls, tables)
         for ns, ew in itertools.product(systems.values(), repeat=2):
-            ours = _way_to_par(of, auctions(*of[:3], ns, ew), tables)
+            ours = _way_to_par(of, bid_auctions(*of[:3], ns, ew), tables)
             if ns.name == ew.name == dealt:
                 ways.append((ours, theirs + MARGIN))
             said.append(f"{ns.name}-{ew.name} on dd_{dealt}: {ours:.2f} IMPs to par ({theirs:.2f})")
@@ -81,14 +81,14 @@ def _boards(name: str) -> list[Board]:
 def _solved(name: str) -> Array:
     """(G, 4, 5) double-dummy tricks of a set in which all boards are sound."""
     digits = pq.read_table(_path(name), columns=["dd_table"])["dd_table"]
-    return np.stack([zhang_tsv.table_read(each) for each in digits.to_pylist()])
+    return np.stack([zhang_tsv.parse_trick_table(each) for each in digits.to_pylist()])
 
 
 def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
     """IMPs between what auctions come to double dummy and par, on average."""
-    reached = auction_rules.contract_of(calls, of.dealer)
+    reached = auction_rules.final_contracts(calls, of.dealer)
     tricks = tables[np.arange(len(calls)), reached.declarer, reached.strain].astype(np.int64)
-    points = contract_results.points(reached, of.vulnerable, tricks)
+    points = contract_results.north_south_points(reached, of.vulnerable, tricks)
     best = par(tables, of.dealer, of.vulnerable)
     return float(np.abs(scoring.imps(points - best.score)).mean())
 

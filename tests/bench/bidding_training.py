@@ -18,7 +18,7 @@ from overtrick.datasets.bridge_deals import dealt
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.cards import SEATS, written
+from overtrick.games.bridge.cards import SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.training import registry
 from overtrick.training.bidding import supervised
@@ -60,8 +60,8 @@ def _examples(place: Path) -> str:
     columns = {
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
-        "deal": [written(each) for each in holder],
-        "auction": [auction_rules.written(each[each >= 0].tolist()) for each in calls],
+        "deal": [format_deal(each) for each in holder],
+        "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
     }
     pq.write_table(pa.table(columns), place / "boards.parquet")
     plan = bidding_examples_build.plan_of([place / "boards.parquet"], [])

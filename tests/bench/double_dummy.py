@@ -15,8 +15,8 @@ from overtrick.core import Array
 from overtrick.datasets.bridge_deals import SHARD
 from overtrick.distributed import workers
 from overtrick.games.bridge import double_dummy
-from overtrick.games.bridge.cards import read, shuffled, written
-from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.cards import format_deal, parse_deal, random_deals
+from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 DEALS, ROUNDS, CORES, RECORDED = 160, 5, 2, 1000
 
@@ -24,8 +24,8 @@ DEALS, ROUNDS, CORES, RECORDED = 160, 5, 2, 1000
 def run() -> Result:
     """Tables a second of the same deals: ours from who holds each card, shard by shard as
     `overtrick generate deals` does it; theirs from deals as endplay has them, made before."""
-    holder = shuffled(DEALS, np.random.default_rng(0))
-    theirs = [Deal(written(each)) for each in holder]
+    holder = random_deals(DEALS, np.random.default_rng(0))
+    theirs = [Deal(format_deal(each)) for each in holder]
     workers.start_ray([{"CPU": 1.0}] * CORES)
     crew = workers.start_pool(CORES)
     found: list[Array] = []
@@ -63,7 +63,7 @@ def run() -> Result:
 
 
 def _solved(rng: Generator, common: None, holder: Array) -> Array:
-    return double_dummy.tables(holder)
+    return double_dummy.trick_tables(holder)
 
 
 def _recorded() -> str:
@@ -71,6 +71,8 @@ def _recorded() -> str:
     if not SOLVED.exists():
         return ""
     rows = pq.read_table(SOLVED, columns=["deal", "dd_table"]).slice(0, RECORDED).to_pylist()
-    ours = double_dummy.tables(np.stack([read(row["deal"]) for row in rows]), threads=CORES)
-    theirs = np.stack([table_read(row["dd_table"]) for row in rows])
+    ours = double_dummy.trick_tables(
+        np.stack([parse_deal(row["deal"]) for row in rows]), threads=CORES
+    )
+    theirs = np.stack([parse_trick_table(row["dd_table"]) for row in rows])
     return f"; {(ours == theirs).all(axis=(1, 2)).sum():,} of {RECORDED:,} recorded tables the same"

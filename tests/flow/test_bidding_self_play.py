@@ -18,8 +18,8 @@ from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.cards import written
-from overtrick.games.bridge.formats.zhang_tsv import table_written
+from overtrick.games.bridge.cards import format_deal
+from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed
@@ -38,8 +38,8 @@ def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(8)
     holder, _, _ = dealt(0, 200, "random", "random", rng)
     columns = {
-        "deal": [written(each) for each in holder],
-        "dd_table": [table_written(table) for table in rng.integers(14, size=(200, 4, 5))],
+        "deal": [format_deal(each) for each in holder],
+        "dd_table": [format_trick_table(table) for table in rng.integers(14, size=(200, 4, 5))],
     }
     path = tmp_path_factory.mktemp("deals") / "deals.parquet"
     pq.write_table(pa.table(columns), path)

@@ -26,9 +26,9 @@ from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.packed_features import unpack
-from overtrick.games.bridge.cards import SEATS, written
+from overtrick.games.bridge.cards import SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.formats.zhang_tsv import table_written
+from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
 from overtrick.runs import tune_trial
 from overtrick.storage import model_files, parquet
@@ -56,12 +56,12 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = {
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
-        "deal": [written(each) for each in holder],
-        "auction": [auction_rules.written(each[each >= 0].tolist()) for each in calls],
+        "deal": [format_deal(each) for each in holder],
+        "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
         "system_ns": ["2/1", "unknown"] * (BOARDS // 2),
         "system_ew": ["Precision", "unknown"] * (BOARDS // 2),
         "sys_inferred_ew": [None, "strong_club"] * (BOARDS // 2),
-        "dd_table": [table_written(table) for table in tables],
+        "dd_table": [format_trick_table(table) for table in tables],
     }
     pq.write_table(pa.table(columns), path, row_group_size=100)
     return path
@@ -138,7 +138,7 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     row = pq.read_table(boards).slice(0, 1).to_pylist()[0]
     table = np.zeros((4, 5), int)
     table[[0, 2], 3] = 10
-    row |= {"dealer": "N", "vulnerability": "None", "dd_table": table_written(table)}
+    row |= {"dealer": "N", "vulnerability": "None", "dd_table": format_trick_table(table)}
     row |= {"auction": "1S P 3S P P P"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "one.parquet")
     plan = bidding_examples_build.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
@@ -493,12 +493,12 @@ def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
     holder, dealer, vulnerable = dealt(0, 30, "random", "random", rng)
     other = bidders.side_of("precision")
     for calls in bidders.auctions(side, other, holder, dealer, vulnerable, rng):
-        auction_rules.check([int(made) for made in calls[calls >= 0]])  # lawful, and over
+        auction_rules.check_auction([int(made) for made in calls[calls >= 0]])  # lawful, and over
 
 
 def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
     side, other = bidders.side_of(str(taught["calls"])), bidders.side_of("natural")
-    calls = auction_rules.read("1N P")
+    calls = auction_rules.parse_calls("1N P")
     thought = bidders.candidates(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
     assert all(each.call > auction_rules.CALLS.index("1N") for each in thought)
     assert [each.imps for each in thought] == [None] * len(thought)
@@ -514,7 +514,7 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
             bidders.candidates(side, other, calls, hand, 0, 0)
     with pytest.raises(UserError, match="natural bids by rules: ask a trained network"):
         bidders.candidates(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
-    over = auction_rules.read("P P P P")
+    over = auction_rules.parse_calls("P P P P")
     with pytest.raises(UserError, match="the auction is over"):
         bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 

@@ -16,8 +16,8 @@ from overtrick.datasets import board_files, bridge_deals, chunked_build
 from overtrick.datasets.bridge_deals import DealsConfig
 from overtrick.distributed.workers import LocalPool, RayPool
 from overtrick.games.bridge import auction_rules, double_dummy
-from overtrick.games.bridge.cards import SEATS, read
-from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.cards import SEATS, parse_deal
+from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 PLAN = DealsConfig(boards=45, seed=3)
 
@@ -33,7 +33,7 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
     def tables(holder: np.ndarray) -> np.ndarray:
         return (holder[:, :20].reshape(-1, 4, 5) * 4).astype(np.int8)
 
-    monkeypatch.setattr(double_dummy, "tables", tables)
+    monkeypatch.setattr(double_dummy, "trick_tables", tables)
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     assert [row["vulnerability"] for row in rows][:8] == [
         "None", "NS", "EW", "All", "NS", "EW", "All", "None"
     ]  # fmt: skip
-    solved = double_dummy.tables(np.stack([read(row["deal"]) for row in rows]))
+    solved = double_dummy.trick_tables(np.stack([parse_deal(row["deal"]) for row in rows]))
     for row, table in zip(rows, solved, strict=True):
-        calls = auction_rules.read(row["auction"])
-        auction_rules.check(calls)
-        contract, declarer = auction_rules.contract_in_words(calls, row["dealer"])
+        calls = auction_rules.parse_calls(row["auction"])
+        auction_rules.check_auction(calls)
+        contract, declarer = auction_rules.describe_contract(calls, row["dealer"])
         assert (row["contract"], row["declarer"]) == (contract, declarer)
-        assert np.array_equal(table_read(row["dd_table"]), table)
+        assert np.array_equal(parse_trick_table(row["dd_table"]), table)
         if declarer is None:
             assert (row["tricks"], row["score"]) == (None, 0)
             continue

@@ -22,7 +22,7 @@ from overtrick.games.bridge import diagram, double_dummy
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import known_hands, similar_cards
-from overtrick.games.bridge.cards import CARDS, NAMES, read
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, parse_deal
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.learners.value_based.tabular import QTable
@@ -182,7 +182,9 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     assert row["interval"][0] < row["made"] < row["interval"][1]
     assert row["recognised"] > 0.99
     deals = cardplay.dealt(trainer.job.game, trainer.job.seed, 0, 500)
-    assert row["double_dummy"] == (double_dummy.tricks(deals) >= deals[:, CARDS + 1]).mean()
+    assert (
+        row["double_dummy"] == (double_dummy.declarer_tricks(deals) >= deals[:, CARDS + 1]).mean()
+    )
     assert list((tmp_path / "solved").glob("minibridge-notrump-0-500.parquet"))
     # kept as a model it is a player like others
     folder = tmp_path / "model"
@@ -259,7 +261,7 @@ def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatc
         job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})
     ]
     mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalPool())
-    monkeypatch.setattr(double_dummy, "tricks", None)  # nobody may be asked again
+    monkeypatch.setattr(double_dummy, "declarer_tricks", None)  # nobody may be asked again
     assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
 
 
@@ -319,11 +321,11 @@ C T96                               C KJ8
 
 
 def test_a_deal_is_drawn_as_players_write_it():
-    holder = read("S:A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96 KT8.A96.A95.7542 43.QJ753.862.KJ8")
+    holder = parse_deal("S:A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96 KT8.A96.A95.7542 43.QJ753.862.KJ8")
     deal = np.append((holder + 2) % 4, (4, 9))
-    assert diagram.diagram(deal, signs=False) == HAND
-    cards = [NAMES.index(card) for card in ["SQ", "S8", "S3", "SA", "DK", "D3", "D5", "D2"]]
-    assert diagram.play(deal, np.array(cards), signs=False).splitlines() == [
+    assert diagram.deal_diagram(deal, signs=False) == HAND
+    cards = [CARD_NAMES.index(card) for card in ["SQ", "S8", "S3", "SA", "DK", "D3", "D5", "D2"]]
+    assert diagram.format_play(deal, np.array(cards), signs=False).splitlines() == [
         " 1.  W SQ   N S8   E S3   S SA*", " 2.  S DK*  W D3   N D5   E D2 ", "2 tricks: 7 down",
     ]  # fmt: skip
 
@@ -350,7 +352,7 @@ def test_a_search_is_shown_that_makes_more_than_its_guide(answered):
 
 def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
     deal = "N:KT8.A96.A95.7542 43.QJ753.862.KJ8 A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96"
-    good = Board(read(deal), "N", "None")
+    good = Board(parse_deal(deal), "N", "None")
     pbn_lin.save(tmp_path / "a.pbn", [good, good])
     with (tmp_path / "a.pbn").open("a") as file:
         file.write('[Board "3"]\n[Dealer "N"]\n[Deal "N:AK.. ... ... ..."]\n')

@@ -55,7 +55,7 @@ def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
 
 def test_each_table_is_worth_what_double_dummy_tables_say(other: str) -> None:
     match = played("natural", other, 12)
-    solved = double_dummy.tables(match.boards.holder)
+    solved = double_dummy.trick_tables(match.boards.holder)
     for table in (match.boards.open, match.boards.closed):
         contracts = table.contracts
         for board in range(12):
@@ -89,9 +89,9 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     assert [int(row["imps"]) for row in rows] == match.boards.imps.tolist()
     for row in rows:
         for name in ("open", "closed"):
-            calls = auction_rules.read(row[f"{name}_auction"])
-            auction_rules.check(calls)
-            contract, who = auction_rules.contract_in_words(calls, row["dealer"])
+            calls = auction_rules.parse_calls(row[f"{name}_auction"])
+            auction_rules.check_auction(calls)
+            contract, who = auction_rules.describe_contract(calls, row["dealer"])
             said = contract if who is None else f"{contract} by {who}"
             assert row[f"{name}_contract"] == said
     duplicate_match.report(match, tmp_path / "m.md", show=2)

@@ -15,7 +15,7 @@ from overtrick.environments.gymnasium_env import SingleSeatEnv, single_env
 from overtrick.environments.pettingzoo_aec import TurnBasedEnv, aec_env
 from overtrick.environments.pettingzoo_parallel import SimultaneousEnv, parallel_env
 from overtrick.environments.single_game import EngineSingleGame, TreeSingleGame, make_single_game
-from overtrick.games.openspiel_tree import totals
+from overtrick.games.openspiel_tree import cumulative_gain
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import (
     KUHN_THREE,
@@ -209,7 +209,7 @@ def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, r
         acts = tree.seat[above] >= 0
         taken = uniform[tree.infoset[above], tree.edge[node]] if acts else 1.0
         reach[node] = reach[above] * tree.chance[node] * taken
-    payoffs = totals(tree)
+    payoffs = cumulative_gain(tree)
     ends = np.flatnonzero(tree.seat == END)
     counts = np.zeros(tree.nodes)
     for _ in range(3_000):

@@ -13,7 +13,7 @@ from overtrick import cli
 from overtrick.cli.interactive import understood
 from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS
-from overtrick.games.bridge.cards import NAMES
+from overtrick.games.bridge.cards import CARD_NAMES
 from overtrick.interactive import session
 from overtrick.interactive.advice import auction_table, table_of
 from overtrick.storage import game_records
@@ -192,12 +192,12 @@ def test_a_declarer_sees_two_hands_and_what_was_played():
 
     def looks_and_plays(observations, moves):
         looks.append(
-            (table.sees(observations.observation[0], moves), [NAMES[m.action] for m in moves])
+            (table.sees(observations.observation[0], moves), [CARD_NAMES[m.action] for m in moves])
         )
         return first(observations, moves)
 
     done = session.game(table, 0, 3, 0, looks_and_plays)
-    hidden = {NAMES[card] for card in np.flatnonzero(done.deal[:52] % 2 == 1)}
+    hidden = {CARD_NAMES[card] for card in np.flatnonzero(done.deal[:52] % 2 == 1)}
     for text, played in looks:
         lines = text.splitlines()
         assert all(card in text for card in played)

@@ -167,7 +167,7 @@ def drawn():
 
 def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
     """RLlib has none before it runs."""
-    monkeypatch.setattr(videos.registry, "film_of", lambda game, path: None)
+    monkeypatch.setattr(videos.registry, "video_writer", lambda game, path: None)
     job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
     assert job.videos.every
     videos.check(job)
@@ -176,7 +176,7 @@ def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
 @pytest.mark.slow
 def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
     path = tmp_path / "match.mp4"
-    registry.film_of(overtrick.make("sumo"), path)(fight)
+    registry.video_writer(overtrick.make("sumo"), path)(fight)
     steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert frames == steps
@@ -198,7 +198,7 @@ def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
     tmp_path, monkeypatch
 ):
     filmed = []
-    monkeypatch.setattr(registry, "film_of", lambda game, path: filmed.append)
+    monkeypatch.setattr(registry, "video_writer", lambda game, path: filmed.append)
     options = {"integrator": "euler"}
     met = match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
     (batch,) = filmed
@@ -215,9 +215,9 @@ def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(
         RunError, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"
     ):
-        registry.film_of(sumo, tmp_path / "match.mp4")
+        registry.video_writer(sumo, tmp_path / "match.mp4")
     with pytest.raises(UserError, match=r"name a .mp4 file in a folder that exists"):
-        registry.film_of(sumo, tmp_path / "match.avi")
+        registry.video_writer(sumo, tmp_path / "match.avi")
     assert not list(tmp_path.iterdir())
 
 
@@ -264,7 +264,9 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
     """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
     job = job_file.parse({**PUSHING, "videos": {"every": 3}}, JOBS, "a test")
     state = TRAINERS["exploit"].trainer(job, LocalPool()).state()
-    monkeypatch.setattr(videos.registry, "film_of", lambda game, path: lambda batch: path.touch())
+    monkeypatch.setattr(
+        videos.registry, "video_writer", lambda game, path: lambda batch: path.touch()
+    )
     tracker, told = Told(tmp_path, 0), []
     tell = videos.listener(job, tmp_path, 0, tracker)
     for iteration in range(1, 9):

@@ -11,8 +11,8 @@ from overtrick.core import UserError, select_observations
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, scoring
 from overtrick.games.bridge.auction.observation import calls_from_observation
-from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, read
-from overtrick.games.bridge.cards import hands
+from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, parse_calls
+from overtrick.games.bridge.cards import hand_bits
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import play
@@ -49,12 +49,12 @@ def test_calls_are_numbered_by_rank():
 
 
 def test_calls_are_read_in_other_words_too():
-    assert read("1N P 2D X XX") == read("1nt Pass 2d Dbl Rdbl") == [4, 35, 6, 36, 37]
-    assert read("") == []
-    assert auction_rules.written(read("1n PASS 7NT")) == "1N P 7N"
+    assert parse_calls("1N P 2D X XX") == parse_calls("1nt Pass 2d Dbl Rdbl") == [4, 35, 6, 36, 37]
+    assert parse_calls("") == []
+    assert auction_rules.format_calls(parse_calls("1n PASS 7NT")) == "1N P 7N"
     for word in ("8N", "0C", "1", "N", "1NTT", "XXX", "Pa"):
         with pytest.raises(UserError, match=f"'{word}' is no call: write P, X, XX or a bid"):
-            read(f"1C {word}")
+            parse_calls(f"1C {word}")
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,22 @@ def test_calls_are_read_in_other_words_too():
 )
 def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
     with pytest.raises(UserError, match=said):
-        auction_rules.check(read(calls))
+        auction_rules.check_auction(parse_calls(calls))
     if "end:" in said:
-        auction_rules.check(read(calls), done=False)
+        auction_rules.check_auction(parse_calls(calls), done=False)
 
 
 def test_a_number_that_is_no_call_is_refused():
     with pytest.raises(UserError, match="call 2 of the auction, 38, is no number of a call"):
-        auction_rules.check([0, 38])
+        auction_rules.check_auction([0, 38])
 
 
 def test_the_longest_auction_has_319_calls():
-    calls = read("P P P " + " ".join(f"{bid} P P X P P XX P P" for bid in CALLS[:BIDS]) + " P")
+    calls = parse_calls(
+        "P P P " + " ".join(f"{bid} P P X P P XX P P" for bid in CALLS[:BIDS]) + " P"
+    )
     assert len(calls) == 319
-    auction_rules.check(calls)
+    auction_rules.check_auction(calls)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_the_longest_auction_has_319_calls():
     ],
 )
 def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):
-    auction_rules.check(read(calls))
-    assert auction_rules.contract_in_words(read(calls), dealer) == (contract, declarer)
+    auction_rules.check_auction(parse_calls(calls))
+    assert auction_rules.describe_contract(parse_calls(calls), dealer) == (contract, declarer)
 
 
 def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
@@ -116,12 +118,12 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
     calls = np.full((500, 60), -1, np.int8)
     for number, (observations, action) in enumerate(moments(game, deals, rng)):
         calls[observations.game, number] = action
-    found = auction_rules.contract_of(calls, deals[:, 52])
+    found = auction_rules.final_contracts(calls, deals[:, 52])
     for row, dealer, declarer, level, strain, doubled in zip(
         calls.tolist(), deals[:, 52], *(column.tolist() for column in found), strict=True
     ):
         made = [call for call in row if call >= 0]
-        auction_rules.check(made)
+        auction_rules.check_auction(made)
         bids = [(place, call) for place, call in enumerate(made) if call < BIDS]
         if not bids:
             assert (declarer, level, strain, doubled) == (-1, 0, -1, 0)
@@ -140,7 +142,9 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
     for observations, action in moments(game, deals, rng):
         features = game.features(observations)
         assert features.shape == (len(observations), 482)
-        held = hands(deals[observations.game, :52])[np.arange(len(observations)), observations.seat]
+        held = hand_bits(deals[observations.game, :52])[
+            np.arange(len(observations)), observations.seat
+        ]
         for row, (number, seat) in enumerate(
             zip(observations.game, observations.seat, strict=True)
         ):
@@ -198,7 +202,7 @@ def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():
     deals[:, -20:] = 0
     deals[:, 54 + 2 * 5 + 3] = 10, 8, 11
     state, gained = game.start(deals), np.zeros((3, 2))
-    for call in read("4S X P P P"):
+    for call in parse_calls("4S X P P P"):
         gained += game.step(state, game.observe(state), np.full(3, call))
     assert gained[:, 0].tolist() == [790, -500, 990]
     assert len(game.observe(state)) == 0
@@ -222,12 +226,12 @@ def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
     game = overtrick.make("auction")
     deals = game.deal(400, rng)
     state = game.start(deals)
-    for call in read("1C P 1D"):
+    for call in parse_calls("1C P 1D"):
         game.step(state, game.observe(state), np.full(400, call))
     observations = game.observe(state)
     again = game.redeal(observations, rng)
     other = game.start(again)
-    for call in read("1C P 1D"):
+    for call in parse_calls("1C P 1D"):
         game.step(other, game.observe(other), np.full(400, call))
     assert np.array_equal(game.observe(other).observation, observations.observation)
     assert (again[:, :52] != deals[:, :52]).any(axis=1).all()
@@ -244,7 +248,7 @@ def test_a_row_has_words():
     deals = game.deal(1, np.random.default_rng(5))
     deals[:, 52:54] = 3, 2
     state = game.start(deals)
-    for call in read("P 1H X"):
+    for call in parse_calls("P 1H X"):
         game.step(state, game.observe(state), np.array([call]))
     observations = game.observe(state)
     (hand,) = game.hand(observations)
@@ -267,7 +271,7 @@ def test_a_wrong_option_of_the_auction_is_refused(options, said):
 
 
 def test_matches_are_bid_by_two_sides():
-    game = overtrick.make("auction", **registry.for_match("auction", {"scoring": "points"}))
+    game = overtrick.make("auction", **registry.match_options("auction", {"scoring": "points"}))
     assert (game.seats, game.scoring) == (2, "points")
 
 

@@ -13,9 +13,14 @@ from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import features
 from overtrick.games.bridge.auction_rules import CALLS
-from overtrick.games.bridge.cards import hands, read, shuffled
+from overtrick.games.bridge.cards import hand_bits, parse_deal, random_deals
 from overtrick.games.bridge.system import auction_simulation, hand_evaluation, loader
-from overtrick.games.bridge.system.auction_simulation import auctions, explained, follow, meanings
+from overtrick.games.bridge.system.auction_simulation import (
+    bid_auctions,
+    call_meanings,
+    explain_calls,
+    replay_auctions,
+)
 from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
@@ -33,7 +38,11 @@ SEGMENTS = (
 
 
 def dealt(games, rng):
-    return hands(shuffled(games, rng)), rng.integers(4, size=games), rng.integers(4, size=games)
+    return (
+        hand_bits(random_deals(games, rng)),
+        rng.integers(4, size=games),
+        rng.integers(4, size=games),
+    )
 
 
 def hand_of(text):
@@ -45,18 +54,20 @@ def hand_of(text):
     cards = [(suit, rank) for suit, ranks in enumerate(left) for rank in ranks]
     for k, (suit, rank) in enumerate(cards):
         others[k // 13][suit] += rank
-    return hands(read("N:" + " ".join([text, *(".".join(o) for o in others)]))[None])[0, 0]
+    return hand_bits(parse_deal("N:" + " ".join([text, *(".".join(o) for o in others)]))[None])[
+        0, 0
+    ]
 
 
 @pytest.mark.parametrize("pair", itertools.product(SHIPPED, SHIPPED), ids="-".join)
 def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
     ns, ew = map(loader.load, pair)
     cards, dealer, vulnerable = dealt(3000, rng)
-    calls = auctions(cards, dealer, vulnerable, ns, ew)
+    calls = bid_auctions(cards, dealer, vulnerable, ns, ew)
     for row in calls[:500]:
-        auction_rules.check([int(made) for made in row[row >= 0]])
+        auction_rules.check_auction([int(made) for made in row[row >= 0]])
     lengths = (calls >= 0).sum(axis=1)
-    assert lengths.max() < auction_simulation.ROOM
+    assert lengths.max() < auction_simulation.MAX_CALLS
     assert 8 <= lengths.mean() <= 13
 
 
@@ -66,8 +77,8 @@ def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
     but for a few in a thousand, whose calls are rare ones."""
     rules = loader.load(name)
     of = dealt(3000, rng)
-    calls = auctions(*of, rules, rules)
-    found = follow(*of, calls, rules, rules)
+    calls = bid_auctions(*of, rules, rules)
+    found = replay_auctions(*of, calls, rules, rules)
     made = calls >= 0
     assert (found.calls == calls)[made].all()
     assert (found.rule[made] == NO_RULE).mean() < 1e-4
@@ -87,7 +98,7 @@ def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
 )
 def test_openings_that_every_player_of_the_system_makes(cards, call):
     rules = loader.load("natural")
-    found = auctions(
+    found = bid_auctions(
         np.array([[hand_of(cards), *[hand_of("J852.Q7.K9832.42")] * 3]]), *np.zeros((2, 1), int),
         rules, rules,
     )  # fmt: skip
@@ -96,12 +107,12 @@ def test_openings_that_every_player_of_the_system_makes(cards, call):
 
 def test_calls_are_explained_in_a_player_s_words():
     rules = loader.load("natural")
-    told = explained(auction_rules.read("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
+    told = explain_calls(auction_rules.parse_calls("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
     assert told[0] == "Strong notrump: 15-17 points, balanced"
     assert told[2].startswith("Jacoby transfer: ")
     assert "5+ hearts" in told[2]
     assert told[4].startswith("Transfer completed")
-    stranger = explained(auction_rules.read("1C P 7N"), 0, 0, rules, rules)
+    stranger = explain_calls(auction_rules.parse_calls("1C P 7N"), 0, 0, rules, rules)
     assert stranger[2] == "7N: not in the system here"
 
 
@@ -109,9 +120,9 @@ def test_what_is_shown_is_what_a_hand_can_have(rng):
     """What a call shows stays between what any hand has."""
     rules = loader.load("natural")
     cards, dealer, vulnerable = dealt(30, rng)
-    for row, d, v in zip(auctions(cards, dealer, vulnerable, rules, rules), dealer, vulnerable,
+    for row, d, v in zip(bid_auctions(cards, dealer, vulnerable, rules, rules), dealer, vulnerable,
                          strict=True):  # fmt: skip
-        for each in meanings([int(c) for c in row[row >= 0]], int(d), int(v), rules, rules):
+        for each in call_meanings([int(c) for c in row[row >= 0]], int(d), int(v), rules, rules):
             assert (each.lo >= LIMITS[0]).all()
             assert (each.lo <= each.hi).all()
             assert (each.hi <= LIMITS[1]).all()
@@ -120,7 +131,7 @@ def test_what_is_shown_is_what_a_hand_can_have(rng):
 def test_the_numbers_of_a_decision(rng):
     rules = loader.load("natural")
     of = dealt(200, rng)
-    calls = auctions(*of, rules, rules)
+    calls = bid_auctions(*of, rules, rules)
     rows = features.auction_features(*of, calls, rules, rules)
     assert rows.shape == ((calls >= 0).sum(), features.WIDTH) == (len(rows), 64 + 4 * 305)
     assert (rows[:, :52].sum(axis=1) == 13).all()
@@ -137,7 +148,7 @@ def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
     rules = loader.load("natural")
     north = hand_of("K32.AK95.T874.A6")
     cards = np.array([[north] * 4])
-    calls = np.array([auction_rules.read("1N P")], np.int8)
+    calls = np.array([auction_rules.parse_calls("1N P")], np.int8)
     rows = features.auction_features(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
     clubs, diamonds, hearts, spades = rows[0, :52].reshape(4, 13)
     assert np.flatnonzero(clubs).tolist() == [0, 12]
@@ -153,14 +164,14 @@ def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
 def test_an_array_that_does_not_fit_the_rows_is_refused():
     rules = loader.load("natural")
     cards = np.array([[hand_of("K32.AK95.T874.A6")] * 4])
-    calls = np.array([auction_rules.read("1N P")], np.int8)
+    calls = np.array([auction_rules.parse_calls("1N P")], np.int8)
     with pytest.raises(ValueError, match="do not fit"):
         features.auction_features(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules,
                       np.empty((1, features.WIDTH), np.float32))  # fmt: skip
 
 
 def test_what_a_hand_is_worth():
-    (worth,) = hand_evaluation.evaluated(np.array([hand_of("AKQ85.K7.984.Q95")]))
+    (worth,) = hand_evaluation.hand_fields(np.array([hand_of("AKQ85.K7.984.Q95")]))
     fields = dict(zip(hand_evaluation.FIELDS, worth, strict=True))
     assert fields["hcp"] == 14
     assert fields["total"] == 15
@@ -178,9 +189,9 @@ def test_what_a_hand_is_worth():
 def test_a_third_system_needs_no_code():
     """A file with openings and raises of its own: a limit raise shows three cards, not four."""
     rules = loader.load(SAYC)
-    told = explained(auction_rules.read("1S P 3S"), 0, 0, rules, rules)
+    told = explain_calls(auction_rules.parse_calls("1S P 3S"), 0, 0, rules, rules)
     assert told[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
-    (opening,) = explained(auction_rules.read("1N"), 0, 0, rules, rules)
+    (opening,) = explain_calls(auction_rules.parse_calls("1N"), 0, 0, rules, rules)
     assert opening == "One notrump: 15-17 points, balanced"
 
 
@@ -242,18 +253,18 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
         "  1N | 10-12 hcp | Weak notrump\n  P | anything | Pass\n"
     )
     rules = loader.load(path)
-    (mini,) = meanings(auction_rules.read("1N"), 0, 0, rules, rules)
+    (mini,) = call_meanings(auction_rules.parse_calls("1N"), 0, 0, rules, rules)
     assert (mini.lo[hand_evaluation.HCP], mini.hi[hand_evaluation.HCP]) == (
         10,
         12,
     )  # what it promises
     cards, dealer, vulnerable = dealt(500, rng)
     calls = np.full((500, 1), CALLS.index("1N"), np.int8)
-    seen = follow(cards, dealer, vulnerable, calls, rules, rules)
-    points = hand_evaluation.evaluated(cards[np.arange(500), dealer])[:, hand_evaluation.HCP]
+    seen = replay_auctions(cards, dealer, vulnerable, calls, rules, rules)
+    points = hand_evaluation.hand_fields(cards[np.arange(500), dealer])[:, hand_evaluation.HCP]
     assert (seen.width == 4).all()
     assert np.array_equal(seen.true[:, 0], (points >= 9) & (points <= 12))
-    first = auctions(cards, dealer, vulnerable, rules, rules)[:, 0]
+    first = bid_auctions(cards, dealer, vulnerable, rules, rules)[:, 0]
     assert np.array_equal(first == CALLS.index("1N"), (points >= 10) & (points <= 12))
 
 
@@ -289,9 +300,12 @@ def test_a_player_tells_the_table_no_more_than_the_call(rng):
     """Reading the calls alone leaves everybody where bidding them did: nobody hears a hand."""
     rules = loader.load("natural")
     of = dealt(3000, rng)
-    calls = auctions(*of, rules, rules)
-    strangers = (hands(shuffled(3000, rng)), *of[1:])
-    read, bid = follow(*strangers, calls, rules, rules), follow(*of, calls, rules, rules)
+    calls = bid_auctions(*of, rules, rules)
+    strangers = (hand_bits(random_deals(3000, rng)), *of[1:])
+    read, bid = (
+        replay_auctions(*strangers, calls, rules, rules),
+        replay_auctions(*of, calls, rules, rules),
+    )
     assert np.array_equal(read.read, bid.read)
     assert np.array_equal(read.width, bid.width)
     assert np.array_equal(bid.calls[calls >= 0], calls[calls >= 0])
@@ -308,13 +322,13 @@ def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(
     )
     rules = loader.load(path)
     north, others = hand_of("AK32.AK.AQ32.A32"), [hand_of("J852.Q7.K9832.42")] * 3
-    calls = auctions(np.array([[north, *others]]), *np.zeros((2, 1), int), rules, rules)
+    calls = bid_auctions(np.array([[north, *others]]), *np.zeros((2, 1), int), rules, rules)
     assert auction_rules.CALLS[calls[0, 0]] == "1N"
-    opening = meanings(auction_rules.read("1N"), 0, 0, rules, rules)[0]
+    opening = call_meanings(auction_rules.parse_calls("1N"), 0, 0, rules, rules)[0]
     assert opening.lo[hand_evaluation.HCP] == 15
     ten = np.array([[north, north, hand_of("KQ2.Q92.K9832.42"), north]])
-    found = follow(
-        ten, *np.zeros((2, 1), int), np.array([auction_rules.read("1N P P")]), rules, rules
+    found = replay_auctions(
+        ten, *np.zeros((2, 1), int), np.array([auction_rules.parse_calls("1N P P")]), rules, rules
     )
     assert found.width[0, 0] == 4
     assert not found.true[0, 0]
@@ -323,27 +337,31 @@ def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(
 
 def test_key_cards_are_told():
     rules = loader.load("natural")
-    answer = meanings(auction_rules.read("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
+    answer = call_meanings(auction_rules.parse_calls("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
     code = hand_evaluation.KEYCODE + 3
     assert (answer.lo[code], answer.hi[code]) == (1, 1)
 
 
 def test_the_queen_of_trumps_and_kings_are_told():
     natural, precision = map(loader.load, SHIPPED)
-    queen = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural)[-1]
+    queen = call_meanings(
+        auction_rules.parse_calls("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural
+    )[-1]
     assert queen.lo[hand_evaluation.QUEEN + 3] == 1
-    kings = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, natural, natural)[-1]
+    kings = call_meanings(
+        auction_rules.parse_calls("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, natural, natural
+    )[-1]
     assert (kings.lo[hand_evaluation.KINGS], kings.hi[hand_evaluation.KINGS]) == (1, 1)
-    king = meanings(auction_rules.read("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, precision, precision)[
-        -1
-    ]
+    king = call_meanings(
+        auction_rules.parse_calls("1S P 3S P 4N P 5C P 5N P 6D"), 0, 0, precision, precision
+    )[-1]
     assert (king.lo[hand_evaluation.KING + 1], king.hi[hand_evaluation.KING]) == (1, 0)
 
 
 def test_a_rebid_tells_extra_values_or_a_minimum():
     rules = loader.load("natural")
     for auction_so_far, power in (("1D P 1S P 3D", 1), ("1D P 1S P 1N", 0), ("1D P 1S P 2C", -1)):
-        said = meanings(auction_rules.read(auction_so_far), 0, 0, rules, rules)[-1].said
+        said = call_meanings(auction_rules.parse_calls(auction_so_far), 0, 0, rules, rules)[-1].said
         assert said[POWER] == power
 
 

@@ -16,7 +16,7 @@ from overtrick.games.bridge.auction import (
     packed_features,
 )
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
-from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.cards import CARDS, hand_bits
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.loader import load
 from overtrick.learners.initialisation import initial_weights
@@ -33,8 +33,8 @@ def table():
     game = Auction("nothing", seats=2)
     deals = game.deal(GAMES, rng)
     dealer, vulnerable = deals[:, CARDS].astype(int), deals[:, CARDS + 1].astype(int)
-    calls = auction_simulation.auctions(
-        hands(deals[:, :CARDS]), dealer, vulnerable, natural, precision
+    calls = auction_simulation.bid_auctions(
+        hand_bits(deals[:, :CARDS]), dealer, vulnerable, natural, precision
     )
     rules = network_bidder.SystemBidder(natural, precision)
     batch = play(game, (rules, rules), deals, rng).batch
@@ -52,7 +52,7 @@ def test_features_by_the_facts_are_those_of_whole_auctions(table):
     deals, dealer, vulnerable, calls, ns, ew, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
-    told = hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
+    told = hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
     before, after = features.auction_features(*told), features.auction_features(*told, after=True)
     assert np.array_equal(
         features_from_observation.features_before_call(batch.observation, ns, ew), before[row]
@@ -68,7 +68,7 @@ def test_features_by_the_facts_are_those_of_whole_auctions(table):
 
 def test_packing_loses_nothing(table):
     deals, dealer, vulnerable, calls, ns, ew, _ = table
-    rows = features.auction_features(hands(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
+    rows = features.auction_features(hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
     bits = packed_features.pack(rows)
     assert bits.shape == (len(rows), 161)
     assert np.array_equal(packed_features.unpack(bits), rows)
@@ -85,9 +85,9 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
     _, _, _, calls, _, _, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
-    situations = auction_rules.situations(calls)[row]
+    situations = auction_rules.bidding_situations(calls)[row]
     assert np.array_equal(network_bidder.auction_situations(batch.observation), situations)
-    assert np.array_equal(auction_rules.legal_after(situations), batch.legal)
+    assert np.array_equal(auction_rules.legal_in_situations(situations), batch.legal)
     seen = network_bidder.unpack_inputs(
         np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8), situations
     )
@@ -105,19 +105,19 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
 
 def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
     deals = Auction().deal(4000, rng)
-    held = for_judging(hands(deals[:, :CARDS]))
+    held = for_judging(hand_bits(deals[:, :CARDS]))
     for observations in range(1, 4):
-        assert np.array_equal(for_judging(hands((deals[:, :CARDS] + observations) % 4)), held)
+        assert np.array_equal(for_judging(hand_bits((deals[:, :CARDS] + observations) % 4)), held)
     assert abs(held.mean() - 0.2) < 0.03
 
 
 def test_turned_deals_take_their_tricks_along(rng):
     deals = np.zeros((3, DEAL_WIDTH), np.int8)
     deals[:, :CARDS] = Auction().deal(3, rng)[:, :CARDS]
-    deals[:, DD_TABLE:] = double_dummy.tables(deals[:, :CARDS]).reshape(3, 20)
+    deals[:, DD_TABLE:] = double_dummy.trick_tables(deals[:, :CARDS]).reshape(3, 20)
     turned = bidders.turned(np.repeat(deals, 2, axis=0), rng)
     assert (turned[:, :CARDS] != np.repeat(deals, 2, axis=0)[:, :CARDS]).any()
-    again = double_dummy.tables(turned[:, :CARDS]).reshape(6, 20)
+    again = double_dummy.trick_tables(turned[:, :CARDS]).reshape(6, 20)
     assert np.array_equal(turned[:, DD_TABLE:], again)
 
 

@@ -17,7 +17,7 @@ import overtrick
 from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
-from overtrick.games.bridge.cards import SEATS, read
+from overtrick.games.bridge.cards import SEATS, parse_deal
 from overtrick.games.bridge.formats import zhang_tsv
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
@@ -59,7 +59,7 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
             won += game.step(state, observations, calls)[:, 0]
         assert all(peer.is_terminal() for peer in peers)
         assert won.tolist() == [peer.returns()[0] for peer in peers]
-        lengths += state.now[:, auction_rules.COUNT].tolist()
+        lengths += state.now[:, auction_rules.CALL_COUNT].tolist()
     assert max(lengths) > 30
 
 
@@ -80,7 +80,7 @@ def solved_rows():
 
 def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
     digits = solved_rows()["dd_table"].to_pylist()[:1000]
-    tables = np.stack([zhang_tsv.table_read(each) for each in digits])
+    tables = np.stack([zhang_tsv.parse_trick_table(each) for each in digits])
     theirs = [their_table(table) for table in tables]
     games = np.arange(len(tables))
     for dealer, vulnerable in itertools.product(range(4), range(4)):
@@ -90,7 +90,7 @@ def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
         assert found.score.tolist() == wanted
         side = found.declarer % 2
         tricks = tables[games, found.declarer, found.strain]
-        won = scoring.duplicate(
+        won = scoring.duplicate_points(
             found.level, found.strain, found.doubled, SIDE_VULNERABLE[vulnerable][side], tricks
         )
         assert np.array_equal(np.where(side == 0, won, -won), found.score)
@@ -118,20 +118,20 @@ def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
     table = pq.read_table(
         needed(BOARDS), columns=["auction", "dealer", "contract", "declarer"]
     ).to_pydict()
-    called = [auction_rules.read(text) for text in table["auction"]]
+    called = [auction_rules.parse_calls(text) for text in table["auction"]]
     assert len(called) == 131_746
     for calls in called:
-        auction_rules.check(calls)
+        auction_rules.check_auction(calls)
     padded = np.full((len(called), max(map(len, called)) + 1), -1, np.int8)
     for row, calls in zip(padded, called, strict=True):
         row[: len(calls)] = calls
-    found = auction_rules.contract_of(
+    found = auction_rules.final_contracts(
         padded, np.array([SEATS.index(seat) for seat in table["dealer"]])
     )
     wanted = [(SEATS.index(seat) if seat else -1) for seat in table["declarer"]]
     assert found.declarer.tolist() == wanted
     said = [
-        f"{level}{auction_rules.STRAIN[strain]}{'X' * doubled}" if level else "Pass"
+        f"{level}{auction_rules.STRAIN_LETTERS[strain]}{'X' * doubled}" if level else "Pass"
         for _, level, strain, doubled in zip(*(each.tolist() for each in found), strict=True)
     ]
     assert said == table["contract"]
@@ -145,13 +145,13 @@ def test_the_papers_own_row_is_read_and_its_tricks_are_those_of_perfect_play(tmp
     assert (board.dealer, board.vulnerable) == ("N", "None")
     assert (board.contract, board.declarer) == ("4S", "E")
     assert found.problems == []
-    tables = double_dummy.tables(board.holder[None])
-    assert zhang_tsv.table_written(tables[0]) == DIGITS
+    tables = double_dummy.trick_tables(board.holder[None])
+    assert zhang_tsv.format_trick_table(tables[0]) == DIGITS
     assert np.array_equal(found.tables, tables)
     game = overtrick.make("auction", seats=2)
     deal = np.array([[*board.holder, 0, 0, *found.tables.ravel()]])
     state = game.start(deal)
-    for call in auction_rules.read(BIDDING):
+    for call in auction_rules.parse_calls(BIDDING):
         won = game.step(state, game.observe(state), np.array([call]))
     assert won.tolist() == [[0, 0]]  # four spades with eleven tricks is par
     zhang_tsv.save(tmp_path / "again.txt", found.boards, found.tables)
@@ -163,15 +163,15 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
     table = solved_rows().slice(0, 500).to_pylist()
     boards = []
     for row in table:
-        calls = auction_rules.read(row["auction"])
-        contract = auction_rules.contract_in_words(calls, row["dealer"])
+        calls = auction_rules.parse_calls(row["auction"])
+        contract = auction_rules.describe_contract(calls, row["dealer"])
         boards.append(
             Board(
-                read(row["deal"]), row["dealer"], row["vulnerability"],
+                parse_deal(row["deal"]), row["dealer"], row["vulnerability"],
                 tuple(CALLS[call] for call in calls), *contract,
             )
         )  # fmt: skip
-    tables = np.stack([zhang_tsv.table_read(row["dd_table"]) for row in table])
+    tables = np.stack([zhang_tsv.parse_trick_table(row["dd_table"]) for row in table])
     path = tmp_path / "rows.txt"
     zhang_tsv.save(path, boards, tables if with_tricks else None)
     found = zhang_tsv.load(path)
@@ -228,7 +228,7 @@ def test_files_that_are_no_rows_are_refused(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="it is not text in UTF-8"):
         zhang_tsv.load(path)
-    board = Board(read("N:" + " ".join(CARDS)), "N", "None", ("1C", "P"))
+    board = Board(parse_deal("N:" + " ".join(CARDS)), "N", "None", ("1C", "P"))
     with pytest.raises(UserError, match="board 1: the auction '1C P' does not end: 2 passes are"):
         zhang_tsv.save(path, [board])
     with pytest.raises(UserError, match="1 boards with 2 tables of tricks"):

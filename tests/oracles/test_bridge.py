@@ -16,16 +16,16 @@ from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
 from overtrick.games.bridge.cardplay.rule_defenders import RULES, combine_rules
 from overtrick.games.bridge.cards import (
+    CARD_NAMES,
     CARDS,
-    NAMES,
     SEATS,
     STRAINS,
-    hands,
-    lengths,
-    points,
-    read,
-    shuffled,
-    written,
+    format_deal,
+    hand_bits,
+    honour_points,
+    parse_deal,
+    random_deals,
+    suit_lengths,
 )
 from overtrick.policies.action_sampling import draw
 from overtrick.policies.rollout import play
@@ -33,7 +33,7 @@ from overtrick.policies.uniform import Uniform
 
 
 def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
-    holder = shuffled(20_000, rng)
+    holder = random_deals(20_000, rng)
     assert ((holder[:, :, None] == np.arange(4)).sum(axis=1) == 13).all()
     for card in (0, 25, 51):
         assert chisquare(np.bincount(holder[:, card], minlength=4)).pvalue > 1e-3
@@ -42,19 +42,19 @@ def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
 
 
 def test_the_pack_has_40_points_and_a_hand_has_10(rng):
-    held = points(shuffled(20_000, rng))
+    held = honour_points(random_deals(20_000, rng))
     assert (held.sum(axis=1) == 40).all()
     assert held.mean(axis=0) == pytest.approx(np.full(4, 10), abs=0.1)
     assert held[:, 0].std() == pytest.approx(4.13, abs=0.1)  # known of the 4-3-2-1 count
 
 
 def test_deals_are_written_and_read_as_endplay_does(rng):
-    for holder in shuffled(50, rng):
-        text = written(holder)
+    for holder in random_deals(50, rng):
+        text = format_deal(holder)
         assert Deal(text).to_pbn() == text
         for first in range(4):
             turned = Deal(text).to_pbn(Player(first))
-            assert np.array_equal(read(turned), holder)
+            assert np.array_equal(parse_deal(turned), holder)
 
 
 @pytest.mark.parametrize(
@@ -69,50 +69,53 @@ def test_deals_are_written_and_read_as_endplay_does(rng):
 )
 def test_what_is_no_deal_is_one_line(text, said):
     with pytest.raises(UserError, match=said):
-        read(text)
+        parse_deal(text)
 
 
 def test_random_plays_go_as_in_endplay(rng):
     """Who is to play, what may be played, and who has won how many tricks, card by card."""
-    deals = shuffled(40, rng)
+    deals = random_deals(40, rng)
     strains, leaders = rng.integers(5, size=40), rng.integers(4, size=40)
     denominations = [Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt]
-    order = np.full((40, CARDS), trick_rules.NOTHING)
+    order = np.full((40, CARDS), trick_rules.NO_CARD)
     tricks = []
     for game, holder in enumerate(deals):
-        deal = Deal(written(holder), Player(leaders[game]), denominations[strains[game]])
+        deal = Deal(format_deal(holder), Player(leaders[game]), denominations[strains[game]])
         won = 0
         for k in range(CARDS):
-            ours = np.int64(hands(holder[None])[0, int(deal.curplayer)])
+            ours = np.int64(hand_bits(holder[None])[0, int(deal.curplayer)])
             ours &= ~sum(1 << int(card) for card in order[game, :k])
-            led = order[game, k - k % 4] if k % 4 else trick_rules.NOTHING
-            lawful = int(trick_rules.lawful(ours, led))
+            led = order[game, k - k % 4] if k % 4 else trick_rules.NO_CARD
+            lawful = int(trick_rules.playable_cards(ours, led))
             theirs = [
-                NAMES.index(f"{c.suit.name[0].upper()}{c.rank.name[1]}") for c in deal.legal_moves()
+                CARD_NAMES.index(f"{c.suit.name[0].upper()}{c.rank.name[1]}")
+                for c in deal.legal_moves()
             ]
             assert lawful == sum(1 << card for card in theirs)
             card = int(rng.choice(theirs))
             order[game, k] = card
-            deal.play(NAMES[card])
+            deal.play(CARD_NAMES[card])
             if k % 4 == 3:
                 won += int(deal.first) % 2 != leaders[game] % 2
         tricks.append(won)
-    found, wrong = trick_rules.replayed(hands(deals), strains, leaders, order)
-    assert (wrong == trick_rules.NOTHING).all()
+    found, wrong = trick_rules.replay_tricks(hand_bits(deals), strains, leaders, order)
+    assert (wrong == trick_rules.NO_CARD).all()
     assert found.tolist() == tricks
 
 
 def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
-    holder = read("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ96")
+    holder = parse_deal("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ96")
     for plays, wrong in (
         (["SK", "SQ"], -1),
         (["SK", "HK"], 1),
         (["SA"], 0),
         (["SK", "SQ", "SQ"], 2),
     ):
-        order = np.full((1, CARDS), trick_rules.NOTHING)
-        order[0, : len(plays)] = [NAMES.index(card) for card in plays]
-        _, found = trick_rules.replayed(hands(holder[None]), np.array([4]), np.array([0]), order)
+        order = np.full((1, CARDS), trick_rules.NO_CARD)
+        order[0, : len(plays)] = [CARD_NAMES.index(card) for card in plays]
+        _, found = trick_rules.replay_tricks(
+            hand_bits(holder[None]), np.array([4]), np.array([0]), order
+        )
         assert found.tolist() == [wrong]
 
 
@@ -122,19 +125,19 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
     columns = ["deal", "declarer", "contract", "result_tricks", "play"]
     table = pq.read_table(needed(BOARDS), columns=columns).to_pylist()
     boards = [board for board in table if board["play"]]
-    number = {name: card for card, name in enumerate(NAMES)}
-    order = np.full((len(boards), CARDS), trick_rules.NOTHING)
+    number = {name: card for card, name in enumerate(CARD_NAMES)}
+    order = np.full((len(boards), CARDS), trick_rules.NO_CARD)
     for row, board in zip(order, boards, strict=True):
         played = [number[card] for card in board["play"].split()]
         row[: len(played)] = played
-    holder = np.stack([read(board["deal"]) for board in boards])
+    holder = np.stack([parse_deal(board["deal"]) for board in boards])
     strain = np.array([[s[0] for s in STRAINS].index(b["contract"][1]) for b in boards])
     leader = np.array([(SEATS.index(board["declarer"]) + 1) % 4 for board in boards])
     told = np.array([b["result_tricks"] if b["result_tricks"] is not None else -1 for b in boards])
-    won, wrong = trick_rules.replayed(hands(holder), strain, leader, order)
-    count = (order != trick_rules.NOTHING).sum(axis=1)
+    won, wrong = trick_rules.replay_tricks(hand_bits(holder), strain, leader, order)
+    count = (order != trick_rules.NO_CARD).sum(axis=1)
     assert len(boards) == 45_920
-    assert (wrong == trick_rules.NOTHING).all()
+    assert (wrong == trick_rules.NO_CARD).all()
     complete = count == CARDS
     assert complete.sum() == 5_276
     assert (won[complete] == told[complete]).all()
@@ -145,10 +148,12 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
 
 @pytest.mark.parametrize("trumps", [False, True])
 def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
-    deals = shuffled(3_000, rng)
+    deals = random_deals(3_000, rng)
     found = minibridge_contract.decide_contracts(deals, trumps)
-    held, counts = points(deals), lengths(deals)
-    in_suit = [points(np.where(np.arange(CARDS) // 13 == suit, deals, -1)) for suit in range(4)]
+    held, counts = honour_points(deals), suit_lengths(deals)
+    in_suit = [
+        honour_points(np.where(np.arange(CARDS) // 13 == suit, deals, -1)) for suit in range(4)
+    ]
     for game in range(len(deals)):
         ours = 0 if held[game, 0] + held[game, 2] > 20 else 1
         mine, partner = held[game, ours], held[game, ours + 2]
@@ -252,11 +257,11 @@ def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
 
 def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
     """What a defender plays by rules who leads, or follows the cards of a trick; - for nothing."""
-    held, before = cards_of(hand), [NAMES.index(card) for card in trick.split()]
-    led = best = before[0] if before else trick_rules.NOTHING
+    held, before = cards_of(hand), [CARD_NAMES.index(card) for card in trick.split()]
+    led = best = before[0] if before else trick_rules.NO_CARD
     for card in before[1:]:
         best = card if trick_rules.beats(card, best, STRAINS.index(strain)) else best
-    may = trick_rules.lawful(np.int64(held), led)
+    may = trick_rules.playable_cards(np.int64(held), led)
     rule = combine_rules(rules) if isinstance(rules, tuple) else rules
     found = rule(
         np.int64(held),
@@ -267,13 +272,13 @@ def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
         np.int64(cards_of(dummy)),
         STRAINS.index(strain),
     )
-    return NAMES[found] if found >= 0 else "-"
+    return CARD_NAMES[found] if found >= 0 else "-"
 
 
 def cards_of(text):
     """A hand, spades first, as a set."""
     suits = zip(reversed("CDHS"), text.split(".") if text else [], strict=False)
-    return sum(1 << NAMES.index(suit + rank) for suit, ranks in suits for rank in ranks)
+    return sum(1 << CARD_NAMES.index(suit + rank) for suit, ranks in suits for rank in ranks)
 
 
 @pytest.mark.parametrize(

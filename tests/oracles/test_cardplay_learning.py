@@ -15,8 +15,8 @@ from overtrick.games.bridge.cardplay import exhaustive_search, play_records, sui
 from overtrick.games.bridge.cardplay.kernels import OBS_COUNT, OBS_OWN, OBS_PLAYED, OBS_SHOWN
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, similar_cards
-from overtrick.games.bridge.cards import CARDS, NAMES, hands, written
-from overtrick.games.bridge.trick_rules import replayed
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, format_deal, hand_bits
+from overtrick.games.bridge.trick_rules import replay_tricks
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import Uniform
@@ -39,7 +39,7 @@ def tricks_of(deals, cards):
     """(G,) tricks of the declaring side, and the first unlawful card."""
     strain = deals[:, CARDS].astype(np.int64)
     leader = np.ones(len(deals), np.int64)
-    return replayed(hands(deals[:, :CARDS]), strain, leader, cards.astype(np.int64))
+    return replay_tricks(hand_bits(deals[:, :CARDS]), strain, leader, cards.astype(np.int64))
 
 
 @pytest.mark.parametrize("declarer", ["random", "rules"])
@@ -96,7 +96,7 @@ def some_rows(game, rng):
 
 def honours(cards, ranks):
     """Which cards of some ranks are in sets of cards (R,)."""
-    wanted = sum(1 << NAMES.index(suit + rank) for suit in "CDHS" for rank in ranks)
+    wanted = sum(1 << CARD_NAMES.index(suit + rank) for suit in "CDHS" for rank in ranks)
     return cards & wanted
 
 
@@ -177,8 +177,8 @@ def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
 
 def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
     cards, far = similar_cards()
-    king = NAMES.index("SK")
-    near = {NAMES[c]: d for c, d in zip(cards[king], far[king], strict=True) if c >= 0}
+    king = CARD_NAMES.index("SK")
+    near = {CARD_NAMES[c]: d for c, d in zip(cards[king], far[king], strict=True) if c >= 0}
     assert near == {"SA": 1, "SQ": 1, "SJ": 2}  # the report's own example
     for card, row in enumerate(cards):
         assert {abs(c - card) for c in row if c >= 0} <= {1, 2}
@@ -188,8 +188,8 @@ def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
 def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
     deals = game.deal(30, rng)
     strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
-    for deal, tricks in zip(deals, double_dummy.tricks(deals), strict=True):
-        table = dds.calc_dd_table(Deal(written(deal[:CARDS])))
+    for deal, tricks in zip(deals, double_dummy.declarer_tricks(deals), strict=True):
+        table = dds.calc_dd_table(Deal(format_deal(deal[:CARDS])))
         assert table[strains[deal[CARDS]], Player.north] == tricks
 
 
@@ -204,7 +204,7 @@ def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
 def test_twelve_cards_are_played_as_all_are(rng):
     deals = exhaustive_search.deal_twelve_cards(500, rng)
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
-    assert {NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
+    assert {CARD_NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
     game = overtrick.make("minibridge")
     payoff = play(game, (Uniform(), Uniform()), deals, rng).payoff[:, 0]
     cards, won = play_out(deals, "random", "random", rng)
@@ -217,7 +217,7 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
     game = overtrick.make("minibridge")
     for deal in exhaustive_search.deal_twelve_cards(3, rng):
         best, line = exhaustive_search.contract_probability(deal)
-        assert sorted(line) == sorted(NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
+        assert sorted(line) == sorted(CARD_NAMES[c] for c in np.flatnonzero(deal[:CARDS] >= 0))
         table = QTable(full, TabularConfig("q", 0.3, 0.9))
         deals = np.repeat(deal[None], 4000, axis=0)
         cards, won = play_out(deals, "random", "random", rng)

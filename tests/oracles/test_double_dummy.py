@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 from tests.data import SOLVED, needed
 
 from overtrick.games.bridge import double_dummy
-from overtrick.games.bridge.cards import read, shuffled
-from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.cards import parse_deal, random_deals
+from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 DEALS = 50  # of the first 1,000, every twentieth; `make bench ONLY=double_dummy` compares all
 
@@ -16,27 +16,29 @@ DEALS = 50  # of the first 1,000, every twentieth; `make bench ONLY=double_dummy
 def test_tables_are_those_of_the_data():
     rows = pq.read_table(needed(SOLVED), columns=["deal", "dd_table"]).slice(0, 1000).to_pylist()
     chosen = rows[:: len(rows) // DEALS]
-    found = double_dummy.tables(np.stack([read(row["deal"]) for row in chosen]), threads=0)
-    expected = np.stack([table_read(row["dd_table"]) for row in chosen])
+    found = double_dummy.trick_tables(
+        np.stack([parse_deal(row["deal"]) for row in chosen]), threads=0
+    )
+    expected = np.stack([parse_trick_table(row["dd_table"]) for row in chosen])
     assert found.shape == (DEALS, 4, 5)
     assert found.dtype == np.int8
     assert (found == expected).all(axis=(1, 2)).sum() == DEALS
 
 
 def test_a_single_contract_takes_the_tricks_of_its_table(rng):
-    holder = shuffled(41, rng)  # more than DDS takes tables in one call
-    table = double_dummy.tables(holder)
+    holder = random_deals(41, rng)  # more than DDS takes tables in one call
+    table = double_dummy.trick_tables(holder)
     declarer, strain = rng.integers(4, size=41), rng.integers(5, size=41)
-    alone = double_dummy.declared(holder, declarer, strain)
+    alone = double_dummy.contract_tricks(holder, declarer, strain)
     assert np.array_equal(alone, table[np.arange(41), declarer, strain])
 
 
 def test_a_deal_turned_round_the_table_has_its_table_turned(rng):
-    holder = shuffled(2, rng)
-    table = double_dummy.tables(holder)
-    turned = double_dummy.tables((holder + 1) % 4)
+    holder = random_deals(2, rng)
+    table = double_dummy.trick_tables(holder)
+    turned = double_dummy.trick_tables((holder + 1) % 4)
     assert np.array_equal(turned, np.roll(table, 1, axis=1))
 
 
 def test_no_deals_have_no_tables():
-    assert double_dummy.tables(np.empty((0, 52), np.int8)).shape == (0, 4, 5)
+    assert double_dummy.trick_tables(np.empty((0, 52), np.int8)).shape == (0, 4, 5)

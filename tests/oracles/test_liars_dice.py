@@ -6,7 +6,7 @@ import pyspiel
 import pytest
 from open_spiel.python.algorithms import expected_game_score
 
-from overtrick.games.openspiel_tree import tabular_policy, twin_words
+from overtrick.games.openspiel_tree import matched_information_state_strings, tabular_policy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 
@@ -19,7 +19,7 @@ def twins_of(whole, dice, faces):
     name = f"liars_dice(numdice={dice},dice_sides={faces})"
     door, theirs = whole(f"openspiel/{name}")
     _, ours = whole("liars_dice", dice=dice, faces=faces)
-    words = twin_words(theirs, door.information_state_strings, ours)
+    words = matched_information_state_strings(theirs, door.information_state_strings, ours)
     return pyspiel.load_game(name), theirs, ours, words
 
 

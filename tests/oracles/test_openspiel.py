@@ -9,7 +9,7 @@ import pyspiel
 import pytest
 
 from overtrick.core import END
-from overtrick.games.openspiel_tree import tabular_policy, twin_words
+from overtrick.games.openspiel_tree import matched_information_state_strings, tabular_policy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 
@@ -58,7 +58,7 @@ def twins(request, whole):
     theirs, ours, options = TWINS[request.param]
     door, their_tree = whole(f"openspiel/{theirs}")
     _, tree = whole(ours, **options)
-    words = twin_words(their_tree, door.information_state_strings, tree)
+    words = matched_information_state_strings(their_tree, door.information_state_strings, tree)
     return Twins(pyspiel.load_game(theirs), tree, their_tree, words)
 
 

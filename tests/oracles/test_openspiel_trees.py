@@ -12,7 +12,11 @@ import pytest
 
 import overtrick
 from overtrick.core import CHANCE, END, ExplicitTreeGame, UserError
-from overtrick.games.openspiel_tree import OpenSpiel, tabular_policy, twin_words
+from overtrick.games.openspiel_tree import (
+    OpenSpiel,
+    matched_information_state_strings,
+    tabular_policy,
+)
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response, tree
 from overtrick.studies import exact
@@ -187,7 +191,9 @@ def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
     words, solved = game.information_state_strings, their_tree
     if ours:
         _, solved = whole(ours)
-        words = twin_words(their_tree, game.information_state_strings, solved)
+        words = matched_information_state_strings(
+            their_tree, game.information_state_strings, solved
+        )
     sigma = cfr.solve(solved, 200)
     policy = tabular_policy(words, solved.legal, sigma)
     gap = pyspiel.exploitability(load(theirs), policy)
@@ -220,19 +226,23 @@ def test_strategies_cannot_be_exported_where_two_seats_know_the_same_words():
 def test_twins_may_be_paid_on_different_edges(whole, rng):
     game, theirs = whole("openspiel/kuhn_poker")
     _, ours = whole("kuhn")
-    words = twin_words(theirs, game.information_state_strings, ours)
+    words = matched_information_state_strings(theirs, game.information_state_strings, ours)
     advance = np.where(ours.seat[:, None] == END, 0, rng.normal(size=ours.gain.shape))
     gain = ours.gain + advance
     gain[1:] -= advance[ours.parent[1:]]
     assert (
-        twin_words(theirs, game.information_state_strings, dataclasses.replace(ours, gain=gain))
+        matched_information_state_strings(
+            theirs, game.information_state_strings, dataclasses.replace(ours, gain=gain)
+        )
         == words
     )
 
 
 def test_seats_that_move_at_once_have_twins_that_move_in_turn(whole):
     game, theirs = whole("openspiel/matrix_brps")
-    words = twin_words(theirs, game.information_state_strings, whole("brps")[1])
+    words = matched_information_state_strings(
+        theirs, game.information_state_strings, whole("brps")[1]
+    )
     assert [word.splitlines()[0] for word in words] == ["Current player: 0", "Current player: 1"]
 
 
@@ -253,9 +263,9 @@ def test_games_that_differ_are_no_twins(whole):
         (coarse, "tell apart"),
     ):
         with pytest.raises(ValueError, match=f"the trees differ in .*{said}"):
-            twin_words(theirs, game.information_state_strings, wrong)
+            matched_information_state_strings(theirs, game.information_state_strings, wrong)
     with pytest.raises(ValueError, match="tell apart"):
-        twin_words(coarse, game.information_state_strings, ours)
+        matched_information_state_strings(coarse, game.information_state_strings, ours)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import overtrick
 from overtrick.core import UserError
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import play_records
-from overtrick.games.bridge.cards import NAMES, read, shuffled
+from overtrick.games.bridge.cards import CARD_NAMES, parse_deal, random_deals
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.policies.rollout import play
@@ -42,7 +42,7 @@ def test_duplicate_scores_are_those_of_endplay(doubled, vulnerable):
             result=tricks - level - 6,
         )  # fmt: skip
         given = (np.array([n]) for n in (level, strain, doubled, vulnerable, tricks))
-        assert scoring.duplicate(*given) == contract.score(vul), (level, strain, tricks)
+        assert scoring.duplicate_points(*given) == contract.score(vul), (level, strain, tricks)
 
 
 def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
@@ -51,7 +51,7 @@ def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
     for level, row in enumerate(table, 1):
         for strain, worth in enumerate(row):
             given = np.full(3, level), np.full(3, strain), level + 6 + np.array([0, 3, -2])
-            assert scoring.report(*given).tolist() == [worth, worth, -100]
+            assert scoring.minibridge_points(*given).tolist() == [worth, worth, -100]
 
 
 @pytest.mark.parametrize("scoring", ["report", "duplicate"])
@@ -71,13 +71,14 @@ def real_boards(count):
     rows = pq.read_table(needed(BOARDS)).to_pylist()
     boards = []
     for row in (rows[k] for k in np.random.default_rng(0).permutation(len(rows))):
-        cards = tuple(NAMES.index(card) for card in (row["play"] or "").split())
+        cards = tuple(CARD_NAMES.index(card) for card in (row["play"] or "").split())
         board = Board(
-            read(row["deal"]), row["dealer"], row["vulnerability"], tuple(row["auction"].split()),
-            row["contract"], row["declarer"], cards, row["result_tricks"], len(boards) + 1,
+            parse_deal(row["deal"]), row["dealer"], row["vulnerability"],
+            tuple(row["auction"].split()), row["contract"], row["declarer"], cards,
+            row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
         with suppress(UserError):  # some 80 of all contradict themselves
-            boards.append(pbn_lin.checked(board))
+            boards.append(pbn_lin.validated(board))
         if len(boards) == count:
             return boards
     raise AssertionError("too few boards")
@@ -98,7 +99,7 @@ def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
 
 @pytest.mark.parametrize("ending", ["pbn", "lin"])
 def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
-    deals = shuffled(4, rng)
+    deals = random_deals(4, rng)
     boards = [
         Board(deals[0], "N", "None", ("P",) * 4, "Pass", number=1),
         Board(deals[1], "E", "All"),
@@ -118,7 +119,7 @@ def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, 
     cards = play_records.cards_in_play_order(play(game, [Uniform()] * 4, deals, rng).batch)[
         0
     ].tolist()
-    board = pbn_lin.checked(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
+    board = pbn_lin.validated(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
     path = tmp_path / "one.lin"
     pbn_lin.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
     (again,) = pbn_lin.load(path).boards
@@ -151,7 +152,7 @@ def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
     assert len(found.boards) == 2
     assert len(found.problems) == 1
     assert re.match(rf"{path}: board 2, line 2: .*({said})", found.problems[0]), found.problems
-    assert found.boards[1].play == (NAMES.index("SQ"), NAMES.index("S2"))
+    assert found.boards[1].play == (CARD_NAMES.index("SQ"), CARD_NAMES.index("S2"))
     assert found.boards[1].tricks is None  # endplay fails on an unfinished trick
     path.write_text(text)
     with pytest.raises(UserError, match="no board of the file is sound"):
@@ -185,8 +186,8 @@ def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
         0
     ].tolist()
     whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))
-    assert pbn_lin.checked(whole).tricks is not None
-    assert pbn_lin.checked(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
+    assert pbn_lin.validated(whole).tricks is not None
+    assert pbn_lin.validated(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
 
 
 def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_path):

@@ -21,8 +21,8 @@ import pytest
 import overtrick
 from overtrick.games.bridge.auction.game import VULNERABILITIES
 from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import SEATS, STRAINS, read
-from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.cards import SEATS, STRAINS, parse_deal
+from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 HERE = Path(__file__).parent
 RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))
@@ -106,11 +106,11 @@ def dealt(game, words):
     vulnerability, and the double-dummy tricks as rows.py writes them."""
     if game.name == "minibridge":
         *hands, called, needed = words
-        return [*read("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
+        return [*parse_deal("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
     if game.name == "auction":
         *hands, dealer, vulnerable, digits = words
         column = SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
-        return [*read("N:" + " ".join(hands)), *column, *table_read(digits).ravel()]
+        return [*parse_deal("N:" + " ".join(hands)), *column, *parse_trick_table(digits).ravel()]
     if not words:
         return []
     if words[0].isdigit() and not hasattr(game, "card_name"):

@@ -171,12 +171,12 @@ def explain(
     from overtrick.games.bridge.system import auction_simulation
     from overtrick.games.bridge.system.loader import load
 
-    calls = rules.read(auction)
-    rules.check(calls, done=False)
+    calls = rules.parse_calls(auction)
+    rules.check_auction(calls, done=False)
     first, which = _situation(dealer, vulnerable)
     ours, theirs = load(system), load(against or system)
     pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
-    told = auction_simulation.explained(calls, first, which, *pairs)
+    told = auction_simulation.explain_calls(calls, first, which, *pairs)
     words = auction.split()
     for call, meaning in zip(words, told, strict=True):
         people.print(f"{call:>4}  {meaning}", highlight=False, soft_wrap=True)
@@ -207,9 +207,9 @@ def suggest(
     from overtrick.runs import lifecycle
     from overtrick.studies.match import bidder as known
 
-    calls = rules.read(auction)
+    calls = rules.parse_calls(auction)
     if calls:
-        rules.check(calls, done=False)
+        rules.check_auction(calls, done=False)
     side = bidders.side_of(str(lifecycle.model_of(bidder)))
     other = bidders.side_of(str(known(against) or against))
     thought = bidders.candidates(side, other, calls, hand, *_situation(dealer, vulnerable))

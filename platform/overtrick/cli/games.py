@@ -210,7 +210,7 @@ def match(
             raise UserError(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
-    check_known((a, b), loader.names())
+    check_known((a, b), loader.system_names())
     asked_for = apply_overrides({}, options or [])
     done = meet(a, b, game, asked_for, boards, seed, video, keep is not None)
     if keep is not None and done.games is not None:
@@ -250,7 +250,7 @@ def list_(as_json: Json = False) -> None:
         for game in [registry.make(name)]
     ]
     people.print(tables.plain(known))
-    people.print(f"solved, not played: {' '.join(registry.judged())} openspiel/NAME")
+    people.print(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
     people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
     people.print(f"trainers: {' '.join(TRAINERS)}")
     runs = locate.runs()

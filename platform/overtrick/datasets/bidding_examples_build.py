@@ -24,11 +24,11 @@ from overtrick.evaluation.system_agreement import auctions_of
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH
-from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.cards import CARDS, hand_bits
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
-from overtrick.games.bridge.system.auction_simulation import follow
+from overtrick.games.bridge.system.auction_simulation import replay_auctions
 from overtrick.games.bridge.system.loader import System
 from overtrick.storage import parquet
 
@@ -210,7 +210,7 @@ def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Deals,
 def _with_tricks(deals: Deals, calls: Array, sides: tuple[Side, Side]) -> Bid:
     dealer, vulnerable = deals[:, CARDS:DD_TABLE].T.astype(np.int64)
     tables = deals[:, DD_TABLE:].reshape(-1, 4, 5)
-    own = hands(deals[:, :CARDS])
+    own = hand_bits(deals[:, :CARDS])
     return Bid(own, dealer, vulnerable, calls, tables, sides[0].system, sides[1].system)
 
 
@@ -271,7 +271,7 @@ def _columns(plan: ExamplesConfig, bid: Bid) -> dict[str, Array]:
     hands, dealer, vulnerable, calls, tables, ns, ew = bid
     made = calls >= 0
     game, place = np.nonzero(made)
-    read = follow(hands, dealer, vulnerable, calls, ns, ew).read[made]
+    read = replay_auctions(hands, dealer, vulnerable, calls, ns, ew).read[made]
     ours = (dealer[game] + place) % 2 == 0
 
     def seen(after: bool) -> Array:
@@ -281,18 +281,18 @@ def _columns(plan: ExamplesConfig, bid: Bid) -> dict[str, Array]:
     columns = {
         "before": seen(after=False),
         "call": calls[made],
-        "situation": auction_rules.situations(calls),
+        "situation": auction_rules.bidding_situations(calls),
         "place": place.astype(np.int16),
         "length": made.sum(axis=1).astype(np.int16)[game],
         "type": np.empty(len(read), np.int8),
     }
     for side, rules in ((ours, ns), (~ours, ew)):
-        columns["type"][side] = loader.types(rules)[read[side]]
+        columns["type"][side] = loader.rule_types(rules)[read[side]]
     if plan.outcomes:
         assert tables is not None
-        reached = auction_rules.contract_of(calls, dealer)
+        reached = auction_rules.final_contracts(calls, dealer)
         tricks = tables[np.arange(len(tables)), reached.declarer, reached.strain].astype(np.int64)
-        points = contract_results.points(reached, vulnerable, tricks)
+        points = contract_results.north_south_points(reached, vulnerable, tricks)
         won = scoring.imps(points - par(tables, dealer, vulnerable).score)
         columns["after"] = seen(after=True)
         columns["imps"] = np.where(ours, won[game], -won[game]).astype(np.int8)

@@ -14,9 +14,9 @@ import numpy as np
 
 from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.cards import NAMES, SEATS, read
+from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
-from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, Read
+from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
 from overtrick.storage import parquet
 
 NEEDED = ("deal", "dealer", "vulnerability")
@@ -30,7 +30,7 @@ NOBODY = "nobody"
 UNKNOWN = ("", "unknown")  # words for a system that nobody knows
 
 
-def load(path: Path) -> Read:
+def load(path: Path) -> BoardFile:
     """The boards of a file: Parquet with a deal, dealer and vulnerability a row (and what there is
     of auction, contract, declarer, play, result_tricks, kind, and what each pair plays: stated
     system_ns and _ew, inferred sys_inferred_ns and _ew), PBN, LIN, or the paper's rows.
@@ -43,10 +43,10 @@ def load(path: Path) -> Read:
         list(itertools.chain(*(getattr(part, name) for part in read)))
         for name in ("boards", "problems")
     )
-    return pbn_lin.sound(path, boards, problems)
+    return pbn_lin.board_file(path, boards, problems)
 
 
-def parts(path: Path) -> Iterator[Read]:
+def parts(path: Path) -> Iterator[BoardFile]:
     """The same some boards at a time, so that a large Parquet file never lies whole in memory."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -55,18 +55,18 @@ def parts(path: Path) -> Iterator[Read]:
         found = zhang_tsv.load(path)
         tables = [None] * len(found.boards) if found.tables is None else found.tables
         solved = [replace(b, table=t) for b, t in zip(found.boards, tables, strict=True)]
-        yield from _cut(Read(solved, found.problems))
+        yield from _cut(BoardFile(solved, found.problems))
     elif ending != ".parquet":
         yield from _cut(pbn_lin.load(path))
     else:
         yield from _from_parquet(path)
 
 
-def _cut(whole: Read) -> Iterator[Read]:
+def _cut(whole: BoardFile) -> Iterator[BoardFile]:
     """Boards that lie in memory, in parts of the size of others."""
     for first in range(0, len(whole.boards), parquet.ROWS):
         problems = [] if first else whole.problems
-        yield Read(whole.boards[first : first + parquet.ROWS], problems)
+        yield BoardFile(whole.boards[first : first + parquet.ROWS], problems)
 
 
 def count(path: Path) -> int:
@@ -80,7 +80,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
     write(path, boards)
 
 
-def _from_parquet(path: Path) -> Iterator[Read]:
+def _from_parquet(path: Path) -> Iterator[BoardFile]:
     if not path.is_file():
         raise UserError(f"cannot read {path}: no such file")
     number = 0
@@ -93,7 +93,7 @@ def _from_parquet(path: Path) -> Iterator[Read]:
                 boards.append(_board(dict(zip(columns, values, strict=True)), number))
             except UserError as error:
                 problems.append(f"{path}: row {number}: {error}")
-        yield Read(boards, problems)
+        yield BoardFile(boards, problems)
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
@@ -111,28 +111,28 @@ def _board(row: dict[str, Any], number: int) -> Board:
             raise UserError(
                 f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
             )
-    calls = auction_rules.read(row.get("auction") or "")
+    calls = auction_rules.parse_calls(row.get("auction") or "")
     contract, declarer = row.get("contract") or None, row.get("declarer") or None
     if contract is None and calls:
-        auction_rules.check(calls)
-        contract, declarer = auction_rules.contract_in_words(calls, row["dealer"])
+        auction_rules.check_auction(calls)
+        contract, declarer = auction_rules.describe_contract(calls, row["dealer"])
     played = (row.get("play") or "").split()
-    if unknown := set(played) - set(NAMES):
+    if unknown := set(played) - set(CARD_NAMES):
         raise UserError(f"'{min(unknown)}' in its play is no card")
-    return pbn_lin.checked(
+    return pbn_lin.validated(
         Board(
-            read(row["deal"]),
+            parse_deal(row["deal"]),
             row["dealer"],
             row["vulnerability"],
             tuple(auction_rules.CALLS[made] for made in calls),
             contract,
             declarer,
-            tuple(NAMES.index(card) for card in played),
+            tuple(CARD_NAMES.index(card) for card in played),
             row.get("result_tricks"),
             row.get("board") or number,
             (_told(row, SAID[0]), _told(row, SAID[1])),
             row.get("kind") or "",
-            zhang_tsv.table_read(row[SOLVED]) if row.get(SOLVED) else None,
+            zhang_tsv.parse_trick_table(row[SOLVED]) if row.get(SOLVED) else None,
         )
     )
 

@@ -26,9 +26,9 @@ from overtrick.core import Array
 from overtrick.datasets import chunked_build
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
-from overtrick.games.bridge.cards import SEATS, hands, shuffled, written
+from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.formats.zhang_tsv import table_written
+from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
@@ -107,7 +107,7 @@ def dealt(
     """Boards from number `first` (from 0) on: who holds each card (G, 52), dealers (G,) and
     vulnerabilities (G,)."""
     board = first + np.arange(count)
-    holder = shuffled(count, rng)
+    holder = random_deals(count, rng)
     chance = rng.integers(4, size=(2, count))
     dealers = chance[0] if dealer == "random" else board % 4
     return holder, dealers, chance[1] if vulnerability == "random" else ROTATION[board % ROUND]
@@ -120,28 +120,28 @@ def _solved(
     plan, ns, ew = common
     luck = generator(plan.seed, RngStream.INITIAL, first // SHARD)
     holder, dealer, vulnerable = dealt(first, count, plan.dealer, plan.vulnerability, luck)
-    calls = auction_simulation.auctions(hands(holder), dealer, vulnerable, ns, ew)
-    contracts = auction_rules.contract_of(calls, dealer)
-    tables = double_dummy.tables(holder)
+    calls = auction_simulation.bid_auctions(hand_bits(holder), dealer, vulnerable, ns, ew)
+    contracts = auction_rules.final_contracts(calls, dealer)
+    tables = double_dummy.trick_tables(holder)
     tricks = tables[np.arange(count), contracts.declarer, contracts.strain].astype(np.int64)
-    points = contract_results.points(contracts, vulnerable, tricks)
+    points = contract_results.north_south_points(contracts, vulnerable, tricks)
     best = par(tables, dealer, vulnerable)
-    at_par = auction_rules.Reached(best.declarer, best.level, best.strain, best.doubled)
-    declarers = contract_results.declarers_written(contracts)
+    at_par = auction_rules.Contracts(best.declarer, best.level, best.strain, best.doubled)
+    declarers = contract_results.format_declarers(contracts)
     texts: dict[str, Sequence[Any]] = {
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
-        "deal": [written(each) for each in holder],
-        "auction": [auction_rules.written(each[each >= 0].tolist()) for each in calls],
+        "deal": [format_deal(each) for each in holder],
+        "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
         "system_ns": [ns.name] * count,
         "system_ew": [ew.name] * count,
-        "contract": contract_results.contracts_written(contracts),
+        "contract": contract_results.format_contracts(contracts),
         "declarer": declarers,
-        "dd_table": [table_written(table) for table in tables],
+        "dd_table": [format_trick_table(table) for table in tables],
         "tricks": [
             None if who is None else int(n) for who, n in zip(declarers, tricks, strict=True)
         ],
-        "par_contract": contract_results.in_words(at_par),
+        "par_contract": contract_results.describe_contracts(at_par),
     }
     return {
         "board": first + 1 + np.arange(count),

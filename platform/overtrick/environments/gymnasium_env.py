@@ -114,7 +114,7 @@ def single_env(
     """A game of the registry as an environment, against random players if there are no others;
     options are its own. Raises UserError."""
     game = registry.make(name, **options)
-    registry.check_played(game)
+    registry.check_playable(game)
     real = game.actions is None
     anybody: Policy = UniformMoves(len(game.action_names)) if real else Uniform()
     return SingleSeatEnv(game, others or (anybody,), seat)

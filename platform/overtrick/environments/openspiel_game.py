@@ -13,7 +13,7 @@ import pyspiel
 
 from overtrick.core import CHANCE, END, Array, BehaviouralPolicy, ExplicitTreeGame, Game, UserError
 from overtrick.games import registry
-from overtrick.games.openspiel_tree import tabular_policy, totals
+from overtrick.games.openspiel_tree import cumulative_gain, tabular_policy
 from overtrick.solvers.extensive.tree import Tree, build
 
 
@@ -33,7 +33,7 @@ class TreeData:
             )
         )
         self.features = game.features(tree.observations)
-        self.returns = totals(tree)
+        self.returns = cumulative_gain(tree)
         self.owner = np.append(-1, tree.owner)  # the information set of each of a seat's sequences
 
     def __deepcopy__(self, memo: object) -> TreeData:

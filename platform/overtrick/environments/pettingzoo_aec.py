@@ -28,7 +28,7 @@ class TurnBasedEnv(AECEnv):
 
     def __init__(self, game: Game) -> None:
         """Raises UserError for a game of real moves, or one that is not played."""
-        registry.check_played(game)
+        registry.check_playable(game)
         if game.actions is None:
             raise UserError(f"{game.name} moves by real vectors: doors.parallel is for such")
         self.game = game

@@ -26,7 +26,7 @@ class SimultaneousEnv(ParallelEnv):
 
     def __init__(self, game: Game) -> None:
         """Raises UserError for a game of single actions, or one that is not played."""
-        registry.check_played(game)
+        registry.check_playable(game)
         if game.actions is not None:
             raise UserError(f"{game.name} has single actions: the parallel door is for real moves")
         self.game = game

@@ -74,7 +74,7 @@ def make_single_game(game: Game) -> SingleGame:
         and max(game.infosets or MAX_TREE_SIZE + 1, game.least) <= MAX_TREE_SIZE
     ):
         return TreeSingleGame(game)
-    return registry.alone(game) or EngineSingleGame(game)
+    return registry.single_game(game) or EngineSingleGame(game)
 
 
 class EngineSingleGame:

@@ -24,8 +24,8 @@ from overtrick.games.bridge.auction.network_bidder import (
     NetworkBidder,
 )
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION
-from overtrick.games.bridge.cards import CARDS, TRICKS, hands, held, read
-from overtrick.games.bridge.formats.zhang_tsv import table_read
+from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits, parse_deal, parse_hand
+from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import unprefixed
@@ -135,7 +135,9 @@ def auctions(
     holder (G, 52), dealer and vulnerable (G,) as `trainers.deals.dealt` has them.
     """
     if ns.calls is None and ew.calls is None:
-        return auction_simulation.auctions(hands(holder), dealer, vulnerable, ns.system, ew.system)
+        return auction_simulation.bid_auctions(
+            hand_bits(holder), dealer, vulnerable, ns.system, ew.system
+        )
     deals = np.zeros((len(holder), DEAL_WIDTH), np.int8)
     deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
     pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
@@ -165,7 +167,7 @@ def candidates(
     for a hand that is none, a side that bids by rules, or an auction that is over."""
     if side.calls is None:
         raise UserError(f"{side.name} bids by rules: ask a trained network")
-    own = sorted(set(held(hand)))
+    own = sorted(set(parse_hand(hand)))
     if len(own) != TRICKS:
         raise UserError(f"a hand has 13 cards, but '{hand}' has {len(own)}")
     turn = Auction("nothing", seats=2).observation_after(
@@ -190,7 +192,10 @@ def solved(path: str) -> Iterator[Deals]:
             try:
                 if not isinstance(deal, str) or not isinstance(table, str):
                     raise UserError("its deal and dd_table must be text")
-                rows[k, :CARDS], rows[k, DD_TABLE:] = read(deal), table_read(table).ravel()
+                rows[k, :CARDS], rows[k, DD_TABLE:] = (
+                    parse_deal(deal),
+                    parse_trick_table(table).ravel(),
+                )
             except UserError as error:
                 raise UserError(f"{path}: row {number}: {error}") from None
             kept[k] = True

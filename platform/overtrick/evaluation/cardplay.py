@@ -19,8 +19,8 @@ from overtrick.games.bridge import double_dummy, scoring
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
 from overtrick.games.bridge.cardplay.playout import play_out
-from overtrick.games.bridge.cards import CARDS, hands
-from overtrick.games.bridge.trick_rules import replayed
+from overtrick.games.bridge.cards import CARDS, hand_bits
+from overtrick.games.bridge.trick_rules import replay_tricks
 from overtrick.policies.rollout import play
 from overtrick.reports import learning_curves
 from overtrick.storage import parquet
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
 
     def worth(self, declaring: bool) -> Array:
         """(G,) the reward of every decision; for a defender the opposite."""
-        return scoring.by_tricks(self.above.astype(float)) * (1 if declaring else -1)
+        return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
 def joined(parts: list[Kept]) -> Kept:
@@ -126,8 +126,8 @@ def games_between(
     cards = play_records.cards_in_play_order(
         play(game, (declarer, defenders), deals, play_rng).batch
     )
-    won, _ = replayed(
-        hands(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
+    won, _ = replay_tricks(
+        hand_bits(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
         cards.astype(np.int64),
     )  # fmt: skip
     return Kept(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
@@ -224,4 +224,4 @@ def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, 
 
 
 def _solve(rng: Generator, common: Any, deals: Deals) -> Array:
-    return double_dummy.tricks(deals)
+    return double_dummy.declarer_tricks(deals)

@@ -49,7 +49,7 @@ def played(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
     UserError."""
     game = _game(choice)
-    registry.check_played(game)
+    registry.check_playable(game)
     return known(choice) if isinstance(game, Enumerable) else (game, None)
 
 

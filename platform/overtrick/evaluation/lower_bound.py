@@ -23,7 +23,7 @@ def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dic
     """
     how = {**SAMPLES, **asked}
     opponent = stranger(located(against, game), game, None)
-    fallbacks = [*registry.simplest_players(game), opponent]
+    fallbacks = [*registry.fallback_policies(game), opponent]
     rng = generator(how["seed"], RngStream.JUDGE)
     bound = local_best_response(game, opponent, fallbacks, how["games"], rng, how["particles"])
     return {

@@ -12,10 +12,10 @@ import numpy as np
 
 from overtrick.core import Array, UserError
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
-from overtrick.games.bridge.cards import SEATS, hands
+from overtrick.games.bridge.cards import SEATS, hand_bits
 from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board
-from overtrick.games.bridge.system.auction_simulation import Followed, follow
-from overtrick.games.bridge.system.loader import System, types
+from overtrick.games.bridge.system.auction_simulation import ReplayedAuctions, replay_auctions
+from overtrick.games.bridge.system.loader import System, rule_types
 from overtrick.games.bridge.system.public_knowledge import TYPES
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
@@ -60,7 +60,7 @@ def auctions_of(
         side = (dealer[:, None] + np.arange(calls.shape[1])) % 2
         counted &= np.take_along_axis(sides, side, axis=1)
     return Auctions(
-        hands(np.stack([board.holder for board in told])),
+        hand_bits(np.stack([board.holder for board in told])),
         dealer,
         np.array([vulnerable.index(board.vulnerable) for board in told]),
         calls,
@@ -77,12 +77,12 @@ def _check(asked: str, there: Iterable[str], what: str, where: str) -> None:
         raise UserError(f"no {what} '{asked}' in the file: it has {', '.join(names)}")
 
 
-def followed(rules: System, of: Auctions) -> Followed:
+def followed(rules: System, of: Auctions) -> ReplayedAuctions:
     """What a system says of every call of some auctions, counted or not."""
-    return follow(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
+    return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 
 
-def shares(of: Auctions, by: Followed) -> dict[str, float | None]:
+def shares(of: Auctions, by: ReplayedAuctions) -> dict[str, float | None]:
     """Which share of the counted calls the system makes too: opening, every call up to and with the
     first bid; response, the next call of the opener's partner; all; and each without passes. None
     where there are no such calls."""
@@ -104,13 +104,13 @@ def shares(of: Auctions, by: Followed) -> dict[str, float | None]:
     }
 
 
-def truths(rules: System, of: Auctions, by: Followed) -> list[dict[str, Any]]:
+def truths(rules: System, of: Auctions, by: ReplayedAuctions) -> list[dict[str, Any]]:
     """By type of the counted calls, passes left out: how many there are, for which share the system
     has a meaning, for which share the hand has the points and lengths that its player's calls so
     far show, and how many numbers of honour points bids leave on average; and the same of all
     types in one."""
     counted = of.counted & (of.calls != PASS)
-    kind = types(rules)[by.read]  # NO_RULE is the last
+    kind = rule_types(rules)[by.read]  # NO_RULE is the last
     rows = []
     for name, part in [
         *((TYPES[k], counted & (kind == k)) for k in range(len(TYPES))),

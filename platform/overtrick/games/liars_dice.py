@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError
-from overtrick.games.observation_checks import check, within
+from overtrick.games.observation_checks import check_limits, check_rows
 from overtrick.games.spec import GameSpec
 
 NOBODY = -1
@@ -101,13 +101,13 @@ class LiarsDice:
         """Rebuild the rows (R, K). Raises UserError for an observation that no seat can have."""
         dice = dict.fromkeys(self.observation_fields[: self.dice], (0, self.faces - 1))
         bids = dict.fromkeys(self.observation_fields[self.dice :], (NOBODY, self.seats - 1))
-        within(self.observation_fields, observation, dice | bids)
+        check_limits(self.observation_fields, observation, dice | bids)
         bidder = observation[:, self.dice :]
         made = bidder >= 0
         turns = (made.cumsum(axis=1) - 1) % self.seats
         fit = (np.diff(observation[:, : self.dice], axis=1) >= 0).all(axis=1)
         fit &= (~made | (bidder == turns)).all(axis=1)
-        check(self.observation_fields, observation, fit, "do not go together")
+        check_rows(self.observation_fields, observation, fit, "do not go together")
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
-from overtrick.games.observation_checks import within
-from overtrick.games.presentation import Moves, Presentation
+from overtrick.games.observation_checks import check_limits
+from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
@@ -76,7 +76,7 @@ class Matrix:
 
     def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, 1) as `turn` gives them. Raises Refused for facts that nobody sees."""
-        within(self.observation_fields, seen, {"seat": (0, self.seats - 1)})
+        check_limits(self.observation_fields, seen, {"seat": (0, self.seats - 1)})
         return self._turn(np.arange(len(seen)), seen[:, 0].astype(np.int64))
 
     def _turn(self, game: Array, seat: Array) -> Observations:
@@ -118,7 +118,7 @@ class Matrix:
 class MatrixPresentation(Presentation):
     """A game in which nothing is seen before all have chosen."""
 
-    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return "all choose at once"
 
 

@@ -23,12 +23,14 @@ def validated_observations(game: Any, seen: Array) -> Observations:
         return game.validated_observations(seen)
     if game.actions is not None:
         raise UserError(f"{game.name} cannot be asked by facts alone")
-    check(game.observation_fields, seen, np.isfinite(seen).all(axis=1), "must be finite numbers")
+    check_rows(
+        game.observation_fields, seen, np.isfinite(seen).all(axis=1), "must be finite numbers"
+    )
     seat = np.zeros(len(seen), np.int64)  # who moves by real vectors sees alike in every seat
     return Observations(np.arange(len(seen)), seat, seen, None, None)
 
 
-def within(facts: Sequence[str], seen: Array, limits: Mapping[str, tuple[int, int]]) -> None:
+def check_limits(facts: Sequence[str], seen: Array, limits: Mapping[str, tuple[int, int]]) -> None:
     """Raise UserError for the first fact that is below or above its limits."""
     for name, (least, most) in limits.items():
         column = seen[:, facts.index(name)]
@@ -38,7 +40,7 @@ def within(facts: Sequence[str], seen: Array, limits: Mapping[str, tuple[int, in
             raise UserError(f"row {wrong[0]}: {name} must be {least} to {most}, not {found}")
 
 
-def check(facts: Sequence[str], seen: Array, fit: Array, why: str) -> None:
+def check_rows(facts: Sequence[str], seen: Array, fit: Array, why: str) -> None:
     """Raise UserError for the first row whose facts do not fit (R,)."""
     if not fit.all():
         row = int(np.argmin(fit))

@@ -101,7 +101,9 @@ def tabular_policy(words: Sequence[str], legal: Array, sigma: Array) -> Any:
     )
 
 
-def twin_words(theirs: TreeNodes, words: Sequence[str], ours: TreeNodes) -> tuple[str, ...]:
+def matched_information_state_strings(
+    theirs: TreeNodes, words: Sequence[str], ours: TreeNodes
+) -> tuple[str, ...]:
     """(N,) OpenSpiel's string for each information set of a game of ours with the same tree.
 
     words (N,) are theirs. Raises ValueError if the trees differ in shape, in chance, in what is
@@ -113,7 +115,9 @@ def twin_words(theirs: TreeNodes, words: Sequence[str], ours: TreeNodes) -> tupl
     if not np.allclose(theirs.chance, ours.chance, rtol=0, atol=1e-12):
         raise ValueError("the trees differ in chance")
     ends = theirs.seat == END
-    if not np.allclose(totals(theirs)[ends], totals(ours)[ends], rtol=0, atol=1e-9):
+    if not np.allclose(
+        cumulative_gain(theirs)[ends], cumulative_gain(ours)[ends], rtol=0, atol=1e-9
+    ):
         raise ValueError("the trees differ in gains")
     acts = theirs.seat >= 0
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)
@@ -123,7 +127,7 @@ def twin_words(theirs: TreeNodes, words: Sequence[str], ours: TreeNodes) -> tupl
     return tuple(words[row] for row in pairs[:, 1])
 
 
-def totals(nodes: TreeNodes) -> Array:
+def cumulative_gain(nodes: TreeNodes) -> Array:
     """(V, S) points gained from the root to each node, by doubling the way that is summed."""
     total, above = nodes.gain.copy(), nodes.parent.copy()
     while (more := np.flatnonzero(above >= 0)).size:

@@ -9,7 +9,7 @@ import numpy as np
 
 from overtrick.core import Array
 
-Moves = Sequence[tuple[int, int]]
+PlayedActions = Sequence[tuple[int, int]]
 """The actions so far: (seat, action) in the order of play."""
 
 
@@ -35,16 +35,16 @@ class Presentation:
         """List the legal actions (by name) in a line; numbered, unless the names begin so."""
         return "  ".join(f"{number} {name}" for number, name in enumerate(names, 1))
 
-    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         """Show one observation (K,) in words or as a diagram; signs: suits as symbols."""
         return str(self.game.describe(seen))
 
-    def revealed(self, deal: Array, moves: Moves, signs: bool = True) -> str:
+    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
         """Show the whole deal (C,) and the result of a game that is over."""
         chosen = [f"seat {1 + seat} {self.game.action_names[action]}" for seat, action in moves]
         return ", ".join(chosen)
 
 
-def actions_of(moves: Moves) -> Array:
+def actions_of(moves: PlayedActions) -> Array:
     """Return the actions of the moves, (T,) int64."""
     return np.array([action for _, action in moves], np.int64)

@@ -41,7 +41,7 @@ def names() -> tuple[str, ...]:
     return tuple(spec.name for spec in SPECS if spec.played)
 
 
-def judged() -> tuple[str, ...]:
+def solve_only_names() -> tuple[str, ...]:
     """Return the names of games that can be solved, but not played, beside openspiel/NAME."""
     return tuple(spec.name for spec in SPECS if not spec.played)
 
@@ -79,7 +79,7 @@ def make(name: str, /, **options: Any) -> Any:
         raise UserError(f"game '{name}' does not take these options: {error}") from None
 
 
-def check_played(game: Any) -> None:
+def check_playable(game: Any) -> None:
     """Raise UserError for a game that can be solved, but not played."""
     if not isinstance(game, Game):
         raise UserError(f"{game.name} can be solved, but not played")
@@ -105,7 +105,7 @@ def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
     return spec_of(game).scripted_players(game)
 
 
-def alone(game: Any) -> Any:
+def single_game(game: Any) -> Any:
     """Return a quick way to play one game at a time; None where the engine has to."""
     return spec_of(game).single_game(game)
 
@@ -120,7 +120,7 @@ def evaluation_game(game: Any) -> Any:
     return game.evaluation_game() if isinstance(game, EvaluatedOnAnother) else game
 
 
-def for_match(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a match: the defaults of the game's matches, and the given ones."""
     known = _SPECS.get(name)
     return dict(known.match_options if known else {}) | dict(options)
@@ -132,25 +132,25 @@ def check_zero_sum(game: Any) -> None:
         raise UserError(f"in {game.name} only results cancel: set its reward to result")
 
 
-def check_film(game: Any) -> None:
+def check_has_video(game: Any) -> None:
     """Raise UserError for a game without video."""
     if spec_of(game).video is None:
         able = " and ".join(spec.name for spec in SPECS if spec.video is not None)
         raise UserError(f"{game.name} cannot be filmed: only {able} can")
 
 
-def film_of(game: Any, path: Path) -> Callable[[Trajectories], None]:
+def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
     """Return what writes the first game of trajectories as a video.
 
     Raises UserError for a game without video or a file that cannot be written, RunError on a
     machine that cannot draw.
     """
-    check_film(game)
+    check_has_video(game)
     video = spec_of(game).video
     assert video is not None
     return video(path)
 
 
-def simplest_players(game: Any) -> list[BehaviouralPolicy]:
+def fallback_policies(game: Any) -> list[BehaviouralPolicy]:
     """Return the simple policies by which a local best response imagines to go on."""
     return spec_of(game).fallbacks(game)

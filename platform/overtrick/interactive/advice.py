@@ -18,7 +18,7 @@ from overtrick.games.bridge import diagram
 from overtrick.games.bridge.auction import observation
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.system import auction_simulation
-from overtrick.games.bridge.system.explanation import in_words
+from overtrick.games.bridge.system.explanation import describe_meaning
 from overtrick.policies.uniform import Uniform
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -106,9 +106,9 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     """A table of any game of single actions; against: a stranger, a run or a model. Raises
     UserError."""
     if name not in registry.names():
-        registry.check_played(registry.make(name))
+        registry.check_playable(registry.make(name))
     if against is None:
-        made = registry.make(name, **registry.for_match(name, options))
+        made = registry.make(name, **registry.match_options(name, options))
         against = next(who for who in STRONGEST if who in reference_opponents.names(made))
     match.check_known((against,), ())
     choice = match.choice_of(against, against, name, options)
@@ -199,8 +199,8 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
             int(seen[1]),
             int(seen[2]),
         )
-        meanings = auction_simulation.explained(calls, dealer, vulnerable, ns.system, ew.system)
-        return "\n".join([said, *diagram.meanings(calls, dealer, meanings, signs)])
+        meanings = auction_simulation.explain_calls(calls, dealer, vulnerable, ns.system, ew.system)
+        return "\n".join([said, *diagram.call_meanings(calls, dealer, meanings, signs)])
 
     basis = "IMPs against par, as its network of values expects them" if mine.imps else ""
     return Table(
@@ -235,10 +235,10 @@ def _calls(mine: Side, theirs: Side, observations: Observations) -> list[Thought
         *ranked,
         *(int(c) for c in np.flatnonzero(observations.legal[0]) if c not in ranked),
     ]:
-        meaning = auction_simulation.meanings(
+        meaning = auction_simulation.call_meanings(
             [*before, call], int(seen[1]), int(seen[2]), ns.system, ew.system
         )[-1]
         if call in ranked or meaning.rule is not None:
             likely, worth = ranked.get(call, (0.0, None))
-            found.append(Thought(call, likely, worth, in_words(meaning)))
+            found.append(Thought(call, likely, worth, describe_meaning(meaning)))
     return found

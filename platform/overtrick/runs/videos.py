@@ -31,14 +31,14 @@ def check(job: Job) -> None:
         return
     made, tree = two_seats(job.game)
     try:
-        registry.check_film(made)
+        registry.check_has_video(made)
         reference_opponents.check(job.videos.opponent, made, tree)
     except UserError as error:
         raise UserError(f"videos: {error}") from None
     first = TRAINERS[job.trainer].trainer(job, LocalPool()).model()
     if first and not model_files.plays(first):  # RLlib has none before it runs
         raise UserError(f"videos.every: {job.trainer} makes no model that plays: leave it out")
-    registry.film_of(made, Path("film.mp4"))  # is there something to draw with?
+    registry.video_writer(made, Path("film.mp4"))  # is there something to draw with?
 
 
 def listener(job: Job, folder: Path, number: int, tracker: Tracker) -> tune_trial.Listener:
@@ -88,7 +88,7 @@ def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     learner = of_network(made.features, unprefixed("policy", trainer.model()))
     both = (learner, opponent_of(job.game, job.videos.opponent))
     try:
-        registry.film_of(made, path)(
+        registry.video_writer(made, path)(
             play(made, both, 1, generator(job.seed, RngStream.JUDGE)).batch
         )
     except RunError as error:  # a run does not end for want of a picture

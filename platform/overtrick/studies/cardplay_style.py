@@ -42,7 +42,7 @@ def shown(
     batch = play(game, (player, defence), dealt, play_rng).batch
     cards = play_records.cards_in_play_order(batch)
     hands = [
-        f"{diagram.diagram(deal, signs)}\n\n{diagram.play(deal, played, signs)}"
+        f"{diagram.deal_diagram(deal, signs)}\n\n{diagram.format_play(deal, played, signs)}"
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
     ]
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))

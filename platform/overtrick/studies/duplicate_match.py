@@ -21,8 +21,8 @@ from overtrick.datasets.bridge_deals import dealt
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, auctions, side_of
 from overtrick.games.bridge import auction_rules, contract_results, diagram, double_dummy, scoring
-from overtrick.games.bridge.auction_rules import Reached
-from overtrick.games.bridge.cards import SEATS, written
+from overtrick.games.bridge.auction_rules import Contracts
+from overtrick.games.bridge.cards import SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.system import auction_simulation, loader
 
@@ -35,7 +35,7 @@ class Table(NamedTuple):
     """What came of G boards at one table."""
 
     calls: Array  # (G, L) padded with -1
-    contracts: Reached
+    contracts: Contracts
     tricks: Array  # (G,) of the declaring side; -1 where all passed
     score: Array  # (G,) points of North-South
 
@@ -71,7 +71,7 @@ class Match(NamedTuple):
 
 def known(name: str) -> bool:
     """Is this a bidding system, by name or as a file, rather than a player of another game?"""
-    return name in loader.names() or Path(name).suffix == loader.SUFFIX
+    return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
 
 
 def match(
@@ -108,7 +108,7 @@ def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> B
         auctions(ns, ew, holder, dealer, vulnerable, child)
         for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True)
     ]
-    contracts = [auction_rules.contract_of(each, dealer) for each in calls]
+    contracts = [auction_rules.final_contracts(each, dealer) for each in calls]
     declarer, strain = (
         np.concatenate([getattr(each, name) for each in contracts])
         for name in ("declarer", "strain")
@@ -119,9 +119,11 @@ def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> B
     tricks = np.full(2 * count, -1)
     if len(different):
         board, declarer, strain = different.T
-        tricks[played] = double_dummy.declared(holder[board], declarer, strain)[place.ravel()]
+        tricks[played] = double_dummy.contract_tricks(holder[board], declarer, strain)[
+            place.ravel()
+        ]
     at_open, at_closed = (
-        Table(made, each, won, contract_results.points(each, vulnerable, won))
+        Table(made, each, won, contract_results.north_south_points(each, vulnerable, won))
         for made, each, won in zip(calls, contracts, np.split(tricks, 2), strict=True)
     )
     imps = scoring.imps(at_open.score - at_closed.score)
@@ -136,13 +138,13 @@ def rows(played: Match) -> list[dict[str, Any]]:
         "board": list(range(1, 1 + len(boards.imps))),
         "dealer": [SEATS[seat] for seat in boards.dealer],
         "vulnerability": [VULNERABILITIES[which] for which in boards.vulnerable],
-        "deal": [written(holder) for holder in boards.holder],
+        "deal": [format_deal(holder) for holder in boards.holder],
     }
     for name, table in (("open", boards.open), ("closed", boards.closed)):
-        declarers = contract_results.declarers_written(table.contracts)
+        declarers = contract_results.format_declarers(table.contracts)
         columns |= {
-            f"{name}_auction": [auction_rules.written(_made(calls)) for calls in table.calls],
-            f"{name}_contract": contract_results.in_words(table.contracts),
+            f"{name}_auction": [auction_rules.format_calls(_made(calls)) for calls in table.calls],
+            f"{name}_contract": contract_results.describe_contracts(table.contracts),
             f"{name}_tricks": [
                 None if who is None else int(n)
                 for who, n in zip(declarers, table.tricks, strict=True)
@@ -158,22 +160,22 @@ def shown(played: Match, board: int, signs: bool = True) -> str:
     boards, row = played.boards, rows(_only(played, board))[0]
     lines = [
         f"Board {board + 1}, dealer {row['dealer']}, vulnerable {row['vulnerability']}",
-        diagram.compass(boards.holder[board], signs=signs),
+        diagram.hands_diagram(boards.holder[board], signs=signs),
     ]
     pairs = (played.a, played.b), (played.b, played.a)
     for name, table, (ns, ew) in zip(
         ("open", "closed"), (boards.open, boards.closed), pairs, strict=True
     ):
         calls, dealer = _made(table.calls[board]), int(boards.dealer[board])
-        told = auction_simulation.explained(
+        told = auction_simulation.explain_calls(
             calls, dealer, int(boards.vulnerable[board]), ns.system, ew.system
         )
-        said = diagram.meanings(calls, dealer, told, signs)
+        said = diagram.call_meanings(calls, dealer, told, signs)
         tricks = "" if row[f"{name}_tricks"] is None else f", {row[f'{name}_tricks']} tricks"
         points = f"{row[f'{name}_contract']}{tricks}: {row[f'{name}_score']:+d} to North-South"
         lines += [
             f"\nNorth-South {ns.name}, East-West {ew.name}",
-            diagram.auction(calls, dealer, signs), "\n".join(said), points,
+            diagram.auction_table(calls, dealer, signs), "\n".join(said), points,
         ]  # fmt: skip
     return "\n".join([*lines, f"\n{row['imps']:+d} IMPs to {played.a.name}"])
 

@@ -115,7 +115,9 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
         theirs = openspiel_tree.OpenSpiel(twin)
         nodes = build(theirs)
         try:
-            words = openspiel_tree.twin_words(nodes, theirs.information_state_strings, tree)
+            words = openspiel_tree.matched_information_state_strings(
+                nodes, theirs.information_state_strings, tree
+            )
         except ValueError as error:
             raise UserError(
                 f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "

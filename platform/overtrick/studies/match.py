@@ -51,7 +51,7 @@ def match(
     if kept and made.actions is None:
         raise UserError(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
     recorder = Recorder(made) if kept else None
-    film = None if video is None else registry.film_of(made, video)
+    film = None if video is None else registry.video_writer(made, video)
     both = (player_of(a, choice), player_of(b, choice))
     play_rng, film_rng = generator(seed, RngStream.JUDGE).spawn(2)
     if film is not None:
@@ -135,10 +135,10 @@ def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> G
             if game in (None, stored.game):
                 theirs = stored.job.get("game", {}).get("options", {})
                 trained = {n: v for n, v in theirs.items() if n != "reward"}
-                both = registry.for_match(stored.game, trained | dict(options))
+                both = registry.match_options(stored.game, trained | dict(options))
                 return GameChoice(name=stored.game, options=both)
     name = game or _only(a, b, [g for g, known in strangers.items() if {a, b} <= set(known)])
-    return GameChoice(name=name, options=registry.for_match(name, options))
+    return GameChoice(name=name, options=registry.match_options(name, options))
 
 
 def _only(a: str, b: str, common: Sequence[str]) -> str:

@@ -17,39 +17,39 @@ SUITS, RANKS, SEATS = "CDHS", "23456789TJQKA", "NESW"
 STRAINS = (*SUITS, "NT")
 NOTRUMP = 4
 CARDS, TRICKS = 52, 13
-NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
-SUIT = (1 << TRICKS) - 1  # the set of all clubs; shifted by 13 a suit, of the others
-HONOURS = {"A": 4, "K": 3, "Q": 2, "J": 1}
+CARD_NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
+SUIT_MASK = (1 << TRICKS) - 1  # the set of all clubs; shifted by 13 a suit, of the others
+HONOUR_POINTS = {"A": 4, "K": 3, "Q": 2, "J": 1}
 """Honour points, 40 in the pack (Milton Work)."""
 
-POINTS = np.array([HONOURS.get(name[1], 0) for name in NAMES])
+CARD_POINTS = np.array([HONOUR_POINTS.get(name[1], 0) for name in CARD_NAMES])
 
 
-def shuffled(games: int, rng: Generator) -> Array:
+def random_deals(games: int, rng: Generator) -> Array:
     """(G, 52) int8 the seat that holds each card, 13 cards each, all deals equally likely."""
     holder = np.tile(np.repeat(np.arange(4, dtype=np.int8), TRICKS), (games, 1))
     _shuffle(holder, rng)
     return holder
 
 
-def hands(holder: Array) -> Array:
+def hand_bits(holder: Array) -> Array:
     """(G, 4) the set of cards of each seat, from who holds each card (G, 52)."""
     bits = np.int64(1) << np.arange(CARDS, dtype=np.int64)
     return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
 
 
-def points(holder: Array) -> Array:
+def honour_points(holder: Array) -> Array:
     """(G, 4) honour points of each seat."""
-    return np.stack([(holder == seat) @ POINTS for seat in range(4)], axis=1)
+    return np.stack([(holder == seat) @ CARD_POINTS for seat in range(4)], axis=1)
 
 
-def lengths(holder: Array) -> Array:
+def suit_lengths(holder: Array) -> Array:
     """(G, 4, 4) how many cards each seat holds of each suit."""
     by_suit = holder.reshape(-1, 4, TRICKS)
     return np.stack([(by_suit == seat).sum(axis=2) for seat in range(4)], axis=1)
 
 
-def read(text: str) -> Array:
+def parse_deal(text: str) -> Array:
     """(52,) int8 who holds each card, from a deal in PBN: "N:KT8.A96.A95.7542 ...", spades first,
     the hands in the order of play from the seat before the colon. Raises UserError."""
     first, colon, rest = text.strip().partition(":")
@@ -61,9 +61,9 @@ def read(text: str) -> Array:
     holder = np.full(CARDS, -1, np.int8)
     for k, hand in enumerate(parts):
         seat = (SEATS.index(first) + k) % 4
-        for card in held(hand, f"{SEATS[seat]}'s hand"):
+        for card in parse_hand(hand, f"{SEATS[seat]}'s hand"):
             if holder[card] >= 0:
-                raise UserError(f"{NAMES[card]} is dealt twice in '{text}'")
+                raise UserError(f"{CARD_NAMES[card]} is dealt twice in '{text}'")
             holder[card] = seat
     counts = [int((holder == seat).sum()) for seat in range(4)]
     if counts != [TRICKS] * 4:
@@ -72,7 +72,7 @@ def read(text: str) -> Array:
     return holder
 
 
-def held(hand: str, whose: str = "the hand") -> list[int]:
+def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
     """The cards of a hand in PBN, such as KT8.A96.A95.7542, spades first. Raises UserError, saying
     whose hand it is."""
     suits = hand.split(".")
@@ -82,24 +82,24 @@ def held(hand: str, whose: str = "the hand") -> list[int]:
         if rank not in RANKS:
             raise UserError(f"'{rank}' in {whose} '{hand}' is no rank")
     return [
-        NAMES.index(suit + rank)
+        CARD_NAMES.index(suit + rank)
         for suit, ranks in zip(reversed(SUITS), suits, strict=True)
         for rank in ranks
     ]
 
 
-def written(holder: Array) -> str:
+def format_deal(holder: Array) -> str:
     """A deal (52,) in PBN, North first."""
     seats = []
     for seat in range(4):
-        held = [NAMES[card] for card in np.flatnonzero(holder == seat)]
+        held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
         suits = ("".join(c[1] for c in reversed(held) if c[0] == s) for s in reversed(SUITS))
         seats.append(".".join(suits))
     return "N:" + " ".join(seats)
 
 
 @njit(cache=True)
-def count(cards):  # type: ignore[no-untyped-def]
+def count_cards(cards):  # type: ignore[no-untyped-def]
     """How many cards a set has."""
     counted = 0
     while cards:
@@ -109,9 +109,9 @@ def count(cards):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def drawn(cards, rng):  # type: ignore[no-untyped-def]
+def draw_card(cards, rng):  # type: ignore[no-untyped-def]
     """Any card of a set that is not empty."""
-    for _ in range(int(rng.random() * count(cards))):
+    for _ in range(int(rng.random() * count_cards(cards))):
         cards &= cards - 1
     card = 0
     while not cards >> card & 1:

@@ -6,36 +6,36 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.bridge import scoring
-from overtrick.games.bridge.auction_rules import PASSED_OUT, STRAIN, Reached
+from overtrick.games.bridge.auction_rules import PASSED_OUT, STRAIN_LETTERS, Contracts
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.par import SIDE_VULNERABLE
 
 VULNERABILITIES = ("None", "NS", "EW", "All")
 
 
-def points(contracts: Reached, vulnerable: Array, tricks: Array) -> Array:
+def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -> Array:
     """(G,) points of North-South, from the tricks of the declaring side, which do not matter where
     all passed. vulnerable (G,) is a number of VULNERABILITIES."""
     side = contracts.declarer % 2
-    won = scoring.duplicate(
+    won = scoring.duplicate_points(
         np.maximum(contracts.level, 1), np.maximum(contracts.strain, 0), contracts.doubled,
         SIDE_VULNERABLE[vulnerable, side], tricks,
     )  # fmt: skip
     return np.where(contracts.level == 0, 0, np.where(side == 0, won, -won))
 
 
-def contracts_written(contracts: Reached) -> list[str]:
+def format_contracts(contracts: Contracts) -> list[str]:
     """4S, 3NX or 2HXX; Pass where all passed."""
     rows = zip(contracts.level, contracts.strain, contracts.doubled, strict=True)
-    return [f"{lv}{STRAIN[st]}{'X' * dbl}" if lv else PASSED_OUT for lv, st, dbl in rows]
+    return [f"{lv}{STRAIN_LETTERS[st]}{'X' * dbl}" if lv else PASSED_OUT for lv, st, dbl in rows]
 
 
-def declarers_written(contracts: Reached) -> list[str | None]:
+def format_declarers(contracts: Contracts) -> list[str | None]:
     """N, E, S or W; None where all passed."""
     return [SEATS[seat] if seat >= 0 else None for seat in contracts.declarer]
 
 
-def in_words(contracts: Reached) -> list[str]:
+def describe_contracts(contracts: Contracts) -> list[str]:
     """4S by N; Pass where all passed."""
-    both = zip(contracts_written(contracts), declarers_written(contracts), strict=True)
+    both = zip(format_contracts(contracts), format_declarers(contracts), strict=True)
     return [said if who is None else f"{said} by {who}" for said, who in both]

@@ -7,7 +7,7 @@ from endplay import _dds, dds
 from endplay.types import Deal, Denom, Player
 
 from overtrick.core import Array, Deals
-from overtrick.games.bridge.cards import CARDS, SUITS, TRICKS, written
+from overtrick.games.bridge.cards import CARDS, SUITS, TRICKS, format_deal
 
 AT_ONCE = 200  # boards that DDS takes in one call
 TABLES_AT_ONCE = 40  # or deals, each of which is a board a strain
@@ -16,7 +16,7 @@ DENOMINATIONS = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.
 """The strains as endplay has them, in our order."""
 
 
-def tricks(deals: Deals, threads: int = 0) -> Array:
+def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
     """(G,) the tricks that the declaring side takes of deals (G, 54) as MiniBridge has them if
     both sides play perfectly from the opening lead on. With 0 threads DDS takes one a core."""
     _dds.SetMaxThreads(threads)
@@ -28,21 +28,21 @@ def tricks(deals: Deals, threads: int = 0) -> Array:
     return np.array(found, np.int64)
 
 
-def declared(holder: Array, declarer: Array, strain: Array) -> Array:
+def contract_tricks(holder: Array, declarer: Array, strain: Array) -> Array:
     """(G,) the same of contracts by any seat, from who holds each card (G, 52), on one thread."""
     turned = (holder - declarer[:, None]) % 4
     unused = np.zeros(len(holder), np.int64)  # where MiniBridge has the tricks needed
-    return tricks(np.column_stack([turned, strain, unused]), threads=1)
+    return declarer_tricks(np.column_stack([turned, strain, unused]), threads=1)
 
 
 def _board(deal: Array) -> Deal:
     """The declarer sits North, so that East leads."""
-    board = Deal(written(deal[:CARDS]))
+    board = Deal(format_deal(deal[:CARDS]))
     board.trump, board.first = DENOMINATIONS[deal[CARDS]], Player.east
     return board
 
 
-def tables(holder: Array, threads: int = 1) -> Array:
+def trick_tables(holder: Array, threads: int = 1) -> Array:
     """(R, 4, 5) int8 the tricks that each declarer NESW takes in each strain CDHSN if both sides
     play perfectly, from who holds each card (R, 52).
 

@@ -32,7 +32,7 @@ def _worths() -> Array:
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // STRAINS + 1, bid % STRAINS
     doubled = (tricks < level + 6).astype(np.int64)
-    return scoring.duplicate(level, strain, doubled, vulnerable, tricks)
+    return scoring.duplicate_points(level, strain, doubled, vulnerable, tricks)
 
 
 _WORTHS = _worths()

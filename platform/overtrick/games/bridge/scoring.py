@@ -7,8 +7,8 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge.cards import NOTRUMP
 
-A_TRICK = np.array([20, 20, 30, 30, 30])  # by strain; the first one in notrump brings 10 more
-GAME = 100  # points bid and made from which a contract is a game
+TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; the first one in notrump brings 10 more
+GAME_POINTS = 100  # points bid and made from which a contract is a game
 
 PART_SCORE_BONUS = 50
 GAME_BONUS, SMALL_SLAM_BONUS, GRAND_SLAM_BONUS = (300, 500), (500, 750), (1000, 1500)
@@ -29,25 +29,25 @@ IMP_FLOORS = np.array([
 Duplicate Bridge 2017, law 78B."""
 
 
-def of_contract(level: Array, strain: Array) -> Array:
+def trick_score(level: Array, strain: Array) -> Array:
     """(G,) what the tricks of an undoubled contract (level 1 to 7) are worth."""
-    return level * A_TRICK[strain] + 10 * (strain == NOTRUMP)
+    return level * TRICK_POINTS[strain] + 10 * (strain == NOTRUMP)
 
 
-def by_tricks(above: Array) -> Array:
+def trick_difference_reward(above: Array) -> Array:
     """(G,) tricks above those needed, one more if the contract was made: never 0 (the reward of
     Hadjur 2018, Algorithm 1)."""
     return above + (above >= 0)
 
 
-def report(level: Array, strain: Array, tricks: Array) -> Array:
+def minibridge_points(level: Array, strain: Array, tricks: Array) -> Array:
     """(G,) points as Hadjur 2018 counts them, Table 3.1: what was bid, if it was made, and 50 to
     the defenders for each trick that is missing."""
     above = tricks - level - 6
-    return np.where(above >= 0, of_contract(level, strain), 50 * above)
+    return np.where(above >= 0, trick_score(level, strain), 50 * above)
 
 
-def duplicate(
+def duplicate_points(
     level: Array, strain: Array, doubled: Array, vulnerable: Array, tricks: Array
 ) -> Array:
     """(G,) points by the laws of duplicate bridge.
@@ -56,13 +56,13 @@ def duplicate(
     """
     above = tricks - level - 6
     times = np.array([1, 2, 4])[doubled]
-    bid = of_contract(level, strain) * times
+    bid = trick_score(level, strain) * times
     at = np.asarray(vulnerable)
-    bonus = np.where(bid >= GAME, np.array(GAME_BONUS)[at], PART_SCORE_BONUS)
+    bonus = np.where(bid >= GAME_POINTS, np.array(GAME_BONUS)[at], PART_SCORE_BONUS)
     bonus = bonus + np.where(level == 6, np.array(SMALL_SLAM_BONUS)[at], 0)
     bonus = bonus + np.where(level == 7, np.array(GRAND_SLAM_BONUS)[at], 0)
     insult = 50 * np.asarray(doubled)
-    each = np.where(doubled > 0, np.array(OVERTRICK_DOUBLED)[at] * times / 2, A_TRICK[strain])
+    each = np.where(doubled > 0, np.array(OVERTRICK_DOUBLED)[at] * times / 2, TRICK_POINTS[strain])
     made = bid + bonus + insult + above * each
     down = np.maximum(-above, 1) - 1
     doubled_loss = np.array(DOWN_DOUBLED)[at, down] * times / 2

@@ -6,20 +6,20 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS
+from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS
 
-NOTHING = -1  # in the place of a card
+NO_CARD = -1  # in the place of a card
 
 
 @njit(cache=True)
-def lawful(hand, led):  # type: ignore[no-untyped-def]
+def playable_cards(hand, led):  # type: ignore[no-untyped-def]
     """The cards of a hand that may be played: those of the suit of the card led, if there are any.
 
     led is NOTHING for who leads.
     """
-    if led == NOTHING:
+    if led == NO_CARD:
         return hand
-    same = hand & (np.int64(SUIT) << (TRICKS * (led // TRICKS)))
+    same = hand & (np.int64(SUIT_MASK) << (TRICKS * (led // TRICKS)))
     return same if same else hand
 
 
@@ -31,7 +31,7 @@ def beats(card, best, strain):  # type: ignore[no-untyped-def]
     return card // TRICKS == strain
 
 
-def replayed(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
+def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
     """Plays from the opening lead on, as far as they go.
 
     hands (G, 4); strain (G,) and leader (G,) numbers; cards (G, 52) in the order played, NOTHING
@@ -40,7 +40,7 @@ def replayed(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[
     suit, NOTHING if all did.
     """
     won = np.zeros(len(hands), np.int64)
-    wrong = np.full(len(hands), NOTHING)
+    wrong = np.full(len(hands), NO_CARD)
     _replay(hands.copy(), strain, leader, cards, won, wrong)
     return won, wrong
 
@@ -49,17 +49,17 @@ def replayed(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[
 def _replay(hands, strain, leader, cards, won, wrong):  # type: ignore[no-untyped-def]
     for game in range(len(hands)):
         seat, declarers = leader[game], (leader[game] + 1) % 2
-        led = best = winner = NOTHING
+        led = best = winner = NO_CARD
         for k in range(CARDS):
             card = cards[game, k]
-            if card == NOTHING:
+            if card == NO_CARD:
                 break
             bit = np.int64(1) << card
-            if not lawful(hands[game, seat], led) & bit:
+            if not playable_cards(hands[game, seat], led) & bit:
                 wrong[game] = k
                 break
             hands[game, seat] ^= bit
-            if led == NOTHING:
+            if led == NO_CARD:
                 led = best = card
                 winner = seat
             elif beats(card, best, strain[game]):
@@ -67,4 +67,4 @@ def _replay(hands, strain, leader, cards, won, wrong):  # type: ignore[no-untype
             seat = (seat + 1) % 4
             if k % 4 == 3:
                 won[game] += winner % 2 == declarers
-                led, seat = NOTHING, winner
+                led, seat = NO_CARD, winner

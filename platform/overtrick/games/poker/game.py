@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
-from overtrick.games.observation_checks import check, within
+from overtrick.games.observation_checks import check_limits, check_rows
 from overtrick.games.poker import features
 from overtrick.games.poker.betting_tree import Betting, compile_rules
 from overtrick.games.poker.dealing import deal_rest, see
@@ -144,14 +144,16 @@ class Poker:
             name: (0 if k < hole else -1, last)
             for k, name in enumerate(self.observation_fields[:cards])
         }
-        within(self.observation_fields, seen, limits | {"betting": (0, len(self.betting.seat) - 1)})
+        check_limits(
+            self.observation_fields, seen, limits | {"betting": (0, len(self.betting.seat) - 1)}
+        )
         node, known = seen[:, -1], seen[:, :cards]
         up = np.arange(cards - hole) < self.turned[node, None]
         twins = (known[:, :, None] == known[:, None, :]) & (known >= 0)[:, None, :]
         fit = (self.betting.seat[node] >= 0) & ((known[:, hole:] >= 0) == up).all(axis=1)
         fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
         fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
-        check(self.observation_fields, seen, fit, "do not go together")
+        check_rows(self.observation_fields, seen, fit, "do not go together")
         seat = self.betting.seat[node].astype(np.int64)
         return Observations(
             np.arange(len(seen)), seat, seen.astype(np.int16), self.betting.legal[node], None

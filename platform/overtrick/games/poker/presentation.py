@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from overtrick.core import Array
 from overtrick.games.poker.game import Poker
-from overtrick.games.presentation import Moves, Presentation
+from overtrick.games.presentation import PlayedActions, Presentation
 
 
 class PokerPresentation(Presentation):
     """Cards, bets and the pot in words."""
 
-    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return _betting(self.game, seen)
 
-    def revealed(self, deal: Array, moves: Moves, signs: bool = True) -> str:
+    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
         game = self.game
         each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]
         held = [

@@ -57,7 +57,7 @@ def _auction(kept: Games, number: int) -> str:
     """An auction that was kept, by the systems of its sides."""
     deal, calls = kept.deals[number], [move.action for move in kept.moves[number]]
     dealer, vulnerable = SEATS[deal[CARDS]], VULNERABILITIES[deal[CARDS + 1]]
-    contract, declarer = auction_rules.contract_in_words(calls, dealer)
+    contract, declarer = auction_rules.describe_contract(calls, dealer)
     who, points = kept.who[number], kept.payoff[number]
     systems = tuple(kept.systems[who[side]] if kept.systems else "" for side in range(2))
     board = Board(
@@ -99,7 +99,7 @@ def _hands(board: Board) -> str:
         suits = [
             f'<p><span class="{"red" if suit[0] in "♥♦" else "black"}">{suit[0]}</span>'
             f"{escape(suit[1:])}</p>"
-            for suit in diagram.hand(board.holder, seat).split("  ")
+            for suit in diagram.format_hand(board.holder, seat).split("  ")
         ]
         hands.append(f'<div class="{letter}"><h4>{NAMES[letter]}</h4>{"".join(suits)}</div>')
     return f'<div class="deal">{"".join(hands)}</div>\n'
@@ -107,10 +107,10 @@ def _hands(board: Board) -> str:
 
 def _calls(calls: Sequence[int], dealer: int, board: Board, system_of: str | None) -> str:
     """The auction in four columns, then what each call shows, if both systems are known."""
-    said = [""] * ((dealer - diagram.WEST) % 4) + [diagram.call(made) for made in calls]
+    said = [""] * ((dealer - diagram.WEST) % 4) + [diagram.format_call(made) for made in calls]
     rows = [(said[first : first + 4] + [""] * 4)[:4] for first in range(0, len(said), 4)]
     columns = elements.table(diagram.COLUMNS, rows)
-    ours, called = loader.names(), board.systems
+    ours, called = loader.system_names(), board.systems
     names = [name if name in ours else system_of for name in called]
     if names[0] is None or names[1] is None:
         told_of = f"North-South {called[0] or 'unknown'}, East-West {called[1] or 'unknown'}"
@@ -118,10 +118,14 @@ def _calls(calls: Sequence[int], dealer: int, board: Board, system_of: str | Non
     ns, ew = (loader.load(name) for name in names if name is not None)
     vulnerable = VULNERABILITIES.index(board.vulnerable)
     lines = [
-        f"<li>{NAMES[SEATS[(dealer + k) % 4]]} <strong>{escape(diagram.call(made))}</strong> "
-        f"{escape(meaning)}</li>"
+        f"<li>{NAMES[SEATS[(dealer + k) % 4]]} "
+        f"<strong>{escape(diagram.format_call(made))}</strong> {escape(meaning)}</li>"
         for k, (made, meaning) in enumerate(
-            zip(calls, auction_simulation.explained(calls, dealer, vulnerable, ns, ew), strict=True)
+            zip(
+                calls,
+                auction_simulation.explain_calls(calls, dealer, vulnerable, ns, ew),
+                strict=True,
+            )
         )
     ]
     summary = f"What the calls show: North-South {ns.name}, East-West {ew.name}"
@@ -137,5 +141,5 @@ def _play(board: Board) -> str:
     declarer = SEATS.index(board.declarer)
     deal = np.array([*((board.holder - declarer) % 4), board.strain, 0])
     around = SEATS[declarer:] + SEATS[:declarer]
-    lines, _ = diagram.tricks(deal, np.array(board.play), seats=around)
+    lines, _ = diagram.format_tricks(deal, np.array(board.play), seats=around)
     return elements.text("\n".join(lines))

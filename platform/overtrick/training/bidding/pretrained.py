@@ -28,7 +28,7 @@ from overtrick.evaluation.bidders import (
 )
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
-from overtrick.games.bridge.cards import CARDS, hands
+from overtrick.games.bridge.cards import CARDS, hand_bits
 from overtrick.games.bridge.system import loader
 from overtrick.reports import bar_charts
 from overtrick.storage import locate, model_files
@@ -103,7 +103,7 @@ def networks_of(job: PairJob) -> tuple[BiddingNetwork, BiddingNetwork]:
 def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
     """The deals to learn from, and those for judging, of at most so many of the file."""
     deals = sample(job.deals, most, job.seed)
-    held = for_judging(hands(deals[:, :CARDS]))
+    held = for_judging(hand_bits(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
 
@@ -131,7 +131,7 @@ def true_calls(side: Side, deals: Deals, crew: WorkerPool) -> float:
     cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
     calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    of = system_agreement.Auctions(hands(cards), dealer, vulnerable, calls, calls >= 0)
+    of = system_agreement.Auctions(hand_bits(cards), dealer, vulnerable, calls, calls >= 0)
     rows = system_agreement.truths(side.system, of, system_agreement.followed(side.system, of))
     return float(rows[-1]["true"])
 

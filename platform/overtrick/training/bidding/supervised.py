@@ -21,7 +21,7 @@ from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
 from overtrick.evaluation.bidders import SystemJob
 from overtrick.games.bridge.auction import network_bidder
-from overtrick.games.bridge.auction_rules import legal_after
+from overtrick.games.bridge.auction_rules import legal_in_situations
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -231,7 +231,7 @@ def seen(
     situation = rows["situation"]
     if learn == "calls":
         features = network_bidder.unpack_inputs(rows["before"], situation if with_auction else None)
-        return features, legal_after(situation), rows["call"]
+        return features, legal_in_situations(situation), rows["call"]
     after = network_bidder.situations_after(situation, rows["call"]) if with_auction else None
     label = rows["imps"] + network_bidder.MAX_IMPS
     every_value = np.ones((len(label), network_bidder.IMP_CLASSES), bool)

@@ -38,7 +38,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.bridge.auction_rules import SEAT
+from overtrick.games.bridge.auction_rules import NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.auction_simulation import asked
 from overtrick.games.bridge.system.loader import System
@@ -104,7 +104,7 @@ def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, after
         for made in calls[game]:
             if made < 0:
                 break
-            seat = table.now[SEAT]
+            seat = table.now[NEXT_SEAT]
             if not after:
                 write_features(table, hands[game, seat], seat, dealer[game], out[row])
             tables = ns if seat % 2 == 0 else ew

@@ -17,7 +17,7 @@ from overtrick.games.bridge.auction.observation import (
     OBS_VULNERABLE,
     write_calls,
 )
-from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, SEAT
+from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.loader import System
 from overtrick.games.bridge.system.public_knowledge import look, sit
@@ -68,7 +68,7 @@ def _heard(tables, table, fields, made, held, view, owner, matched, lo, hi, limi
     """A call is made, and everybody learns what it shows."""
     look(table, fields, view)
     _, _, rule = choose(tables, table, view, held, False, made, owner, matched, lo, hi, limits)
-    learn(tables, table, table.now[SEAT], made, rule, lo, hi)
+    learn(tables, table, table.now[NEXT_SEAT], made, rule, lo, hi)
 
 
 @njit(cache=True)
@@ -85,7 +85,7 @@ def _write(seen, row, made, ns, ew, table, fields, limits, found):  # type: igno
             calls[count] = made[k]
             count += 1
         for at in range(count):
-            tables = ns if table.now[SEAT] % 2 == 0 else ew
+            tables = ns if table.now[NEXT_SEAT] % 2 == 0 else ew
             _heard(tables, table, fields, calls[at], held, view, owner, matched, lo, hi, limits)
         write_features(table, facts[OBS_OWN], facts[OBS_SEAT], facts[OBS_DEALER], found[k])
 
@@ -99,7 +99,7 @@ def _call(seen, ns, ew, table, fields, limits, found):  # type: ignore[no-untype
         facts = seen[row]
         sit(table, facts[OBS_DEALER], facts[OBS_VULNERABLE], limits)
         for at in range(write_calls(facts, calls)):
-            tables = ns if table.now[SEAT] % 2 == 0 else ew
+            tables = ns if table.now[NEXT_SEAT] % 2 == 0 else ew
             _heard(tables, table, fields, calls[at], held[0], view, owner, matched, lo, hi, limits)
         hand_evaluation.evaluate(facts[OBS_OWN : OBS_OWN + 1], held)
         tables = ns if facts[OBS_SEAT] % 2 == 0 else ew

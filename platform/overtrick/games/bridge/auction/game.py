@@ -22,12 +22,20 @@ from overtrick.games.bridge.auction.observation import (
     OBS_SEAT,
     calls_from_observation,
 )
-from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST, NOW, PASS, PASSES, SEAT
+from overtrick.games.bridge.auction_rules import (
+    BIDS,
+    CALLS,
+    LAST_BID,
+    NEXT_SEAT,
+    PASS,
+    PASSES,
+    STATE_WIDTH,
+)
 from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hands, shuffled
+from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.games.observation_checks import check, within
+from overtrick.games.observation_checks import check_limits, check_rows
 
 # the last is a unit that nobody wins
 SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
@@ -89,7 +97,7 @@ class Auction:
     def deal(self, games: int, rng: Generator) -> Deals:
         """(G, 74) deals, dealers and vulnerabilities, all equally likely; none is solved."""
         deals = np.full((games, DEAL_WIDTH), UNSOLVED, np.int8)
-        deals[:, :CARDS] = shuffled(games, rng)
+        deals[:, :CARDS] = random_deals(games, rng)
         deals[:, DEAL_DEALER] = rng.integers(4, size=games)
         deals[:, DEAL_VULNERABLE] = rng.integers(4, size=games)
         return deals
@@ -101,7 +109,7 @@ class Auction:
             observations.observation[:, 1],
             observations.observation[:, 2],
         )
-        places = shuffled(len(observations), rng)
+        places = random_deals(len(observations), rng)
         turned = places[places > 0].reshape(
             len(observations), -1
         )  # the others in any order, 13 times each
@@ -119,14 +127,14 @@ class Auction:
         deals = deals.copy()
         missing = np.flatnonzero(deals[:, DD_TABLE] == UNSOLVED)
         if len(missing):
-            tables = double_dummy.tables(deals[missing, :CARDS])
+            tables = double_dummy.trick_tables(deals[missing, :CARDS])
             deals[missing, DD_TABLE:] = tables.reshape(len(missing), -1)
         return deals
 
     def start(self, deals: Deals) -> AuctionState:
         now = initial_auctions(deals[:, DEAL_DEALER].astype(np.int64))
-        made = np.full((len(deals), 3 * BIDS), auction_rules.NOBODY, np.int8)
-        return AuctionState(deals.copy(), hands(deals[:, :CARDS]), now, made)
+        made = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
+        return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, made)
 
     def observe(self, state: AuctionState) -> Observations:
         game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
@@ -136,8 +144,8 @@ class Auction:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees."""
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
         made = dict.fromkeys(self.observation_fields[OBS_CALLERS:], (-1, 3))
-        within(self.observation_fields, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
-        check(
+        check_limits(self.observation_fields, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
+        check_rows(
             self.observation_fields,
             seen,
             np.bitwise_count(seen[:, OBS_OWN]) == TRICKS,
@@ -151,7 +159,7 @@ class Auction:
             np.array_equal(observations.observation[0], row)
             for observations, row in zip(turns, seen, strict=True)
         ]
-        check(self.observation_fields, seen, np.array(same, bool), "do not go together")
+        check_rows(self.observation_fields, seen, np.array(same, bool), "do not go together")
         legal: list[Any] = [observations.legal for observations in turns]
         return Observations(
             np.arange(len(seen)), seen[:, OBS_SEAT] % self.seats, seen, np.concatenate(legal), None
@@ -162,7 +170,7 @@ class Auction:
     ) -> Observations:
         """The one row of who calls next with a set of cards, of 13, after some calls. Raises
         UserError if they are not lawful, or nothing is to be called any more."""
-        auction_rules.check(calls, done=False)
+        auction_rules.check_auction(calls, done=False)
         seat = (dealer + len(calls)) % 4
         deals = np.full((1, DEAL_WIDTH), UNSOLVED, np.int8)
         held = own >> np.arange(CARDS) & 1 == 1
@@ -185,10 +193,10 @@ class Auction:
             game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
-        passes, bid = (state.now[observations.game, column] for column in (PASSES, LAST))
+        passes, bid = (state.now[observations.game, column] for column in (PASSES, LAST_BID))
         over = observations.game[passes >= np.where(bid < 0, 4, 3)]
         if len(over):
-            worth = self.payoffs(state.deal[over], auction_rules.reached(state.now[over]))
+            worth = self.payoffs(state.deal[over], auction_rules.current_contracts(state.now[over]))
             points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
@@ -198,14 +206,14 @@ class Auction:
         vulnerable, loses every trick."""
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
-    def payoffs(self, deals: Deals, contracts: auction_rules.Reached) -> Array:
+    def payoffs(self, deals: Deals, contracts: auction_rules.Contracts) -> Array:
         """(G,) what contracts bring to North-South."""
         if self.scoring == "nothing":
             return np.zeros(len(deals))
         if self.scoring == "points":  # nobody needs to know what a passed-out deal holds
             played = contracts.level > 0
             points = np.zeros(len(deals), np.int64)
-            chosen = auction_rules.Reached(*(column[played] for column in contracts))
+            chosen = auction_rules.Contracts(*(column[played] for column in contracts))
             points[played] = _points(self.with_double_dummy(deals[played]), chosen)
             return points
         deals = self.with_double_dummy(deals)
@@ -228,25 +236,25 @@ class Auction:
     def describe(self, seen: Array) -> str:
         """Who calls, with what, and the calls so far."""
         seat, dealer = SEATS[seen[OBS_SEAT]], SEATS[seen[1]]
-        calls = auction_rules.written(calls_from_observation(seen)) or "nothing"
+        calls = auction_rules.format_calls(calls_from_observation(seen)) or "nothing"
         return (
             f"{seat} holds {format_hand(int(seen[OBS_OWN]))}, "
             f"vulnerable {VULNERABILITIES[seen[2]]}, after {calls} from {dealer} on"
         )
 
 
-def _points(deals: Deals, contracts: auction_rules.Reached) -> Array:
+def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
     """(G,) points of North-South in contracts of solved deals."""
     tricks = deals[np.arange(len(deals)), DD_TABLE + 5 * contracts.declarer + contracts.strain]
-    return contract_results.points(contracts, deals[:, DEAL_VULNERABLE], tricks)
+    return contract_results.north_south_points(contracts, deals[:, DEAL_VULNERABLE], tricks)
 
 
 @njit(cache=True)
 def initial_auctions(dealer):  # type: ignore[no-untyped-def]
     """(G, NOW) auctions before the first call."""
-    now = np.empty((len(dealer), NOW), np.int64)
+    now = np.empty((len(dealer), STATE_WIDTH), np.int64)
     for game in range(len(dealer)):
-        auction_rules.open_auction(now[game], dealer[game])
+        auction_rules.start_auction(now[game], dealer[game])
     return now
 
 
@@ -255,21 +263,21 @@ def _turns(deals, hand, now, made):  # type: ignore[no-untyped-def]
     """The games that go on (R,), what who calls next knows (R, K), and may call (R, 38)."""
     rows = 0
     for game in range(len(now)):
-        rows += not auction_rules.over(now[game])
+        rows += not auction_rules.auction_over(now[game])
     games = np.empty(rows, np.int64)
     seen = np.empty((rows, OBS_CALLERS + 3 * BIDS), np.int64)
     legal = np.empty((rows, PASS + 3), np.bool_)
     row = 0
     for game in range(len(now)):
-        if auction_rules.over(now[game]):
+        if auction_rules.auction_over(now[game]):
             continue
-        seat = now[game, SEAT]
+        seat = now[game, NEXT_SEAT]
         games[row], seen[row, OBS_SEAT], seen[row, OBS_OWN] = game, seat, hand[game, seat]
         seen[row, 1], seen[row, 2] = deals[game, DEAL_DEALER], deals[game, DEAL_VULNERABLE]
         seen[row, 3] = now[game, PASSES]
         for k in range(3 * BIDS):
             seen[row, OBS_CALLERS + k] = made[game, k]
-        auction_rules.legal_calls(now[game], legal[row])
+        auction_rules.write_legal_calls(now[game], legal[row])
         row += 1
     return games, seen, legal
 
@@ -279,15 +287,15 @@ def _advance(games, calls, now, made):  # type: ignore[no-untyped-def]
     """Make one call in each of some games, in place; in none if one of them is not lawful: then
     the first such row is returned, else -1."""
     for row in range(len(games)):
-        if not auction_rules.lawful_call(now[games[row]], calls[row]):
+        if not auction_rules.is_legal_call(now[games[row]], calls[row]):
             return row
     for row in range(len(games)):
         game, chosen = games[row], calls[row]
         if chosen < BIDS:
-            made[game, chosen] = now[game, SEAT]
+            made[game, chosen] = now[game, NEXT_SEAT]
         elif chosen != PASS:
-            made[game, now[game, LAST] + (chosen - PASS) * BIDS] = now[game, SEAT]
-        auction_rules.call(now[game], chosen)
+            made[game, now[game, LAST_BID] + (chosen - PASS) * BIDS] = now[game, NEXT_SEAT]
+        auction_rules.make_call(now[game], chosen)
     return -1
 
 

@@ -16,9 +16,9 @@ from overtrick.games.bridge.cardplay.kernels import (
     initial_tables,
     observe,
 )
-from overtrick.games.bridge.cards import CARDS, NAMES, NOTRUMP, hands
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, hand_bits
 
-HONOURS = np.array([card for card, name in enumerate(NAMES) if name[1] in "QKA"])
+HONOURS = np.array([card for card, name in enumerate(CARD_NAMES) if name[1] in "QKA"])
 NEEDED_OF_THREE = 2
 
 
@@ -39,7 +39,7 @@ def contract_probability(
     The declaring side takes the likeliest card of the policy; without one, the best. The line is
     that against the defenders' best cards. Not for more than 16 cards: all ways to play are tried.
     """
-    held = hands(deal[None, :CARDS])
+    held = hand_bits(deal[None, :CARDS])
     strain, needed = np.array([deal[CARDS]], np.int64), np.array([deal[CARDS + 1]], np.int64)
     return _follow((held, *initial_tables(held, strain, needed)), policy)
 
@@ -60,7 +60,7 @@ def _follow(table: tuple[Array, ...], policy: BehaviouralPolicy | None) -> tuple
         after = tuple(each.copy() for each in table)
         advance(np.zeros(1, np.int64), np.array([card]), *after)
         worth, line = _follow(after, policy)
-        found.append((worth, [NAMES[card], *line]))
+        found.append((worth, [CARD_NAMES[card], *line]))
     worths = [worth for worth, _ in found]
     if own:
         return found[int(np.argmax(worths))]

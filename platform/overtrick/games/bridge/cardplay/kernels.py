@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from overtrick.games.bridge.cards import CARDS, TRICKS, count
-from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
+from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards
+from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 
 LED, WINNING, TURN, CARDS_PLAYED, TRICKS_WON, VOIDS, STRAIN, NEEDED = range(8)
 """Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
@@ -48,7 +48,7 @@ def play_card(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
     who, bit = now[TURN], np.int64(1) << card
     hand[who] ^= bit
     played[who] |= bit
-    if now[LED] == NOTHING:
+    if now[LED] == NO_CARD:
         now[LED], now[WINNING] = card, who
     else:
         if card // TRICKS != now[LED] // TRICKS:
@@ -61,8 +61,8 @@ def play_card(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
     if now[CARDS_PLAYED] % 4 == 0:
         now[TRICKS_WON] += now[WINNING] % 2 == 0
         now[TURN] = now[WINNING]
-        now[LED] = NOTHING
-        trick[:] = NOTHING
+        now[LED] = NO_CARD
+        trick[:] = NO_CARD
 
 
 @njit(cache=True)
@@ -92,11 +92,11 @@ def initial_tables(hands, strain, needed):  # type: ignore[no-untyped-def]
     for game in range(games):
         now[game, CARDS_PLAYED] = CARDS
         for position in range(4):
-            now[game, CARDS_PLAYED] -= count(hands[game, position])
-    now[:, LED] = NOTHING
+            now[game, CARDS_PLAYED] -= count_cards(hands[game, position])
+    now[:, LED] = NO_CARD
     now[:, TURN] = 1
     now[:, STRAIN], now[:, NEEDED] = strain, needed
-    return np.zeros((games, 4), np.int64), np.full((games, 4), NOTHING), now
+    return np.zeros((games, 4), np.int64), np.full((games, 4), NO_CARD), now
 
 
 @njit(cache=True)
@@ -116,9 +116,9 @@ def legal_cards(seen):  # type: ignore[no-untyped-def]
     for row in range(len(seen)):
         facts = seen[row]
         place = facts[OBS_COUNT] % 4
-        may = lawful(
+        may = playable_cards(
             facts[OBS_OWN],
-            facts[OBS_TRICK + (facts[OBS_POSITION] - place) % 4] if place else NOTHING,
+            facts[OBS_TRICK + (facts[OBS_POSITION] - place) % 4] if place else NO_CARD,
         )
         for card in range(CARDS):
             found[row, card] = may >> card & 1
@@ -133,12 +133,12 @@ def advance(games, cards, hand, played, trick, now):  # type: ignore[no-untyped-
         game, card = games[row], cards[row]
         if card < 0 or card >= CARDS:
             return row
-        if not lawful(hand[game, now[game, TURN]], now[game, LED]) >> card & 1:
+        if not playable_cards(hand[game, now[game, TURN]], now[game, LED]) >> card & 1:
             return row
     for row in range(len(games)):
         game = games[row]
         play_card(cards[row], hand[game], played[game], trick[game], now[game])
-    return NOTHING
+    return NO_CARD
 
 
 @njit(cache=True)
@@ -155,7 +155,7 @@ def resume(seen, deals, hand, played, trick, now):  # type: ignore[no-untyped-de
         for card in range(CARDS):
             hand[row, deals[row, card]] |= np.int64(1) << card
         hand[row] &= ~played[row]
-        now[row, LED] = facts[OBS_TRICK + leader] if place else NOTHING
+        now[row, LED] = facts[OBS_TRICK + leader] if place else NO_CARD
         now[row, WINNING] = winning_position(facts)
         now[row, TURN], now[row, CARDS_PLAYED] = who, facts[OBS_COUNT]
         now[row, TRICKS_WON], now[row, VOIDS] = facts[OBS_WON], facts[OBS_VOID]
@@ -205,7 +205,7 @@ def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
     other = 2 if who % 2 else 2 - who
     room[:] = TRICKS
     for card in range(CARDS):
-        holder = NOTHING
+        holder = NO_CARD
         for position in range(4):
             if facts[OBS_PLAYED + position] >> card & 1:
                 holder = position
@@ -213,7 +213,7 @@ def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
             holder = who
         elif facts[OBS_SHOWN] >> card & 1:
             holder = other
-        if holder == NOTHING:
+        if holder == NO_CARD:
             hidden[unknown] = card
             unknown += 1
         else:
@@ -269,10 +269,10 @@ def features(seen):  # type: ignore[no-untyped-def]
                 numbers[start + card] = facts[column] >> card & 1
             start += CARDS
         for column in range(OBS_TRICK, OBS_TRICK + 4):
-            if facts[column] != NOTHING:
+            if facts[column] != NO_CARD:
                 numbers[start + facts[column]] = 1
             start += CARDS
-        best = facts[OBS_TRICK + taker] if place else NOTHING
+        best = facts[OBS_TRICK + taker] if place else NO_CARD
         _stand_out(facts, best, numbers[35:47], numbers[start:])
     return out
 
@@ -297,5 +297,5 @@ def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
             beaten = beaten or unseen
             cards[card] = unseen
             cards[CARDS + card] = (own or shown) and not beaten
-            takes = own and best != NOTHING and beats(card, best, facts[OBS_STRAIN])
+            takes = own and best != NO_CARD and beats(card, best, facts[OBS_STRAIN])
             cards[2 * CARDS + card] = takes

@@ -20,17 +20,17 @@ from overtrick.games.bridge.cardplay.rule_defenders import PolicyByPosition
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS
 from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_observations
 from overtrick.games.bridge.cards import (
+    CARD_NAMES,
     CARDS,
-    NAMES,
     RANKS,
     STRAINS,
     SUITS,
     TRICKS,
-    hands,
-    shuffled,
+    hand_bits,
+    random_deals,
 )
-from overtrick.games.bridge.trick_rules import NOTHING
-from overtrick.games.observation_checks import check, within
+from overtrick.games.bridge.trick_rules import NO_CARD
+from overtrick.games.observation_checks import check_limits, check_rows
 
 ALL_CARDS = (1 << CARDS) - 1  # of all cards
 POSITIONS = ("declarer", "left", "dummy", "right")
@@ -66,7 +66,7 @@ class MiniBridge:
 
     name = "minibridge"
     actions: int | None = CARDS
-    action_names = NAMES
+    action_names = CARD_NAMES
     infosets: int | None = None
     observation_fields = (
         "position", "strain", "needed", "won", "count", "own", "shown",
@@ -92,7 +92,7 @@ class MiniBridge:
         """(G, 54) deals in which somebody declares, all equally likely."""
         found = np.empty((0, CARDS + 2), np.int8)
         while len(found) < games:  # one deal in eight has 20 points on both sides
-            holder = shuffled(games - len(found) + 16, rng)
+            holder = random_deals(games - len(found) + 16, rng)
             called = minibridge_contract.decide_contracts(holder, self.trumps)
             some = called.declarer != minibridge_contract.NO_DECLARER
             turned = (holder - called.declarer[:, None]) % 4
@@ -112,7 +112,7 @@ class MiniBridge:
         return deals
 
     def start(self, deals: Deals) -> MiniBridgeState:
-        held = hands(deals[:, :CARDS])
+        held = hand_bits(deals[:, :CARDS])
         strain, needed = (
             deals[:, DEAL_STRAIN].astype(np.int64),
             deals[:, DEAL_NEEDED].astype(np.int64),
@@ -135,7 +135,7 @@ class MiniBridge:
         """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees, as far
         as one position can tell."""
         one, some = (-1, CARDS - 1), (0, ALL_CARDS)
-        within(self.observation_fields, seen, {
+        check_limits(self.observation_fields, seen, {
             "position": (0, 3), "strain": (0, len(STRAINS) - 1), "needed": (0, TRICKS),
             "won": (0, TRICKS), "count": (0, CARDS - 1), "own": some, "shown": some,
             **{f"trick_{who}": one for who in POSITIONS},
@@ -153,7 +153,7 @@ class MiniBridge:
         fit &= np.bitwise_count(own) == TRICKS - count // 4
         fit &= np.bitwise_count(played).sum(axis=1) == count
         fit &= (np.bitwise_or.reduce(played, axis=1) & (own | seen[:, kernels.OBS_SHOWN])) == 0
-        check(self.observation_fields, seen, fit, "do not go together")
+        check_rows(self.observation_fields, seen, fit, "do not go together")
         return Observations(
             np.arange(len(seen)), position % self.seats, seen, kernels.legal_cards(seen), None
         )
@@ -163,7 +163,7 @@ class MiniBridge:
         wrong = kernels.advance(
             observations.game, action, state.hand, state.played, state.trick, state.now
         )
-        if wrong != NOTHING:
+        if wrong != NO_CARD:
             game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
@@ -179,11 +179,15 @@ class MiniBridge:
         """(G,) points of the declaring side."""
         above = won - needed
         if self.scoring == "report":
-            return scoring.report(needed - 6, strain, won)
+            return scoring.minibridge_points(needed - 6, strain, won)
         if self.scoring == "duplicate":
             nobody = np.zeros_like(won)
-            return scoring.duplicate(needed - 6, strain, nobody, nobody, won)
-        return scoring.by_tricks(above) if self.scoring == "tricks" else np.where(above >= 0, 1, -1)
+            return scoring.duplicate_points(needed - 6, strain, nobody, nobody, won)
+        return (
+            scoring.trick_difference_reward(above)
+            if self.scoring == "tricks"
+            else np.where(above >= 0, 1, -1)
+        )
 
     @property
     def lowest_payoff(self) -> float:
@@ -233,9 +237,9 @@ class MiniBridge:
         at = dict(zip(self.observation_fields, (int(fact) for fact in seen), strict=True))
         level = f"{at['needed'] - 6}{STRAINS[at['strain']]}"
         table = [
-            f"{who} {NAMES[at[f'trick_{who}']]}"
+            f"{who} {CARD_NAMES[at[f'trick_{who}']]}"
             for who in POSITIONS
-            if at[f"trick_{who}"] != NOTHING
+            if at[f"trick_{who}"] != NO_CARD
         ]
         return (
             f"{POSITIONS[at['position']]} holds {format_hand(at['own'])} in {level}, "

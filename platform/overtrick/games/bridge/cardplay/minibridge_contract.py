@@ -7,7 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.bridge.cards import NOTRUMP, POINTS, SUITS, TRICKS, lengths, points
+from overtrick.games.bridge.cards import (
+    CARD_POINTS,
+    NOTRUMP,
+    SUITS,
+    TRICKS,
+    honour_points,
+    suit_lengths,
+)
 
 EVEN_POINTS = 20  # honour points of a pair with which nobody declares
 MIN_FIT = 8  # cards of a suit that a pair must have between them to make it trumps
@@ -38,7 +45,7 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
     the one with more points in it, then the higher one.
     """
     games = np.arange(len(holder))
-    held = points(holder)
+    held = honour_points(holder)
     by_pair = held[:, :2] + held[:, 2:]
     pair = by_pair.argmax(axis=1)
     declarer = np.where(held[games, pair] >= held[games, pair + 2], pair, pair + 2)
@@ -60,10 +67,10 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
     """(G,) cards of each pair's best suit, and that suit."""
     games, suits = np.arange(len(holder)), len(SUITS)
-    counts = lengths(holder)
+    counts = suit_lengths(holder)
     both = (counts[:, :2] + counts[:, 2:])[games, pair]  # (G, suits)
     ours = holder % 2 == pair[:, None]
-    honours = np.where(ours, POINTS, 0).reshape(-1, suits, TRICKS).sum(axis=2)
+    honours = np.where(ours, CARD_POINTS, 0).reshape(-1, suits, TRICKS).sum(axis=2)
     suit = (both * 1000 + honours * 10 + np.arange(suits)).argmax(axis=1)
     return both[games, suit], suit
 

@@ -16,8 +16,8 @@ from overtrick.games.bridge.cardplay.kernels import (
     play_card,
     write_observation,
 )
-from overtrick.games.bridge.cards import CARDS, hands
-from overtrick.games.bridge.trick_rules import lawful
+from overtrick.games.bridge.cards import CARDS, hand_bits
+from overtrick.games.bridge.trick_rules import playable_cards
 
 
 def decision_trajectories(
@@ -29,7 +29,7 @@ def decision_trajectories(
     the reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
-    held = hands(deals[:, :CARDS])
+    held = hand_bits(deals[:, :CARDS])
     tables = initial_tables(
         held, deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
     )
@@ -64,7 +64,7 @@ def _decisions(  # type: ignore[no-untyped-def]
             chosen = np.int64(cards[game, k])
             if watched[now[game, TURN]]:
                 write_observation(held[game], played[game], trick[game], now[game], seen[row])
-                may = lawful(seen[row, OBS_OWN], now[game, LED])
+                may = playable_cards(seen[row, OBS_OWN], now[game, LED])
                 for card in range(CARDS):
                     legal[row, card] = may >> card & 1
                 action[row] = chosen

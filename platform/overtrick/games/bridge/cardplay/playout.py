@@ -18,8 +18,8 @@ from overtrick.games.bridge.cardplay.kernels import (
     write_observation,
 )
 from overtrick.games.bridge.cardplay.rule_defenders import rule_card
-from overtrick.games.bridge.cards import CARDS, drawn, hands
-from overtrick.games.bridge.trick_rules import NOTHING, lawful
+from overtrick.games.bridge.cards import CARDS, draw_card, hand_bits
+from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
 PLAYERS = ("random", "rules")
 """Who can play here: any lawful card, or by defenders.RULES."""
@@ -32,7 +32,7 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
     one; each side one of PLAYERS. Returns the cards (G, 52), or fewer, int8 in the order played,
     and (G,) the tricks of the declaring side.
     """
-    held = hands(deals[:, :CARDS])
+    held = hand_bits(deals[:, :CARDS])
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
     cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
     won = np.empty(len(deals), np.int64)
@@ -47,9 +47,9 @@ def choose_card(facts, led, by_rule, rng):  # type: ignore[no-untyped-def]
     """The card of one who plays by rules, or else at random."""
     if by_rule:
         card = rule_card(facts)
-        if card != NOTHING:
+        if card != NO_CARD:
             return card
-    return drawn(lawful(facts[OBS_OWN], led), rng)
+    return draw_card(playable_cards(facts[OBS_OWN], led), rng)
 
 
 @njit(cache=True)

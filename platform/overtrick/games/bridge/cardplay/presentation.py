@@ -8,7 +8,7 @@ from overtrick.core import Array
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.cardplay.minibridge import POSITIONS, MiniBridge
 from overtrick.games.bridge.cards import CARDS
-from overtrick.games.presentation import Moves, Presentation, actions_of
+from overtrick.games.presentation import PlayedActions, Presentation, actions_of
 
 UNSEEN = -1
 
@@ -22,12 +22,12 @@ class CardPlayPresentation(Presentation):
     def usual_seat(self) -> int | None:
         return 0
 
-    def view(self, seen: Array, moves: Moves, signs: bool = True) -> str:
+    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return _cards(self.game, seen, moves, signs)
 
-    def revealed(self, deal: Array, moves: Moves, signs: bool = True) -> str:
-        play = diagram.play(deal, actions_of(moves), signs)
-        return f"{diagram.diagram(deal, signs)}\n{play}"
+    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+        play = diagram.format_play(deal, actions_of(moves), signs)
+        return f"{diagram.deal_diagram(deal, signs)}\n{play}"
 
 
 def held_cards(cards: int) -> Array:
@@ -35,7 +35,7 @@ def held_cards(cards: int) -> Array:
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)
 
 
-def _cards(game: MiniBridge, seen: Array, moves: Moves, signs: bool) -> str:
+def _cards(game: MiniBridge, seen: Array, moves: PlayedActions, signs: bool) -> str:
     """The hands that a position may see, and the tricks so far."""
     at = dict(zip(game.observation_fields, (int(fact) for fact in seen), strict=True))
     holder = np.full(CARDS, UNSEEN)
@@ -44,10 +44,10 @@ def _cards(game: MiniBridge, seen: Array, moves: Moves, signs: bool) -> str:
         holder[held_cards(cards) == 0] = who
     deal = np.array([*holder, at["strain"], at["needed"]])
     played = np.array([action for _, action in moves], np.int64)
-    tricks, _ = diagram.tricks(deal, played, signs)
+    tricks, _ = diagram.format_tricks(deal, played, signs)
     return "\n".join(
         [
-            diagram.diagram(deal, signs),
+            diagram.deal_diagram(deal, signs),
             f"{at['needed']} tricks needed, {at['won']} won; {POSITIONS[at['position']]} plays",
             *tricks,
         ]

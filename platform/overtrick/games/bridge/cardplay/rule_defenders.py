@@ -22,8 +22,8 @@ from overtrick.games.bridge.cardplay.kernels import (
     OBS_TRICK,
     winning_position,
 )
-from overtrick.games.bridge.cards import CARDS, SUIT, TRICKS, count
-from overtrick.games.bridge.trick_rules import NOTHING, beats, lawful
+from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS, count_cards
+from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 from overtrick.policies.memoryless import Memoryless
 
 Rule = Callable[..., int]
@@ -35,21 +35,21 @@ card led; best: the one that takes the trick so far. dummy: its cards if it has 
 @njit(cache=True)
 def last_hand_takes_the_trick(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
     """Last to play: the cheapest card that takes the trick, whoever has it now."""
-    return _cheapest(may, best, strain) if place == 3 else NOTHING
+    return _cheapest(may, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
 def beaten_hand_plays_low(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
     """No card of the suit led takes the trick: the lowest one."""
     if place == 0 or not may & _suit(led // TRICKS):
-        return NOTHING
-    return _lowest(may) if _cheapest(may, best, strain) == NOTHING else NOTHING
+        return NO_CARD
+    return _lowest(may) if _cheapest(may, best, strain) == NO_CARD else NO_CARD
 
 
 @njit(cache=True)
 def second_hand_plays_low(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
     """Second to play: the lowest card of the suit led."""
-    return _lowest(may) if place == 1 and may & _suit(led // TRICKS) else NOTHING
+    return _lowest(may) if place == 1 and may & _suit(led // TRICKS) else NO_CARD
 
 
 @njit(cache=True)
@@ -57,13 +57,13 @@ def third_hand_plays_high(hand, may, place, led, best, dummy, strain):  # type: 
     """Third to play: the cheapest card above the best so far and all that dummy has; if there is
     none, the cheapest that takes the trick for now."""
     if place != 2 or not may & _suit(led // TRICKS):
-        return NOTHING
+        return NO_CARD
     there = dummy & _suit(led // TRICKS)
     above = best
     if there and beats(_highest(there), best, strain):
         above = _highest(there)
     card = _cheapest(may, above, strain)
-    return card if card != NOTHING else _cheapest(may, best, strain)
+    return card if card != NO_CARD else _cheapest(may, best, strain)
 
 
 @njit(cache=True)
@@ -71,16 +71,16 @@ def leader_plays_the_top_of_a_sequence(hand, may, place, led, best, dummy, strai
     """To lead: the top of the best two honours in a row (ten or higher), of equals in the longer
     suit."""
     if place != 0:
-        return NOTHING
-    chosen, value = NOTHING, 0
+        return NO_CARD
+    chosen, value = NO_CARD, 0
     for suit in range(4):
-        held = hand >> (TRICKS * suit) & SUIT
-        top = NOTHING
+        held = hand >> (TRICKS * suit) & SUIT_MASK
+        top = NO_CARD
         for rank in range(9, TRICKS):
             if held >> rank & held >> (rank - 1) & 1:
                 top = rank
-        worth = 100 * top + count(held)
-        if top != NOTHING and worth > value:
+        worth = 100 * top + count_cards(held)
+        if top != NO_CARD and worth > value:
             chosen, value = TRICKS * suit + top, worth
     return chosen
 
@@ -89,10 +89,10 @@ def leader_plays_the_top_of_a_sequence(hand, may, place, led, best, dummy, strai
 def leader_plays_fourth_best(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
     """To lead: the fourth highest card of the longest suit, its lowest if it has fewer."""
     if place != 0:
-        return NOTHING
+        return NO_CARD
     longest = 0
     for suit in range(1, 4):
-        if count(hand & _suit(suit)) >= count(hand & _suit(longest)):
+        if count_cards(hand & _suit(suit)) >= count_cards(hand & _suit(longest)):
             longest = suit
     held = hand & _suit(longest)
     for _ in range(3):
@@ -114,15 +114,15 @@ RULES: tuple[Rule, ...] = (
 
 @njit(cache=True)
 def _suit(suit):  # type: ignore[no-untyped-def]
-    return np.int64(SUIT) << (TRICKS * suit)
+    return np.int64(SUIT_MASK) << (TRICKS * suit)
 
 
 @njit(cache=True)
 def _lowest(cards):  # type: ignore[no-untyped-def]
     """The card of lowest rank; of equals, the lower suit."""
-    best = NOTHING
+    best = NO_CARD
     for card in range(CARDS):
-        if cards >> card & 1 and (best == NOTHING or card % TRICKS < best % TRICKS):
+        if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
             best = card
     return best
 
@@ -133,7 +133,7 @@ def _highest(cards):  # type: ignore[no-untyped-def]
     for card in range(CARDS - 1, -1, -1):
         if cards >> card & 1:
             return card
-    return NOTHING
+    return NO_CARD
 
 
 @njit(cache=True)
@@ -143,7 +143,7 @@ def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
     for card in range(CARDS):
         if cards >> card & 1 and beats(card, best, strain):
             able |= np.int64(1) << card
-    return _lowest(able) if able else NOTHING
+    return _lowest(able) if able else NO_CARD
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
@@ -156,7 +156,7 @@ def combine_rules(rules: tuple[Rule, ...]) -> Any:
     @njit(cache=True)
     def decide(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
         card = first(hand, may, place, led, best, dummy, strain)
-        if card != NOTHING:
+        if card != NO_CARD:
             return card
         return others(hand, may, place, led, best, dummy, strain)
 
@@ -177,10 +177,10 @@ def _situation(facts):  # type: ignore[no-untyped-def]
     """One row of facts (K,) as what a rule is given."""
     who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
     leader = (who - place) % 4
-    led = facts[OBS_TRICK + leader] if place else NOTHING
-    best = facts[OBS_TRICK + winning_position(facts)] if place else NOTHING
+    led = facts[OBS_TRICK + leader] if place else NO_CARD
+    best = facts[OBS_TRICK + winning_position(facts)] if place else NO_CARD
     dummy = facts[OBS_SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
-    may = lawful(facts[OBS_OWN], led)
+    may = playable_cards(facts[OBS_OWN], led)
     return facts[OBS_OWN], may, place, led, best, dummy, facts[OBS_STRAIN]
 
 
@@ -193,7 +193,7 @@ def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple
         situation = _situation(observations.observation[row])
         for rule in RULES:
             card = rule(*situation)
-            if card != NOTHING:
+            if card != NO_CARD:
                 found[rule.__name__][0] += 1
                 found[rule.__name__][1] += card == action[row]
     return {name: (asked, followed) for name, (asked, followed) in found.items()}
@@ -206,12 +206,12 @@ def _chances(seen, probs):  # type: ignore[no-untyped-def]
     for row in range(len(seen)):
         situation = _situation(seen[row])
         chosen, may = BY_RULES(*situation), situation[1]
-        if chosen != NOTHING:
+        if chosen != NO_CARD:
             probs[row, chosen] = 1
             continue
         for card in range(CARDS):
             if may >> card & 1:
-                probs[row, card] = 1 / count(may)
+                probs[row, card] = 1 / count_cards(may)
 
 
 class RuleDefender(Memoryless):

@@ -25,8 +25,8 @@ from overtrick.games.bridge.cardplay.kernels import (
     OBSERVATION_WIDTH,
     winning_position,
 )
-from overtrick.games.bridge.cards import CARDS, RANKS, SUIT, SUITS, TRICKS, count
-from overtrick.games.bridge.trick_rules import NOTHING, beats
+from overtrick.games.bridge.cards import CARDS, RANKS, SUIT_MASK, SUITS, TRICKS, count_cards
+from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
 NEAR = 2  # ranks that a card may be away to be like another
 
@@ -80,7 +80,7 @@ def _honours(seen, hands):  # type: ignore[no-untyped-def]
             card = facts[OBS_TRICK + position]
             state = _mixed(state, card + 1)
             gone |= facts[OBS_PLAYED + position]
-            if card != NOTHING:
+            if card != NO_CARD:
                 on_table |= np.int64(1) << card
         state = _mixed(state, gone & ~on_table & GONE_BY)
         if hands:
@@ -107,20 +107,20 @@ def _prospects(seen, legal):  # type: ignore[no-untyped-def]
         known = facts[OBS_OWN] | facts[OBS_SHOWN]
         for position in range(4):
             known |= facts[OBS_PLAYED + position]
-        best = led = NOTHING
+        best = led = NO_CARD
         ours = False
         if place:
             taker = winning_position(facts)
             best, led = facts[OBS_TRICK + taker], facts[OBS_TRICK + (who - place) % 4]
             ours = taker % 2 == who % 2
-        trick = 8 * place + 2 * ours + (facts[OBS_TRICK + shows] != NOTHING)
+        trick = 8 * place + 2 * ours + (facts[OBS_TRICK + shows] != NO_CARD)
         for suit in range(4):
-            own = facts[OBS_OWN] >> (TRICKS * suit) & SUIT
-            other = facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT
-            unseen = ~known >> (TRICKS * suit) & SUIT
+            own = facts[OBS_OWN] >> (TRICKS * suit) & SUIT_MASK
+            other = facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT_MASK
+            unseen = ~known >> (TRICKS * suit) & SUIT_MASK
             about = _mixed(np.uint64(1), trick)
-            about = _mixed(about, 64 * min(count(own), 5) + 8 * min(count(other), 5))
-            about = _mixed(about, min(count(unseen), 6))
+            about = _mixed(about, 64 * min(count_cards(own), 5) + 8 * min(count_cards(other), 5))
+            about = _mixed(about, min(count_cards(unseen), 6))
             about = _mixed(about, 4 * min(_sure(own, unseen), 2) + min(_sure(other, unseen), 2))
             for rank in range(TRICKS):
                 card = TRICKS * suit + rank
@@ -132,8 +132,8 @@ def _prospects(seen, legal):  # type: ignore[no-untyped-def]
                     does = TAKES if suit == led // TRICKS else RUFFS
                 else:
                     does = FOLLOWS if suit == led // TRICKS else DISCARDS
-                higher = min(count(unseen >> rank), 3)
-                lower = min(count(own & ((np.int64(1) << rank) - 1)), 2)
+                higher = min(count_cards(unseen >> rank), 3)
+                lower = min(count_cards(own & ((np.int64(1) << rank) - 1)), 2)
                 states[row, card] = _mixed(about, 16 * does + 4 * higher + lower)
     return states
 

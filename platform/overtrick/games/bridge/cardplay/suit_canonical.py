@@ -19,8 +19,8 @@ from overtrick.games.bridge.cardplay.kernels import (
     OBS_TRICK,
     OBS_VOID,
 )
-from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT, TRICKS, count
-from overtrick.games.bridge.trick_rules import NOTHING
+from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT_MASK, TRICKS, count_cards
+from overtrick.games.bridge.trick_rules import NO_CARD
 from overtrick.policies.memoryless import Memoryless
 
 
@@ -67,11 +67,11 @@ def _rename(seen, out, own):  # type: ignore[no-untyped-def]
         for column in CARD_SET_COLUMNS:
             bits = np.int64(0)
             for suit in range(4):
-                bits |= (facts[column] >> (TRICKS * suit) & SUIT) << (TRICKS * place[suit])
+                bits |= (facts[column] >> (TRICKS * suit) & SUIT_MASK) << (TRICKS * place[suit])
             out[row, column] = bits
         for column in range(OBS_TRICK, OBS_TRICK + 4):
             card = facts[column]
-            if card != NOTHING:
+            if card != NO_CARD:
                 out[row, column] = TRICKS * place[card // TRICKS] + card % TRICKS
         if facts[OBS_STRAIN] != NOTRUMP:
             out[row, OBS_STRAIN] = place[facts[OBS_STRAIN]]
@@ -88,8 +88,8 @@ def _places(facts, place):  # type: ignore[no-untyped-def]
     """Write the new name of each suit (4,)."""
     worth = np.empty(4, np.int64)
     for suit in range(4):
-        mine = count(facts[OBS_OWN] >> (TRICKS * suit) & SUIT)
-        both = mine + count(facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT)
+        mine = count_cards(facts[OBS_OWN] >> (TRICKS * suit) & SUIT_MASK)
+        both = mine + count_cards(facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT_MASK)
         worth[suit] = 1000 * both + 10 * mine - suit
     if facts[OBS_COUNT] % 4:
         led = facts[OBS_TRICK + (facts[OBS_POSITION] - facts[OBS_COUNT]) % 4]

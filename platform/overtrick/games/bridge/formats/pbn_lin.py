@@ -21,13 +21,21 @@ from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import PASSED_OUT
-from overtrick.games.bridge.cards import CARDS, NAMES, SEATS, TRICKS, hands, read, written
+from overtrick.games.bridge.cards import (
+    CARD_NAMES,
+    CARDS,
+    SEATS,
+    TRICKS,
+    format_deal,
+    hand_bits,
+    parse_deal,
+)
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.double_dummy import DENOMINATIONS
-from overtrick.games.bridge.trick_rules import NOTHING, replayed
+from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 
 VULNERABLE = dict(zip(VULNERABILITIES, (Vul.none, Vul.ns, Vul.ew, Vul.both), strict=True))
-LETTER = dict(zip(DENOMINATIONS, auction_rules.STRAIN, strict=True))
+LETTER = dict(zip(DENOMINATIONS, auction_rules.STRAIN_LETTERS, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
 
 
@@ -52,18 +60,18 @@ class Board:
     def strain(self) -> int:
         """The number of the contract's strain."""
         assert self.contract is not None
-        return auction_rules.STRAIN.index(self.contract[1])
+        return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
 
 @dataclass(frozen=True)
-class Read:
+class BoardFile:
     """The boards of a file, and a line for each one that was left out."""
 
     boards: list[Board]
     problems: list[str]
 
 
-def load(path: Path) -> Read:
+def load(path: Path) -> BoardFile:
     """The boards of a .pbn or .lin file. A bad one is left out, and named with what is wrong; a
     file in which none is sound, or that cannot be read, raises UserError."""
     suffix = path.suffix.lower()
@@ -82,16 +90,16 @@ def load(path: Path) -> Read:
             problems.append(f"{where}: {error}")
         except Exception as error:  # endplay raises many kinds at what it cannot read
             problems.append(f"{where}: it cannot be read ({type(error).__name__}: {error})")
-    return sound(path, boards, problems)
+    return board_file(path, boards, problems)
 
 
-def sound(path: Path, boards: list[Board], problems: list[str]) -> Read:
+def board_file(path: Path, boards: list[Board], problems: list[str]) -> BoardFile:
     """What was read of a file. Raises UserError if no board of it is sound."""
     if problems and not boards:
         raise UserError(f"{problems[0]}; no board of the file is sound")
     if not boards:
         raise UserError(f"{path} holds no boards")
-    return Read(boards, problems)
+    return BoardFile(boards, problems)
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
@@ -109,7 +117,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
     write_text(path, "".join(write(board) for board in boards))
 
 
-def checked(board: Board) -> Board:
+def validated(board: Board) -> Board:
     """The same board, with the tricks of a play to the last card. Raises UserError for auctions,
     contracts or tricks that cannot be, a contract that the auction does not reach, cards that
     could not be played, or tricks that the play contradicts."""
@@ -131,11 +139,11 @@ def checked(board: Board) -> Board:
 
 def _check_auction(board: Board) -> None:
     """Raise UserError for an auction that is not lawful, or not that of the board's contract."""
-    calls = auction_rules.read(" ".join(board.auction))
-    auction_rules.check(calls, done=board.contract is not None)
+    calls = auction_rules.parse_calls(" ".join(board.auction))
+    auction_rules.check_auction(calls, done=board.contract is not None)
     if board.contract is None:
         return
-    contract, declarer = auction_rules.contract_in_words(calls, board.dealer)
+    contract, declarer = auction_rules.describe_contract(calls, board.dealer)
     if (contract, declarer) != (board.contract, board.declarer):
         said = f"{contract} by {declarer or 'nobody'}"
         raise UserError(
@@ -145,14 +153,14 @@ def _check_auction(board: Board) -> None:
 
 def _counted(board: Board) -> Board:
     """A played board with its tricks. Raises UserError as checked."""
-    cards = np.full((1, CARDS), NOTHING)
+    cards = np.full((1, CARDS), NO_CARD)
     cards[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
-    won, wrong = replayed(
-        hands(board.holder[None]), np.array([board.strain]), np.array([leader]), cards
+    won, wrong = replay_tricks(
+        hand_bits(board.holder[None]), np.array([board.strain]), np.array([leader]), cards
     )
-    if wrong[0] != NOTHING:
-        card = NAMES[board.play[wrong[0]]]
+    if wrong[0] != NO_CARD:
+        card = CARD_NAMES[board.play[wrong[0]]]
         raise UserError(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
     left = -(-(CARDS - len(board.play)) // 4)  # tricks that nobody has won yet
     if board.tricks is None:
@@ -223,15 +231,15 @@ def _board(chunk: str, suffix: str) -> Board:
         declarer = None
     if theirs.dealer is None:
         raise UserError("nobody deals")
-    return checked(
+    return validated(
         Board(
-            read(theirs.deal.to_pbn()),
+            parse_deal(theirs.deal.to_pbn()),
             SEATS[int(theirs.dealer)],
             next(said for said, vul in VULNERABLE.items() if vul == (theirs.vul or Vul.none)),
             calls,
             contract,
             declarer,
-            tuple(NAMES.index(LETTER[card.suit] + card.rank.abbr) for card in play),
+            tuple(CARD_NAMES.index(LETTER[card.suit] + card.rank.abbr) for card in play),
             None if contract == PASSED_OUT else tricks,
             theirs.board_num,
         )
@@ -267,9 +275,9 @@ def _theirs(board: Board) -> Theirs:
         if board.tricks is not None:
             contract.result = board.tricks - int(board.contract[0]) - 6
     return Theirs(
-        Deal(written(board.holder)),
+        Deal(format_deal(board.holder)),
         [Bid({"P": "pass", "X": "x", "XX": "xx"}.get(call, call)) for call in board.auction],
-        [Card(NAMES[card]) for card in board.play],
+        [Card(CARD_NAMES[card]) for card in board.play],
         board.number,
         vul=VULNERABLE[board.vulnerable],
         dealer=Player(SEATS.index(board.dealer)),

@@ -17,9 +17,7 @@ import numpy as np
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.cards import SEATS, TRICKS
-from overtrick.games.bridge.cards import read as read_deal
-from overtrick.games.bridge.cards import written as written_deal
+from overtrick.games.bridge.cards import SEATS, TRICKS, format_deal, parse_deal
 from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board
 
 HANDS = ("North", "East", "South", "West")
@@ -39,13 +37,13 @@ class Rows:
     problems: list[str]
 
 
-def table_written(table: Array) -> str:
+def format_trick_table(table: Array) -> str:
     """Double-dummy tricks (4, 5) as 20 hexadecimal digits: North, South, East and West declare in
     notrump, spades, hearts, diamonds and clubs."""
     return "".join(f"{tricks:x}" for tricks in table[ORDER].ravel().tolist())
 
 
-def table_read(text: str) -> Array:
+def parse_trick_table(text: str) -> Array:
     """(4, 5) int8 double-dummy tricks from 20 hexadecimal digits. Raises UserError."""
     digits = text.lower()
     most = f"{TRICKS:x}"
@@ -99,12 +97,14 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
     lines = ["\t".join(COLUMNS if tables is None else WITH_TRICKS)]
     for number, board in enumerate(boards):
         try:
-            auction_rules.check(auction_rules.read(" ".join(board.auction)))
+            auction_rules.check_auction(auction_rules.parse_calls(" ".join(board.auction)))
         except UserError as error:
             raise UserError(f"{path}: board {number + 1}: {error}") from None
-        hands = written_deal(board.holder).removeprefix("N:").split()
+        hands = format_deal(board.holder).removeprefix("N:").split()
         cells = [board.vulnerable, board.dealer, *hands, " ".join(board.auction)]
-        lines.append("\t".join(cells + ([] if tables is None else [table_written(tables[number])])))
+        lines.append(
+            "\t".join(cells + ([] if tables is None else [format_trick_table(tables[number])]))
+        )
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -122,15 +122,15 @@ def _read(line: str, columns: tuple[str, ...]) -> tuple[Board, Array | None]:
     for name, hand in zip(HANDS, hands, strict=True):
         if hand.count(".") != 3 or " " in hand:
             raise UserError(f"{name}'s cards '{hand}' are no hand, such as Q94.KJ97.52.9763")
-    calls = auction_rules.read(bids)
-    auction_rules.check(calls)
-    contract, declarer = auction_rules.contract_in_words(calls, dealer)
+    calls = auction_rules.parse_calls(bids)
+    auction_rules.check_auction(calls)
+    contract, declarer = auction_rules.describe_contract(calls, dealer)
     board = Board(
-        read_deal("N:" + " ".join(hands)),
+        parse_deal("N:" + " ".join(hands)),
         dealer,
         vulnerable,
         tuple(auction_rules.CALLS[made] for made in calls),
         contract,
         declarer,
     )
-    return board, table_read(cells[-1]) if columns == WITH_TRICKS else None
+    return board, parse_trick_table(cells[-1]) if columns == WITH_TRICKS else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overtrick.core import UserError, nearest
-from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
+from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
 from overtrick.games.bridge.system.hand_terms import MOST, Test, range_of
 from overtrick.games.bridge.system.public_knowledge import VIEW
 

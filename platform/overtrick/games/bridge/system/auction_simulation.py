@@ -9,18 +9,18 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, ray_metrics
-from overtrick.games.bridge.auction_rules import COUNT, PASS, SEAT, over
+from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, auction_over
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.compiler import RULE
-from overtrick.games.bridge.system.explanation import Meaning, in_words
+from overtrick.games.bridge.system.explanation import Meaning, describe_meaning
 from overtrick.games.bridge.system.loader import System
 from overtrick.games.bridge.system.public_knowledge import PROMISED, SHOWN, look, sit, table
 from overtrick.games.bridge.system.rule_matching import NO_RULE, choose, learn, scratch, tools
 
-ROOM = 64  # calls of an auction that are kept
+MAX_CALLS = 64  # calls of an auction that are kept
 
 
-class Followed(NamedTuple):
+class ReplayedAuctions(NamedTuple):
     """What two systems say of the calls of G auctions (G, L); NO_RULE and 0 after their ends."""
 
     calls: Array  # (G, L) int8 what the hand's own system calls there
@@ -30,24 +30,24 @@ class Followed(NamedTuple):
     width: Array  # (G, L) int16 numbers of honour points that they leave
 
 
-def auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
+def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
     """(G, 64) int8 the auctions that two systems bid, -1 after their ends.
 
     hands: (G, 4) sets of cards. dealer: (G,) as a number of NESW. vulnerable: (G,) of None NS EW
     All. An auction that has not ended after 64 calls is closed by passes.
     """
-    calls = np.full((len(hands), ROOM), -1, np.int8)
+    calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
     _bid(*asked(hands, dealer, vulnerable, ns, ew), *tools(), calls)
     ray_metrics.played(len(hands))
     return calls
 
 
-def follow(
+def replay_auctions(
     hands: Array, dealer: Array, vulnerable: Array, calls: Array, ns: System, ew: System
-) -> Followed:
+) -> ReplayedAuctions:
     """What the systems of both sides say of lawful auctions (G, L), padded with -1."""
     shape = calls.shape
-    found = Followed(
+    found = ReplayedAuctions(
         np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
         np.full(shape, NO_RULE, np.int32), np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
     )  # fmt: skip
@@ -55,7 +55,7 @@ def follow(
     return found
 
 
-def meanings(
+def call_meanings(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[Meaning]:
     """What each call of a lawful auction promises, by the system of its side."""
@@ -65,7 +65,7 @@ def meanings(
     held = np.zeros(hand_evaluation.WIDTH, np.int16)
     found = []
     for made in calls:
-        seat = int(at.now[SEAT])
+        seat = int(at.now[NEXT_SEAT])
         system = (ns, ew)[seat % 2]
         look(at, fields, room[0])
         _, _, row = choose(system.tables, at, room[0], held, False, made, *room[1:], limits)
@@ -76,11 +76,11 @@ def meanings(
     return found
 
 
-def explained(
+def explain_calls(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[str]:
     """A line in words for each call of a lawful auction."""
-    return [in_words(each) for each in meanings(calls, dealer, vulnerable, ns, ew)]
+    return [describe_meaning(each) for each in call_meanings(calls, dealer, vulnerable, ns, ew)]
 
 
 def asked(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Any:
@@ -96,20 +96,20 @@ def _bid(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls):  # ty
     for game in range(len(hands)):
         sit(table, dealer[game], vulnerable[game], limits)
         hand_evaluation.evaluate(hands[game], held)
-        while not over(table.now) and table.now[COUNT] < calls.shape[1]:
-            seat = table.now[SEAT]
+        while not auction_over(table.now) and table.now[CALL_COUNT] < calls.shape[1]:
+            seat = table.now[NEXT_SEAT]
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
             made, fit, row = choose(
                 tables, table, view, held[seat], True, -1, owner, matched, lo, hi, limits
             )
-            if table.now[COUNT] >= calls.shape[1] - 4:
+            if table.now[CALL_COUNT] >= calls.shape[1] - 4:
                 made, fit = PASS, NO_RULE
             if fit < 0:  # a pass that no rule makes is read as any other
                 _, _, row = choose(
                     tables, table, view, held[seat], False, made, owner, matched, lo, hi, limits
                 )
-            calls[game, table.now[COUNT]] = made
+            calls[game, table.now[CALL_COUNT]] = made
             learn(tables, table, seat, made, row, lo, hi)
 
 
@@ -125,7 +125,7 @@ def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, fou
             real = calls[game, at]
             if real < 0:
                 break
-            seat = table.now[SEAT]
+            seat = table.now[NEXT_SEAT]
             tables = ns if seat % 2 == 0 else ew
             look(table, fields, view)
             mine = held[seat]

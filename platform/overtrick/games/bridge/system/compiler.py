@@ -10,7 +10,7 @@ import numpy as np
 
 from overtrick.core import Array, UserError, nearest
 from overtrick.games.bridge.auction_rules import PASS
-from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
+from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
 from overtrick.games.bridge.cards import NOTRUMP
 from overtrick.games.bridge.system import auction_conditions, hand_terms
 from overtrick.games.bridge.system.hand_terms import Pattern, Test

@@ -34,7 +34,7 @@ class Meaning:
     said: Array  # (SAID,) status, type and so on, as `known` numbers them
 
 
-def in_words(meaning: Meaning) -> str:
+def describe_meaning(meaning: Meaning) -> str:
     """Stayman: 8+ points, asking."""
     if meaning.rule is None:
         return f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: not in the system here"

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.bridge.cards import SUITS, count
+from overtrick.games.bridge.cards import SUITS, count_cards
 
 PLAIN = (
     "hcp", "total", "adjusted", "losers", "quick", "aces", "kings", "shape", "longest", "second",
@@ -31,7 +31,7 @@ FIELDS = (
 WIDTH = len(FIELDS)
 
 
-def evaluated(hands: Array) -> Array:
+def hand_fields(hands: Array) -> Array:
     """(R, H) int16 the FIELDS of each set of 13 cards (R,).
 
     hcp: honour points (Milton Work). total: with 1 for each card beyond the fourth of a suit.
@@ -89,7 +89,7 @@ def evaluate_one(cards, out):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _suit(held, suit, out):  # type: ignore[no-untyped-def]
     """Write the fields of one suit, and add to those of the hand."""
-    length = count(held)
+    length = count_cards(held)
     ace, king, queen = (held >> 12) & 1, (held >> 11) & 1, (held >> 10) & 1
     jack, ten = (held >> 9) & 1, (held >> 8) & 1
     out[LENGTH + suit] = length

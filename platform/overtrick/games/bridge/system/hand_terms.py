@@ -12,7 +12,7 @@ from itertools import permutations
 
 from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS
-from overtrick.games.bridge.auction_rules import STRAIN as STRAINS
+from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
 from overtrick.games.bridge.cards import SUITS
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.public_knowledge import VIEW

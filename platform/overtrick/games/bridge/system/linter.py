@@ -10,9 +10,16 @@ from numba import njit
 from numpy.random import default_rng
 
 from overtrick.core import Array, UserError
-from overtrick.games.bridge.auction_rules import CALLS, COUNT, LAST, PASS, SEAT, lawful_call
+from overtrick.games.bridge.auction_rules import (
+    CALL_COUNT,
+    CALLS,
+    LAST_BID,
+    NEXT_SEAT,
+    PASS,
+    is_legal_call,
+)
 from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import hands, shuffled
+from overtrick.games.bridge.cards import hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.compiler import Block, Meant, Tables
 from overtrick.games.bridge.system.hand_terms import NO_REF, Test
@@ -155,7 +162,7 @@ def _implied(test: Test, by: Sequence[Test]) -> bool:
 
 def _pool() -> Array:
     """(H,) hands that are tried at every place, always the same."""
-    return hands(shuffled(POOL, default_rng(0))).reshape(-1)
+    return hand_bits(random_deals(POOL, default_rng(0))).reshape(-1)
 
 
 @njit(cache=True)
@@ -194,14 +201,14 @@ def _lead(tables, table, masks, passes, view, owner, matched, lo, hi, fields, li
             break
         made = -1
         for call in range(38):
-            if (mask >> call) & 1 and lawful_call(table.now, call):
+            if (mask >> call) & 1 and is_legal_call(table.now, call):
                 made = call
                 break
-        if (mask >> PASS) & 1 and table.now[LAST] >= 0:
+        if (mask >> PASS) & 1 and table.now[LAST_BID] >= 0:
             made = PASS  # of any call, the plainest
-        if made < 0 or table.now[COUNT] >= 60:
+        if made < 0 or table.now[CALL_COUNT] >= 60:
             return False
-        seat = table.now[SEAT]
+        seat = table.now[NEXT_SEAT]
         look(table, fields, view)
         _, _, row = choose(
             tables, table, view, nothing, False, made, owner, matched, lo, hi, limits
@@ -213,7 +220,7 @@ def _lead(tables, table, masks, passes, view, owner, matched, lo, hi, fields, li
 @njit(cache=True)
 def _first_without(tables, table, pool, held, view, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
     """A hand that fits what its player has shown, but has no call; or 0."""
-    seat = table.now[SEAT]
+    seat = table.now[NEXT_SEAT]
     shown_lo, shown_hi = table.lo[PROMISED, seat], table.hi[PROMISED, seat]
     tried = 0
     for k in range(len(pool)):

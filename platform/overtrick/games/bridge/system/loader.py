@@ -13,9 +13,9 @@ from overtrick.core import Array, UserError, nearest
 from overtrick.games.bridge.system import parser
 from overtrick.games.bridge.system.compiler import RULE, TYPE_OF, Tables, blocks_of, compiled
 from overtrick.games.bridge.system.linter import check
-from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, Place, Rule, names
+from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, Place, Rule, system_names
 
-__all__ = ["SUFFIX", "System", "fingerprint", "load", "names", "types"]
+__all__ = ["SUFFIX", "System", "fingerprint", "load", "rule_types", "system_names"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class System:
     tables: Tables
 
 
-def types(system: System) -> Array:
+def rule_types(system: System) -> Array:
     """(rules + 1,) the type of each rule as known.TYPES numbers them; the last one is none."""
     found = np.zeros(len(system.rules) + 1, np.int64)
     found[system.tables.rule[:, RULE]] = system.tables.rule[:, TYPE_OF]
@@ -48,9 +48,10 @@ def load(name: str | Path) -> System:
     """Load a system by name or from a file. Raises UserError naming file, line and rule."""
     path = Path(name)
     if path.suffix != SUFFIX:
-        if str(name) not in names():
+        if str(name) not in system_names():
+            near = nearest(str(name), system_names())
             raise UserError(
-                f"unknown bidding system '{name}': did you mean '{nearest(str(name), names())}'? "
+                f"unknown bidding system '{name}': did you mean '{near}'? "
                 f"A file of your own ends in {SUFFIX}"
             )
         path = FOLDER / f"{name}{SUFFIX}"
@@ -63,7 +64,7 @@ def load(name: str | Path) -> System:
 
 @cache
 def _loaded(path: Path, stamp: int) -> System:
-    head, read = parser.read(path)
+    head, read = parser.parse_file(path)
     found = tuple(sorted(read, key=lambda place: place.level))
     rules = tuple(rule for place in found for rule in place.rules)
     blocks = blocks_of(found, rules)

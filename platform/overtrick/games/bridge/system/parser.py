@@ -62,7 +62,9 @@ class Place:
         return 3 * self.based + (2 if "anywhere" in self.patterns else int(last_calls))
 
 
-def read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, str], tuple[Place, ...]]:
+def parse_file(
+    path: Path, above: tuple[Path, ...] = ()
+) -> tuple[dict[str, str], tuple[Place, ...]]:
     """The head of a file and its places, with those of the file that it is based on.
 
     above: the files that are based on this one. Raises UserError with the file and the line.
@@ -119,10 +121,12 @@ def _based(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
     if not found.exists() or found == path:
-        raise UserError(f"{path.name}: based on '{base}', which is none of {', '.join(names())}")
+        raise UserError(
+            f"{path.name}: based on '{base}', which is none of {', '.join(system_names())}"
+        )
     if found.resolve() in above:
         raise UserError(f"{path.name}: based on '{base}', which is based on it")
-    more = read(found, (*above, path.resolve()))[1]
+    more = parse_file(found, (*above, path.resolve()))[1]
     return [replace(place, based=place.based + 1) for place in more]
 
 
@@ -148,6 +152,6 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(part for part in (" ".join(each.split()) for each in text.split(",")) if part)
 
 
-def names() -> tuple[str, ...]:
+def system_names() -> tuple[str, ...]:
     """The systems that come with the platform."""
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))

@@ -16,16 +16,16 @@ from overtrick.core import Array
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import (  # fmt: skip
     BIDS,
-    BY,
-    COUNT,
+    CALL_COUNT,
     DOUBLED,
-    LAST,
+    LAST_BID,
+    LAST_BIDDER,
     LONGEST_AUCTION,
+    NEXT_SEAT,
     PASS,
     PASSES,
-    SEAT,
-    call,
-    open_auction,
+    make_call,
+    start_auction,
 )
 from overtrick.games.bridge.cards import SUITS
 from overtrick.games.bridge.system import hand_evaluation
@@ -148,7 +148,7 @@ def table() -> Table:
     width = hand_evaluation.WIDTH
     return Table(
         np.empty(LONGEST_AUCTION, np.int8),
-        np.empty(auction_rules.NOW, np.int64),
+        np.empty(auction_rules.STATE_WIDTH, np.int64),
         np.empty(MORE, np.int64),
         np.empty((2, 4, width), np.int16),
         np.empty((2, 4, width), np.int16),
@@ -161,7 +161,7 @@ def table() -> Table:
 @njit(cache=True)
 def sit(table, dealer, vulnerable, limits):  # type: ignore[no-untyped-def]
     """Begin an auction."""
-    open_auction(table.now, dealer)
+    start_auction(table.now, dealer)
     table.more[:] = 0
     table.more[VULNERABLE] = vulnerable
     table.more[OPENED] = table.more[OPENER] = table.more[FORCING] = -1
@@ -177,8 +177,8 @@ def sit(table, dealer, vulnerable, limits):  # type: ignore[no-untyped-def]
 def called(table, made):  # type: ignore[no-untyped-def]
     """A bare lawful call is made; what it shows comes from a system."""
     now, more = table.now, table.more
-    seat = now[SEAT]
-    table.calls[now[COUNT]] = made
+    seat = now[NEXT_SEAT]
+    table.calls[now[CALL_COUNT]] = made
     if made == PASS:
         table.passed[seat] |= more[OPENED] < 0
     else:
@@ -186,24 +186,24 @@ def called(table, made):  # type: ignore[no-untyped-def]
         if made < BIDS:
             table.made[seat, 1] += 1
             if more[OPENED] < 0:
-                more[OPENED], more[OPENER] = now[COUNT], seat
-    call(now, made)
+                more[OPENED], more[OPENER] = now[CALL_COUNT], seat
+    make_call(now, made)
 
 
 @njit(cache=True)
 def look(table, fields, view):  # type: ignore[no-untyped-def]
     """Write the auction as the seat to call sees it: the numbers of VIEW."""
     now, more = table.now, table.more
-    me = now[SEAT]
+    me = now[NEXT_SEAT]
     partner, left, right = (me + 2) % 4, (me + 1) % 4, (me + 3) % 4
-    opened, bid = more[OPENED] >= 0, now[LAST] >= 0
+    opened, bid = more[OPENED] >= 0, now[LAST_BID] >= 0
     view[0] = (more[OPENER] - me) % 4 if opened else -1
-    view[1] = more[OPENED] if opened else now[COUNT]
+    view[1] = more[OPENED] if opened else now[CALL_COUNT]
     view[2] = (more[VULNERABLE] >> (me % 2)) & 1
     view[3] = (more[VULNERABLE] >> (1 - me % 2)) & 1
-    view[4] = now[LAST] // 5 + 1 if bid else 0
-    view[5] = now[LAST] % 5 if bid else -1
-    view[6] = (now[BY] - me) % 4 if bid else -1
+    view[4] = now[LAST_BID] // 5 + 1 if bid else 0
+    view[5] = now[LAST_BID] % 5 if bid else -1
+    view[6] = (now[LAST_BIDDER] - me) % 4 if bid else -1
     view[7] = now[DOUBLED]
     view[8] = now[PASSES]
     view[9], view[10] = table.made[me, 0], table.made[partner, 0]

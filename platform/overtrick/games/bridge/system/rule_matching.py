@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from overtrick.games.bridge.auction_rules import COUNT, LAST, PASS, lawful_call
+from overtrick.games.bridge.auction_rules import CALL_COUNT, LAST_BID, PASS, is_legal_call
 from overtrick.games.bridge.system.compiler import (  # fmt: skip
     ADDED,
     AGO,
@@ -88,7 +88,7 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
     what they show, rare ones left out if there are others."""
     now, more = table.now, table.more
     opening = 35 if more[OPENED] < 0 else table.calls[more[OPENED]]
-    length = 0 if more[OPENED] < 0 else min(now[COUNT] - more[OPENED], LENGTHS - 1)
+    length = 0 if more[OPENED] < 0 else min(now[CALL_COUNT] - more[OPENED], LENGTHS - 1)
     at = opening * LENGTHS + length
     owner[:] = -1
     found, first, level, count, closed = -1, NO_RULE, -1, 0, False
@@ -102,11 +102,11 @@ def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, l
             continue
         closed = closed or tables.block[block, ONLY] == 1
         for row in range(tables.block[block, RULES], tables.block[block, RULES_END]):
-            call = _call_of(tables, row, now[LAST])
+            call = _call_of(tables, row, now[LAST_BID])
             if call < 0 or (not by_hand and call != wanted) or owner[call] not in (-1, level):
                 continue
             first_condition, last_condition = tables.rule[row, IF], tables.rule[row, IF_END]
-            if not lawful_call(now, call) or not true(
+            if not is_legal_call(now, call) or not true(
                 tables, first_condition, last_condition, view
             ):
                 continue
@@ -158,7 +158,7 @@ def _call_of(tables, row, last):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def holds(tables, block, table, view):  # type: ignore[no-untyped-def]
     """Does a place apply now?"""
-    count, opened, length = table.now[COUNT], table.more[OPENED], tables.block[block, LENGTH]
+    count, opened, length = table.now[CALL_COUNT], table.more[OPENED], tables.block[block, LENGTH]
     if length >= 0 and opened >= 0 and count - opened != length:
         return False
     for k in range(tables.block[block, PATTERNS], tables.block[block, PATTERNS_END]):
