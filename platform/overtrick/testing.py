@@ -27,8 +27,7 @@ from overtrick.core import (
     UserError,
     ValidatesObservations,
     is_zero_sum,
-    select_games,
-    select_observations,
+    select_rows,
 )
 from overtrick.games import observation_checks
 from overtrick.policies.action_sampling import draw
@@ -168,7 +167,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _copies(game: Any, state: Any) -> None:
-    """Check that select_games copies and that observe changes nothing."""
+    """Check that select_rows copies and that observe changes nothing."""
     before = copy.deepcopy(state)
     game.observe(state)
     _law(_same(before, state), "observe", "must not change the state")
@@ -177,8 +176,8 @@ def _copies(game: Any, state: Any) -> None:
         rows = len(getattr(state, each.name))
         why = f"field {each.name} must have {games} rows, one a game, not {rows}"
         _law(rows == games, "start", why)
-    taken = select_games(state, np.arange(games)[::-1])
-    back = select_games(taken, np.arange(games)[::-1])
+    taken = select_rows(state, np.arange(games)[::-1])
+    back = select_rows(taken, np.arange(games)[::-1])
     _law(_same(before, back), "start", "games must be selectable by row")
 
 
@@ -189,7 +188,7 @@ def _features(game: Any, rows: Observations) -> None:
     _law(fine, "features", f"must be (R, F) float32, not {found.shape} {found.dtype}")
     _law(np.isfinite(found).all(), "features", "must be finite")
     some = np.arange(len(rows))[::-7]
-    alone = game.features(select_observations(rows, some))
+    alone = game.features(select_rows(rows, some))
     fine = np.array_equal(alone, found[some])
     _law(fine, "features", "must have one width and depend on each row alone")
 
@@ -210,7 +209,7 @@ def _equal_rows(one: Observations, two: Observations) -> bool:
 
 def _capabilities(game: Any, rows: Observations, deals: Deals, rng: Generator) -> None:
     """Check the shapes and laws of what the game adds to the contract."""
-    some = select_observations(rows, slice(0, ROWS))
+    some = select_rows(rows, slice(0, ROWS))
     if isinstance(game, Redealable):
         again = game.redeal(some, rng)
         shape = (len(some), deals.shape[1])
@@ -240,7 +239,7 @@ def _redeals(game: Any, rows: Observations, rng: Generator) -> None:
     again = game.observe(game.start(game.redeal(rows, rng)))
     owner = np.arange(len(rows)) * game.seats + rows.seat
     found = np.flatnonzero(np.isin(again.game * game.seats + again.seat, owner))
-    fine = len(found) == len(rows) and _equal_rows(select_observations(again, found), rows)
+    fine = len(found) == len(rows) and _equal_rows(select_rows(again, found), rows)
     _law(fine, "redeal", "must keep all that the seat has observed")
 
 
@@ -261,7 +260,7 @@ def _validation(game: Any, turns: Turns, rng: Generator) -> None:
         return
     refused = 0
     for _, rows, _ in turns:
-        some = select_observations(rows, slice(0, ROWS))
+        some = select_rows(rows, slice(0, ROWS))
         try:
             found = observation_checks.validated_observations(game, some.observation)
         except UserError as error:
@@ -315,7 +314,7 @@ def _enumeration(game: Any, played: Deals, turns: Turns) -> None:
     _law(0 < game.least <= tree.nodes, "least", f"must be from 1 to {tree.nodes}, the tree's nodes")
     for _, rows, _ in turns:
         assert rows.infoset is not None
-        theirs = select_observations(tree.observations, rows.infoset)
+        theirs = select_rows(tree.observations, rows.infoset)
         why = "rows of one information set must have equal seats, observations and legal actions"
         _law(_equal_rows(theirs, rows), "observe", why)
     sights = np.column_stack([tree.observations.seat, tree.observations.observation])

@@ -7,7 +7,7 @@ import numpy as np
 from tests.bench.measure import Result, in_turns
 
 import overtrick
-from overtrick.core import select_games
+from overtrick.core import select_rows
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import Sumo, SumoState
 from overtrick.games.sumo.physics import SUBSTEPS
@@ -40,7 +40,7 @@ def run() -> Result:
 
 def play(game: Sumo, begin: SumoState) -> None:
     """All steps of all matches; none ends so early."""
-    state = select_games(begin, np.arange(MATCHES))
+    state = select_rows(begin, np.arange(MATCHES))
     for control in torques():
         game.step(state, game.observe(state), control.reshape(-1, 8))
     assert not state.over.any()

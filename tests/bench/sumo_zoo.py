@@ -11,7 +11,7 @@ from tests.bench.measure import Result
 from tests.data import DATA
 
 import overtrick
-from overtrick.core import select_observations
+from overtrick.core import select_rows
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import FALLEN_HEIGHT, Sumo, torso_positions
@@ -101,7 +101,7 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
         first = observations.seat == seating[observations.game]
         for player, rows in zip(players, (first, ~first), strict=True):
             some = np.flatnonzero(rows)
-            action[some] = player.act(select_observations(observations, some)).action
+            action[some] = player.act(select_rows(observations, some)).action
         seen.append(observations.observation)
         points += game.step(state, observations, action)
     place = torso_positions(state.position)

@@ -12,7 +12,7 @@ import pytest
 from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.datasets.bridge_deals import dealt
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
 from overtrick.evaluation import bidders
@@ -153,7 +153,7 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
     policy = network_bidder.SamplingBidder(rules, rules, side.calls, side.imps)
     game = Auction("nothing", seats=2)
     batch = play(game, (policy, policy), 3, rng).batch
-    observations = select_observations(batch.observations(), np.arange(12))
+    observations = select_rows(batch.observations(), np.arange(12))
     for value, candidates in zip(
         policy.value(observations), policy.candidates(observations), strict=True
     ):

@@ -18,7 +18,7 @@ from tests.rounding import assert_float32_close
 import overtrick
 from overtrick import cli
 from overtrick.config import job_file
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.evaluation import bidders, reference_opponents
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.system import loader
@@ -141,7 +141,7 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
     )
     assert np.array_equal(np.isnan(worth), ~observations.legal)
     for row in range(4):  # two of each side
-        one = select_observations(observations, np.array([row]))
+        one = select_rows(observations, np.array([row]))
         pair = (both.system, against.system)
         if observations.observation[row, 0] % 2:
             pair = pair[::-1]

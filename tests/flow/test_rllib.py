@@ -14,7 +14,7 @@ from tests.rounding import assert_float32_close
 
 from overtrick import make
 from overtrick.config import job_file
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.game_cache import opponent_of
 from overtrick.games import observation_checks, registry
@@ -182,7 +182,7 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
     later = moves(2, [2, 1])  # at table 0 the next match begins
-    assert np.allclose(later[0], other.act(select_observations(rows[2], np.array([0]))).action)
+    assert np.allclose(later[0], other.act(select_rows(rows[2], np.array([0]))).action)
     went_on = both.act(rows[2]).action
     assert np.allclose(later[1], went_on[1])
     assert not np.allclose(later[0], went_on[0])

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 import overtrick
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, scoring
 from overtrick.games.bridge.auction.observation import calls_from_observation
@@ -236,7 +236,7 @@ def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
     assert np.array_equal(game.observe(other).observation, observations.observation)
     assert (again[:, :52] != deals[:, :52]).any(axis=1).all()
     assert ((again[:, :52, None] == np.arange(4)).sum(axis=1) == 13).all()
-    many = game.redeal(select_observations(observations, np.zeros(6_000, np.int64)), rng)[:, :52]
+    many = game.redeal(select_rows(observations, np.zeros(6_000, np.int64)), rng)[:, :52]
     seat = int(observations.seat[0])
     others = [each for each in range(4) if each != seat]
     for card in np.flatnonzero(many[0] != seat)[[0, 20, 38]]:

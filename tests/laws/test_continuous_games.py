@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Game, UserError, select_games, select_observations
+from overtrick.core import Game, UserError, select_rows
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformMoves
 
@@ -107,14 +107,14 @@ def test_taken_matches_are_copies_that_go_on_alike(game, rng):
     state = moved(game, game.start(game.deal(5, rng)), rng)
     before = copy.deepcopy(state)
     rows = np.array([4, 2, 2])
-    taken = select_games(state, rows)
+    taken = select_rows(state, rows)
     action = rng.uniform(-1, 1, (5, 2, 8))
     points = game.step(taken, game.observe(taken), action[rows].reshape(-1, 8))
     assert same(state, before)
     assert np.array_equal(
         points, game.step(state, game.observe(state), action.reshape(-1, 8))[rows]
     )
-    assert same(taken, select_games(state, rows))
+    assert same(taken, select_rows(state, rows))
 
 
 def test_features_are_a_function_of_each_row(game, played):
@@ -124,7 +124,7 @@ def test_features_are_a_function_of_each_row(game, played):
     assert features.shape == (len(observations), 120)
     assert np.isfinite(features).all()
     some = np.arange(len(observations))[::-7]
-    assert np.array_equal(game.features(select_observations(observations, some)), features[some])
+    assert np.array_equal(game.features(select_rows(observations, some)), features[some])
     assert np.abs(features).mean() < 2
 
 

@@ -19,8 +19,7 @@ from overtrick.core import (
     Observations,
     Redealable,
     UserError,
-    select_games,
-    select_observations,
+    select_rows,
 )
 from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
@@ -163,7 +162,7 @@ def pure_play(game, tree, rng, strategies=25):
 
 def sight(game, observations, row):
     """All that the game tells one row."""
-    one = select_observations(observations, np.array([row]))
+    one = select_rows(observations, np.array([row]))
     told = [one.seat, one.observation, one.legal, one.infoset, game.features(one)]
     return tuple(tuple(array.ravel().tolist()) for array in told)
 
@@ -318,9 +317,7 @@ def test_features_are_a_function_of_each_row_with_constant_width(game, wandered)
         assert len(features) == len(observations)
         assert np.isfinite(features).all()
         some = np.arange(len(observations))[::-7]
-        assert np.array_equal(
-            game.features(select_observations(observations, some)), features[some]
-        )
+        assert np.array_equal(game.features(select_rows(observations, some)), features[some])
     assert len(widths) == 1
 
 
@@ -415,8 +412,8 @@ def test_taken_games_are_copies(game, dealt, rng):
     while len(observations := game.observe(state)):
         before = copy.deepcopy(state)
         rows = np.concatenate([np.arange(60)[::-1], [5, 5]])  # in any order, and some twice
-        taken = select_games(state, rows)
-        assert same(before, select_games(taken, np.arange(60)[::-1]))
+        taken = select_rows(state, rows)
+        assert same(before, select_rows(taken, np.arange(60)[::-1]))
         twin = game.observe(taken)
         if len(twin):
             game.step(taken, twin, draw(Uniform().probs(twin), rng).action)

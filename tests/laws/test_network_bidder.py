@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from overtrick.core import select_observations
+from overtrick.core import select_rows
 from overtrick.datasets.bidding_examples import for_judging
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules, double_dummy
@@ -137,7 +137,7 @@ def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):
     calls, imps = pair(rng)
     bidder, observations = (
         network_bidder.NetworkBidder(ns, ew, calls, imps),
-        select_observations(batch.observations(), np.arange(300)),
+        select_rows(batch.observations(), np.arange(300)),
     )
     chosen = bidder.probs(observations)
     assert np.array_equal(chosen.sum(axis=1), np.ones(len(observations)))
@@ -167,7 +167,7 @@ def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
 def test_exploring_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
-    observations = select_observations(batch.observations(), np.arange(500))
+    observations = select_rows(batch.observations(), np.arange(500))
     probs = network_bidder.NetworkBidder(ns, ew, calls, imps, epsilon=0.3).probs(observations)
     candidates = (probs > 0).sum(axis=1)
     assert (candidates > 1).any()

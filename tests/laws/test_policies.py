@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from tests.rounding import assert_float32_close
 
 import overtrick
-from overtrick.core import Enumerable, Observations, select_observations
+from overtrick.core import Enumerable, Observations, select_rows
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ByStrength
@@ -79,7 +79,7 @@ def seated(request, asked, whole):
 
 def some(observations, count=10):
     """A few rows of a turn, evenly spread."""
-    return select_observations(
+    return select_rows(
         observations, np.unique(np.linspace(0, len(observations) - 1, count).astype(int))
     )
 
@@ -103,7 +103,7 @@ def test_probabilities_sum_to_one_over_the_legal_actions(seated):
 def test_a_row_is_played_the_same_in_any_company(seated):
     _, policy, observations = seated
     rows = np.arange(len(observations))[::-3]
-    alone = policy.probs(select_observations(observations, rows))
+    alone = policy.probs(select_rows(observations, rows))
     assert np.abs(alone - policy.probs(observations)[rows]).max() < FLOAT32
 
 
@@ -111,7 +111,7 @@ def test_actions_come_as_often_as_the_probabilities_say(seated, rng, likelihood)
     _, policy, observations = seated
     few = some(observations)
     player = policy.start(DRAWS, rng)
-    many = select_observations(few, np.repeat(np.arange(len(few)), DRAWS))
+    many = select_rows(few, np.repeat(np.arange(len(few)), DRAWS))
     actions = player.act(many).action.reshape(len(few), DRAWS)
     for row, probs in zip(actions, policy.probs(few), strict=True):
         assert likelihood(np.bincount(row, minlength=len(probs)), probs) > 1e-4
@@ -302,7 +302,7 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
     rows = rng.integers(tree.infosets, size=each * count)
     # games that are over have no row, and members not equally many
     playing = np.flatnonzero(rng.random(each * count) < 0.6)
-    observations = select_observations(tree.observations, rows[playing])
+    observations = select_rows(tree.observations, rows[playing])
     observations = Observations(
         playing,
         observations.seat,
@@ -318,7 +318,7 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
     probs = np.empty(observations.legal.shape)
     for m, weights in enumerate(alone):
         mine = playing // each == m
-        probs[mine] = Network(game.features, weights).probs(select_observations(observations, mine))
+        probs[mine] = Network(game.features, weights).probs(select_rows(observations, mine))
     expected = draw(probs, np.random.default_rng(5))
     assert np.array_equal(choice.action, expected.action)
     assert np.abs(np.exp(choice.logp) - np.exp(expected.logp)).max() < FLOAT32
@@ -327,7 +327,7 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
 def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
     game, tree = whole("kuhn")
     player = Crowd(game.features, stack(members(game, tree.observations, 3, rng))).start(6, rng)
-    last = select_observations(tree.observations, np.array([0, 4]))
+    last = select_rows(tree.observations, np.array([0, 4]))
     choice = player.act(
         Observations(np.array([2, 3]), last.seat, last.observation, last.legal, last.infoset)
     )

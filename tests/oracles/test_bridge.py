@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from tests.data import BOARDS, needed
 
 import overtrick
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
@@ -212,7 +212,7 @@ def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_differ
 def test_before_the_lead_every_hidden_card_is_as_likely_in_every_hidden_hand(rng):
     game = overtrick.make("minibridge")
     one = game.observe(game.start(game.deal(1, rng)))
-    many = select_observations(one, np.zeros(6_000, np.int64))
+    many = select_rows(one, np.zeros(6_000, np.int64))
     again = game.redeal(many, rng)[:, :CARDS]
     for card in np.flatnonzero((again != 1).all(axis=0))[[0, 20, 38]]:
         assert chisquare(np.bincount(again[:, card], minlength=4)[[0, 2, 3]]).pvalue > 1e-3

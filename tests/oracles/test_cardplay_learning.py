@@ -8,7 +8,7 @@ from endplay import dds
 from endplay.types import Deal, Denom, Player
 
 import overtrick
-from overtrick.core import UserError, select_observations
+from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import stranger
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cardplay import exhaustive_search, play_records, suit_canonical
@@ -62,7 +62,7 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
     deals = game.deal(50, rng)
     batch = play(game, (Uniform(), Uniform()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
-    observations = select_observations(batch.observations(), rows)
+    observations = select_rows(batch.observations(), rows)
     again = play_records.decision_trajectories(deals, cards_of(batch), positions, np.arange(50.0))
     assert np.array_equal(again.observation, observations.observation)
     assert np.array_equal(again.legal, observations.legal)
@@ -76,7 +76,7 @@ def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
     played = play(game, (Uniform(), Uniform()), deals, rng)
     batch, cards = played.batch, cards_of(played.batch)
     rows = rng.choice(len(batch), 200)
-    observations = select_observations(batch.observations(), rows)
+    observations = select_rows(batch.observations(), rows)
     state = game.resume(observations, deals[observations.game])
     total = np.zeros((len(rows), 2))
     now = game.observe(state)

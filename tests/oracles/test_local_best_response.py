@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Redealable, UserError, select_observations
+from overtrick.core import Redealable, UserError, select_rows
 from overtrick.games import registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
@@ -351,7 +351,7 @@ def test_hidden_cards_are_redealt_as_often_as_the_rules_say(whole, name, options
         possible = deals[:, seat] == hole
         if board >= 0:
             possible &= deals[:, 2] == board
-        drawn = game.redeal(select_observations(tree.observations, np.full(5_000, row)), rng)
+        drawn = game.redeal(select_rows(tree.observations, np.full(5_000, row)), rng)
         counts = np.bincount([place[tuple(d)] for d in drawn.tolist()], minlength=len(deals))
         assert likelihood(counts, probability * possible) > 1e-4
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -68,24 +68,50 @@ class Rollout:
     diverged_games: int = 0  # games that ended because a simulator could not follow them
 
 
+RecordT = TypeVar("RecordT")
+
+
+def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
+    """Index every array of a record by rows, as in `array[rows]`, and return the new record.
+
+    record: a dataclass, named tuple or dictionary of arrays with one first axis, such as
+    Observations, Trajectories or the state of a game. Fields that are None or a number stay.
+    """
+    return _map_arrays(lambda array: array[rows], record)
+
+
+def concat_columns(records: Sequence[RecordT]) -> RecordT:
+    """Concatenate records of one type, field by field, along the first axis of their arrays.
+
+    records: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or a
+    number are those of the first record.
+    """
+    return _map_arrays(lambda *arrays: np.concatenate(arrays), *records)
+
+
 def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
-    """The decisions of several batches as one; games are numbered on."""
+    """Concatenate the decisions of several batches, numbering games consecutively across them."""
     starts = np.cumsum([0] + [b.games for b in batches])
-    columns: dict[str, Any] = {}
-    for name in ("seat", "observation", "legal", "infoset", "action", "logp", "reward", "last"):
-        parts = [getattr(b, name) for b in batches]
-        columns[name] = None if parts[0] is None else np.concatenate(parts)
-    game = np.concatenate([b.game + start for b, start in zip(batches, starts[:-1], strict=True)])
-    note = {n: np.concatenate([b.note[n] for b in batches]) for n in batches[0].note}
-    return Trajectories(games=int(starts[-1]), game=game, note=note, **columns)
+    numbered = [
+        replace(b, game=b.game + start) for b, start in zip(batches, starts[:-1], strict=True)
+    ]
+    return replace(concat_columns(numbered), games=int(starts[-1]))
 
 
-def select_observations(observations: Observations, rows: Array | slice) -> Observations:
-    """Some of the rows of a turn."""
-    return Observations(
-        observations.game[rows],
-        observations.seat[rows],
-        observations.observation[rows],
-        None if observations.legal is None else observations.legal[rows],
-        None if observations.infoset is None else observations.infoset[rows],
-    )
+def _map_arrays(function: Callable[..., Array], *records: Any) -> Any:
+    """Apply a function to the arrays of equal place in all records; return a record of results."""
+    first = records[0]
+    if isinstance(first, np.ndarray):
+        return function(*records)
+    if isinstance(first, dict):
+        return {n: _map_arrays(function, *(each[n] for each in records)) for n in first}
+    if isinstance(first, tuple):
+        return type(first)(*(_map_arrays(function, *each) for each in zip(*records, strict=True)))
+    if is_dataclass(first):
+        columns = {
+            column.name: _map_arrays(function, *(getattr(each, column.name) for each in records))
+            for column in fields(first)
+        }
+        return cast(Any, type(first))(**columns)
+    assert first is None or isinstance(first, int), f"not an array: {type(first)}"
+    return first

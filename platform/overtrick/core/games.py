@@ -7,8 +7,7 @@ class. `overtrick.testing.check_game` checks a game against all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
@@ -221,13 +220,3 @@ class CountsDivergedGames(Protocol):
 def count_diverged_games(state: Any) -> int:
     """Return the number of games that ended because their simulator diverged."""
     return int(state.diverged_games.sum()) if isinstance(state, CountsDivergedGames) else 0
-
-
-StateT = TypeVar("StateT")
-
-
-def select_games(state: StateT, rows: Array) -> StateT:
-    """Copy some games of a state, in the given order and as often as given."""
-    return type(state)(
-        **{each.name: getattr(state, each.name)[rows] for each in fields(cast(Any, state))}
-    )

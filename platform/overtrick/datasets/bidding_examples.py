@@ -8,14 +8,14 @@ made, and imps, those of the contract against par at double-dummy tricks, for th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, UserError
+from overtrick.core import Array, UserError, concat_columns
 from overtrick.distributed import data_parallel
 from overtrick.games.bridge.auction import packed_features
 from overtrick.storage import parquet
@@ -60,7 +60,7 @@ class Examples:
         windows = [order[k : k + TOGETHER] for k in range(0, len(order), TOGETHER)]
         rest: dict[str, Array] = {}
         for window in self._spread(windows) if self.readers else self._ahead(windows):
-            rows = _joined([rest, window]) if rest else window
+            rows = concat_columns([rest, window]) if rest else window
             count = len(rows["call"])
             mixed, whole = rng.permutation(count), count - count % size
             for first in range(0, whole, size):
@@ -89,7 +89,7 @@ class Examples:
             yield coming.result()
 
     def _window(self, places: Array) -> dict[str, Array]:
-        return _joined([_loaded(str(self.files[k])) for k in places])
+        return concat_columns([_loaded(str(self.files[k])) for k in places])
 
     def _spread(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
         """The same, read by the cluster."""
@@ -101,7 +101,7 @@ class Examples:
             while had < wanted:
                 parts.append(next(coming))
                 had += len(parts[-1]["call"])
-            rows = _joined(parts)
+            rows = concat_columns(parts)
             yield {name: column[:wanted] for name, column in rows.items()}
             parts = [{name: column[wanted:] for name, column in rows.items()}]
             had -= wanted
@@ -109,10 +109,6 @@ class Examples:
 
 def _loaded(file: str) -> dict[str, Array]:
     return parquet.load(Path(file), KIND).columns
-
-
-def _joined(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def for_judging(hands: Array) -> Array:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from overtrick.core import Array, UserError
+from overtrick.core import Array, UserError, concat_columns
 from overtrick.distributed.workers import Shard, Work, WorkerPool, generator
 from overtrick.storage import parquet
 
@@ -69,18 +67,14 @@ def done(
         results[left[place]] = columns
         part = left[place] // together
         if all(shard in results for shard in parts[part]):
-            whole = _joined([results.pop(shard) for shard in parts[part]])
+            whole = concat_columns([results.pop(shard) for shard in parts[part]])
             parquet.save(files[part], kind, made_with, whole)
         finished += 1
         progress(stage, finished, len(shards))
 
     progress(stage, finished, len(shards))
     crew.map(work, common, [shards[k] for k in left], generator(0), keep)
-    return _joined([parquet.load(file, kind, made_with).columns for file in files])
-
-
-def _joined(results: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([each[name] for each in results]) for name in results[0]}
+    return concat_columns([parquet.load(file, kind, made_with).columns for file in files])
 
 
 def is_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> bool:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch.distributed
 from torch import Tensor
 
-from overtrick.core import Array, RunError, Trainer
+from overtrick.core import Array, RunError, Trainer, concat_columns
 
 PATIENCE = 30.0  # seconds that learners have to end
 WAITS = 9  # times that Ray Train waits once more, a minute each, for places that are taken
@@ -181,8 +180,7 @@ def read(
     from ray.data import ExecutionResources, from_items
 
     def loaded(batch: Mapping[str, Array]) -> dict[str, Array]:
-        parts = [load(file) for file in batch["item"]]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return concat_columns([load(file) for file in batch["item"]])
 
     data = from_items(list(files), override_num_blocks=len(files))
     data.context.enable_progress_bars = data.context.print_on_execution_start = False

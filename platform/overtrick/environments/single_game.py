@@ -19,7 +19,7 @@ from overtrick.core import (
     Game,
     Observations,
     UserError,
-    select_observations,
+    select_rows,
 )
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
@@ -120,7 +120,7 @@ class EngineSingleGame:
     @property
     def observations(self) -> Observations:
         row = len(self._chosen)
-        return select_observations(self._all, slice(row, row + 1))
+        return select_rows(self._all, slice(row, row + 1))
 
 
 class TreeSingleGame:
@@ -166,7 +166,7 @@ class TreeSingleGame:
     @property
     def observations(self) -> Observations:
         row = self._infoset[self._node]
-        return select_observations(self._sets, slice(row, row + 1))
+        return select_rows(self._sets, slice(row, row + 1))
 
     def _to(self, node: int) -> list[float]:
         """Come to a node, and on from it as chance will have it; the points gained since."""

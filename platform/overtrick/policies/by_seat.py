@@ -10,7 +10,7 @@ from overtrick.core import (
     Array,
     BehaviouralPolicy,
     Observations,
-    select_observations,
+    select_rows,
 )
 from overtrick.policies.memoryless import Memoryless
 
@@ -26,5 +26,5 @@ class BySeat(Memoryless):
         out = np.zeros(observations.legal.shape)
         for seat, policy in enumerate(self.policies):
             rows = observations.seat == seat
-            out[rows] = policy.probs(select_observations(observations, rows))
+            out[rows] = policy.probs(select_rows(observations, rows))
         return out

@@ -19,7 +19,7 @@ from overtrick.core import (
     Trajectories,
     count_diverged_games,
     ray_metrics,
-    select_observations,
+    select_rows,
 )
 
 HINDSIGHT = "hindsight"
@@ -62,7 +62,7 @@ def play(
             rows = np.flatnonzero(who == index)
             if not len(rows):
                 continue
-            part = select_observations(observations, rows)
+            part = select_rows(observations, rows)
             choice = player.act(part)
             if action is None:
                 action = np.empty(
@@ -110,7 +110,7 @@ def random_seating(games: int, rng: Generator) -> Array:
 def decisions_of(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
     """What one policy decided, of a batch in which several were watched; seating as in `play`."""
     rows = np.flatnonzero(seating[batch.game, batch.seat] == policy)
-    observations = select_observations(batch.observations(), rows)
+    observations = select_rows(batch.observations(), rows)
     return Trajectories(
         games=batch.games,
         game=observations.game,

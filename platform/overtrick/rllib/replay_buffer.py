@@ -11,7 +11,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 
-from overtrick.core import Array, RunError
+from overtrick.core import Array, RunError, concat_columns
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.multi_agent_env import called
@@ -57,7 +57,9 @@ class Memory(MultiAgentEpisodeReplayBuffer):
             "ended": np.array([part.is_terminated for part in every]),
             "action": np.concatenate([np.asarray(part.get_actions()) for part in every]),
             "reward": np.concatenate([np.asarray(part.get_rewards()) for part in every]),
-            **prefixed(SHOWN, _stacked([_columns(part.get_observations()) for part in every])),
+            **prefixed(
+                SHOWN, concat_columns([_columns(part.get_observations()) for part in every])
+            ),
         }
 
     def _parts(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
@@ -101,7 +103,3 @@ def _columns(shown: Any) -> dict[str, Array]:
     if isinstance(shown, Mapping):
         return dict(shown)
     return {name: np.stack([each[name] for each in shown]) for name in shown[0]}
-
-
-def _stacked(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -29,7 +29,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from overtrick.core import Array, Observations, PolicySession, select_observations
+from overtrick.core import Array, Observations, PolicySession, select_rows
 from overtrick.games import observation_checks, registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
@@ -209,7 +209,7 @@ class Seated(RLModule):
             match = int(places[rows[0], 1])
             if self._matches.get(table, (None,))[0] != match:
                 self._matches[table] = match, self._policy.start(1, self._rng)
-            part = select_observations(observations, rows)
+            part = select_rows(observations, rows)
             alone = replace(part, game=np.zeros_like(part.game))
             action[rows] = self._matches[table][1].act(alone).action
         return action

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Game, Observations, UserError, select_observations
+from overtrick.core import Array, Game, Observations, UserError, select_rows
 from overtrick.evaluation import bidders
 from overtrick.games import observation_checks, registry
 from overtrick.games.bridge.auction import network_bidder
@@ -133,7 +133,7 @@ def _bidding(stored: model_files.Model, folder: Path) -> Say:
         north = observations.observation[:, OBS_SEAT] % 2 == 0
         for rows, pair in ((north, (ours, theirs)), (~north, (theirs, ours))):
             if rows.any():
-                found[rows] = at(select_observations(observations, rows), pair)
+                found[rows] = at(select_rows(observations, rows), pair)
         return found
 
     return say

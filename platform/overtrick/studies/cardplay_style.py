@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Deals, Policy, select_observations
+from overtrick.core import Deals, Policy, select_rows
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.cardplay import by_tricks, card_game
@@ -46,9 +46,7 @@ def shown(
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
     ]
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
-    asked = rule_defenders.rule_agreement(
-        select_observations(batch.observations(), own), batch.action[own]
-    )
+    asked = rule_defenders.rule_agreement(select_rows(batch.observations(), own), batch.action[own])
     return Shown(
         hands,
         [

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, UserError
+from overtrick.core import Array, UserError, concat_columns
 from overtrick.core.files import write_text
 from overtrick.datasets.bridge_deals import dealt
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -90,14 +90,7 @@ def match(
 
     progress(done)
     parts = crew.map(_play, sides, shards, generator(seed, RngStream.JUDGE), tell)
-    return Match(*sides, _joined(parts))
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Named tuples of arrays, one after another."""
-    if isinstance(parts[0], tuple):
-        return type(parts[0])(*(_joined(list(each)) for each in zip(*parts, strict=True)))
-    return np.concatenate(parts)
+    return Match(*sides, concat_columns(parts))
 
 
 def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> Boards:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Observations, select_games
+from overtrick.core import Array, Observations, select_rows
 from overtrick.games.poker.game import Hands, Poker
 from overtrick.games.poker.rules import Rules
 
@@ -63,7 +63,7 @@ def lay_out(rules: Rules, fold: bool, view: str) -> tuple[Node, Array]:
 def look(game: Poker, state: Hands, nodes: Array) -> tuple[Array, Array]:
     """(G, nodes, F) features and (G, nodes, K) facts of each game at each of these nodes."""
     games = len(state.node)
-    state = select_games(state, np.repeat(np.arange(games), len(nodes)))
+    state = select_rows(state, np.repeat(np.arange(games), len(nodes)))
     state.node[:] = np.tile(nodes, games)
     observations, shape = game.observe(state), (games, len(nodes), -1)
     return game.features(observations).reshape(shape), observations.observation.reshape(shape)

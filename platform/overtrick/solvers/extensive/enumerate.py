@@ -16,8 +16,8 @@ from overtrick.core import (
     Observations,
     TreeNodes,
     UserError,
-    select_games,
-    select_observations,
+    concat_columns,
+    select_rows,
 )
 
 
@@ -84,18 +84,12 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
 
 def _number(game: Enumerable, turns: list[Observations]) -> Observations:
     """One row for each information set, in the engine's own numbering."""
-    infoset = np.concatenate([t.infoset for t in turns])
-    numbers, first = np.unique(infoset, return_index=True)
+    joined = concat_columns(turns)
+    assert joined.infoset is not None
+    numbers, first = np.unique(joined.infoset, return_index=True)
     if len(numbers) != game.infosets:
         raise ValueError(f"{game.name} names {game.infosets} information sets, has {len(numbers)}")
-    joined = Observations(
-        np.concatenate([t.game for t in turns]),
-        np.concatenate([t.seat for t in turns]),
-        np.concatenate([t.observation for t in turns]),
-        np.concatenate([t.legal for t in turns]),
-        infoset,
-    )
-    observations = select_observations(joined, first)
+    observations = select_rows(joined, first)
     return Observations(
         np.arange(len(observations)),
         observations.seat,
@@ -141,7 +135,7 @@ def _levels(
         seat[rows.node[hidden]] = CHANCE
         seat[rows.node[row_of]] = observations.seat
         first = _first_row(rows.node[row_of], nodes)
-        here = select_observations(observations, first[first >= 0])
+        here = select_rows(observations, first[first >= 0])
         infoset = np.full(nodes, -1)
         assert here.infoset is not None
         assert here.legal is not None
@@ -155,7 +149,7 @@ def _levels(
         # children by chance: split the rows by the next column of the deal
         split = np.flatnonzero(hidden)
         by_chance = _Step(
-            select_games(rows.state, split),
+            select_rows(rows.state, split),
             rows.deal[split],
             rows.node[split],
             prefix[shown[split] + 1, rows.deal[split]],
@@ -185,11 +179,11 @@ def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Observati
     """The first seat of each game's turn that has not chosen yet, and the row of each."""
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
-    observations = select_observations(observations, np.flatnonzero(open_))
+    observations = select_rows(observations, np.flatnonzero(open_))
     order = np.lexsort((observations.seat, observations.game))
-    observations = select_observations(observations, order)
+    observations = select_rows(observations, order)
     first = np.append(True, observations.game[1:] != observations.game[:-1])[: len(observations)]
-    observations = select_observations(observations, np.flatnonzero(first))
+    observations = select_rows(observations, np.flatnonzero(first))
     return observations, observations.game
 
 
@@ -200,7 +194,7 @@ def _act(
     assert observations.legal is not None
     which, action = np.nonzero(observations.legal)
     source = row_of[which]
-    state = select_games(rows.state, source)
+    state = select_rows(rows.state, source)
     pending = rows.pending[source].copy()
     pending[np.arange(len(source)), observations.seat[which]] = action
     gain = np.zeros((len(source), game.seats))
@@ -210,7 +204,7 @@ def _act(
     waiting[whole.game[chosen < 0]] = True  # another seat of the same turn still has to choose
     ready = np.flatnonzero(~waiting)
     if len(ready):
-        part = select_games(state, ready)
+        part = select_rows(state, ready)
         step = game.observe(part)
         gain[ready] = game.step(part, step, pending[ready][step.game, step.seat])
         for name in state.__dataclass_fields__:
@@ -223,26 +217,18 @@ def _join(
     a: _Step, b: _Step, deal_weight: Array
 ) -> tuple[_Rows, Array, Array, Array, Array, Array]:
     """Rows that share a parent and an edge become one node of the next level."""
-    state = type(a.state)(
-        **{
-            name: np.concatenate([getattr(a.state, name), getattr(b.state, name)])
-            for name in a.state.__dataclass_fields__
-        }
-    )
-    source = np.concatenate([a.source, b.source])
-    edge = np.concatenate([a.edge, b.edge])
+    both = concat_columns([a, b])
+    source, deal, gain = both.source, both.deal, both.gain
     by_chance = np.arange(len(source)) < len(a.source)
-    deal = np.concatenate([a.deal, b.deal])
     key, first, node = np.unique(
-        np.stack([source, edge], axis=1), axis=0, return_index=True, return_inverse=True
+        np.stack([source, both.edge], axis=1), axis=0, return_index=True, return_inverse=True
     )
     node = node.reshape(-1)
     weight = np.bincount(node, deal_weight[deal], minlength=len(key))
     from_parent = np.zeros(int(source.max(initial=-1)) + 1)
     np.add.at(from_parent, key[:, 0], weight)
     share = weight / from_parent[key[:, 0]]
-    rows = _Rows(state, deal, node, np.concatenate([a.pending, b.pending]))
-    gain = np.concatenate([a.gain, b.gain])
+    rows = _Rows(both.state, deal, node, both.pending)
     # an end may hold many deals: its gain is their mean, weighted by probability
     mean = (
         np.stack(
@@ -261,7 +247,7 @@ def _join(
         rank = np.where(by_chance[first], place, rank)
     return (
         rows,
-        np.concatenate([a.shown, b.shown]),
+        both.shown,
         key[:, 0],
         rank,
         np.where(by_chance[first], share, 1.0),

@@ -27,8 +27,7 @@ from overtrick.core import (
     PolicySession,
     Redealable,
     UserError,
-    select_games,
-    select_observations,
+    select_rows,
 )
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -130,14 +129,14 @@ class Responder:
         assert legal is not None
         row = np.repeat(np.arange(len(observations)), self.particles)
         seat = observations.seat[row]
-        state = self.game.start(self.game.redeal(select_observations(observations, row), rng))
+        state = self.game.start(self.game.redeal(select_rows(observations, row), rng))
         belief = self._belief(state, seat, [acted[observations.game[row]] for acted in past])
         # a particle for each action that can be taken, unless it is ruled out by what was done
         one, action = np.nonzero(legal[row] & (belief > 0)[:, None])
         place = row[one] * legal.shape[1] + action
         hopes = np.full(legal.size, -np.inf)
         for fallback in self.fallbacks:
-            won = self.imagine(fallback, select_games(state, one), seat[one], action, rng)
+            won = self.imagine(fallback, select_rows(state, one), seat[one], action, rng)
             mean = np.bincount(place, belief[one] * won, legal.size)
             np.maximum(hopes, mean, out=hopes, where=legal.ravel())
         return hopes.reshape(legal.shape)
@@ -155,7 +154,7 @@ class Responder:
                 observations.seat != seat[observations.game]
             )  # at most one a game
             if len(others):
-                theirs = select_observations(observations, others)
+                theirs = select_rows(observations, others)
                 chance = self.policy.probs(theirs)[np.arange(len(others)), action[others]]
                 with np.errstate(divide="ignore"):
                     logs[theirs.game] += np.log(chance)
@@ -192,9 +191,9 @@ def _play(
         mine = observations.seat == seat[observations.game]
         action = np.empty(len(observations), np.int64)
         if mine.any():
-            action[mine] = own(select_observations(observations, mine))
+            action[mine] = own(select_rows(observations, mine))
         if not mine.all():
-            action[~mine] = other.act(select_observations(observations, ~mine)).action
+            action[~mine] = other.act(select_rows(observations, ~mine)).action
         acted = np.full((len(seat), game.seats), -1, np.int16)
         acted[observations.game, observations.seat] = action
         won += game.step(state, observations, action)[np.arange(len(seat)), seat]

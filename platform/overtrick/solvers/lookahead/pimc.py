@@ -15,8 +15,7 @@ from overtrick.core import (
     Observations,
     PolicySession,
     Resumable,
-    select_games,
-    select_observations,
+    select_rows,
 )
 from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, Responder
 
@@ -45,20 +44,18 @@ class PimcPolicy:
             np.arange(k, min(k + each, len(observations)))
             for k in range(0, len(observations), each)
         ]
-        return np.concatenate(
-            [self._hopes(select_observations(observations, rows), rng) for rows in parts]
-        )
+        return np.concatenate([self._hopes(select_rows(observations, rows), rng) for rows in parts])
 
     def _hopes(self, observations: Observations, rng: Generator) -> Array:
         legal = observations.legal
         assert legal is not None
         again = np.repeat(np.arange(len(observations)), self.worlds)
-        rows = select_observations(observations, again)
+        rows = select_rows(observations, again)
         state = self.game.resume(rows, self.game.redeal(rows, rng))
         one, action = np.nonzero(legal[again])
         responder = Responder(self.game, self.opponent, (self.rollout,), self.worlds)
         seat = rows.seat[one]
-        won = responder.imagine(self.rollout, select_games(state, one), seat, action, rng)
+        won = responder.imagine(self.rollout, select_rows(state, one), seat, action, rng)
         place = one // self.worlds * legal.shape[1] + action
         total = np.bincount(place, won, legal.size).reshape(legal.shape)
         return np.where(legal, total / self.worlds, -np.inf)
@@ -76,6 +73,6 @@ class _PimcSession:
             observations.legal.sum(axis=1) > 1
         )  # of one action nothing is asked
         if len(open_rows):
-            hopes = self.policy.hopes(select_observations(observations, open_rows), self.rng)
+            hopes = self.policy.hopes(select_rows(observations, open_rows), self.rng)
             action[open_rows] = hopes.argmax(axis=1)
         return Actions(action, np.zeros(len(observations)))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, BehaviouralPolicy, Observations, select_observations
+from overtrick.core import Array, BehaviouralPolicy, Observations, select_rows
 from overtrick.games.bridge.cardplay.kernels import (
     OBS_COUNT,
     OBS_OWN,
@@ -236,5 +236,5 @@ class PolicyByPosition(Memoryless):
         for position, policy in self.by_position.items():
             rows = np.flatnonzero(observations.observation[:, OBS_POSITION] == position)
             if len(rows):
-                probs[rows] = policy.probs(select_observations(observations, rows))
+                probs[rows] = policy.probs(select_rows(observations, rows))
         return probs
