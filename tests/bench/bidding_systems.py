@@ -18,7 +18,7 @@ from tests.data import DATA
 from overtrick.core import Array
 from overtrick.datasets import board_files
 from overtrick.evaluation import system_agreement
-from overtrick.evaluation.system_agreement import Auctions
+from overtrick.evaluation.system_agreement import RecordedAuctions
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.formats import zhang_tsv
 from overtrick.games.bridge.formats.pbn_lin import Board
@@ -36,15 +36,15 @@ def run() -> Result:
     said, ways = [], []
     for name, file in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
         rules = loader.load(name)
-        of = system_agreement.auctions_of(_boards(file))
-        shares = system_agreement.shares(of, system_agreement.followed(rules, of))
+        of = system_agreement.select_auctions(_boards(file))
+        shares = system_agreement.agreement_shares(of, system_agreement.follow_system(rules, of))
         said.append(
             f"{rules.name} on {len(of.calls):,} auctions: "
             + ", ".join(f"{key} {shares[key]:.1%}" for key in ("opening", "response", "all"))
         )
     systems = {name: loader.load(name) for name in ("natural", "precision")}
     for dealt in systems:
-        of = system_agreement.auctions_of(_boards(f"dd_{dealt}"))
+        of = system_agreement.select_auctions(_boards(f"dd_{dealt}"))
         tables = _solved(f"dd_{dealt}")
         assert len(tables) == len(of.calls)
         theirs = _way_to_par(of, of.calls, tables)
@@ -84,7 +84,7 @@ def _solved(name: str) -> Array:
     return np.stack([zhang_tsv.parse_trick_table(each) for each in digits.to_pylist()])
 
 
-def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
+def _way_to_par(of: RecordedAuctions, calls: Array, tables: Array) -> float:
     """IMPs between what auctions come to double dummy and par, on average."""
     reached = auction_rules.final_contracts(calls, of.dealer)
     tricks = tables[np.arange(len(calls)), reached.declarer, reached.strain].astype(np.int64)
@@ -95,8 +95,8 @@ def _way_to_par(of: Auctions, calls: Array, tables: Array) -> float:
 
 def of_people(rules: loader.System, boards: list[Board]) -> dict[str, Any]:
     """How far the calls of natural pairs in tournaments show what they have, of all types."""
-    of = system_agreement.auctions_of(boards, NATURAL_PAIR, "human")
-    return system_agreement.truths(rules, of, system_agreement.followed(rules, of))[-1]
+    of = system_agreement.select_auctions(boards, NATURAL_PAIR, "human")
+    return system_agreement.meaning_table(rules, of, system_agreement.follow_system(rules, of))[-1]
 
 
 def _of_people(rules: loader.System) -> str:

@@ -14,7 +14,7 @@ from torch import nn
 
 from overtrick.config import job_file
 from overtrick.datasets import bidding_examples_build
-from overtrick.datasets.bridge_deals import dealt
+from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
@@ -54,9 +54,9 @@ def run() -> Result:
 def _examples(place: Path) -> str:
     """Of random deals that natural bids."""
     rng = np.random.default_rng(0)
-    holder, dealer, vulnerable = dealt(0, BOARDS, "random", "random", rng)
-    side = bidders.side_of("natural")
-    calls = bidders.auctions(side, side, holder, dealer, vulnerable, rng)
+    holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
+    side = bidders.load_side("natural")
+    calls = bidders.bid_auctions(side, side, holder, dealer, vulnerable, rng)
     columns = {
         "dealer": [SEATS[seat] for seat in dealer],
         "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
@@ -84,7 +84,7 @@ def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, flo
     held = [
         tuple(torch.from_numpy(part) for part in (features, possible, label.astype(np.int64)))
         for features, possible, label in (
-            supervised.observation(part, "calls", False) for part in rows
+            supervised.inputs_and_labels(part, "calls", False) for part in rows
         )
     ]
     sizes = (held[0][0].shape[1], *hidden, held[0][1].shape[1])

@@ -21,14 +21,14 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.distributed.workers import start_ray
 from overtrick.environments.gymnasium_env import single_env
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy
 from overtrick.policies.network_sizes import inputs
 from overtrick.policies.rollout import play
-from overtrick.rllib.multi_agent_env import LEGAL, SEEN, Seats, seen_of
-from overtrick.rllib.rl_modules import MaskedDqn, NoCatalog, Seated, weights_of
+from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, GameEnv, observation_space
+from overtrick.rllib.rl_modules import FixedPolicyModule, MaskedDqn, NoCatalog, extract_weights
 from overtrick.storage.model_files import best_of
 
 GAMES, TURNS, AT_ONCE, DEALS, ROWS, UPDATES = 1000, 26, 100, 10_000, 256, 3000
@@ -84,7 +84,7 @@ class Masked(Wrapper):
     def __init__(self, config: Mapping[str, Any]) -> None:
         others = [config["others"]()]
         super().__init__(single_env(config["game"], others, 0, **config["options"]))
-        self.observation_space = seen_of(self.unwrapped.game, facts=False)
+        self.observation_space = observation_space(self.unwrapped.game, facts=False)
         self.env.reset(seed=config["seed"])
 
     def reset(
@@ -100,14 +100,14 @@ class Masked(Wrapper):
         return seen, points, over, cut, told
 
     def _with_mask(self, seen: Any, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {SEEN: seen, LEGAL: told["action_mask"].astype(np.float32)}, {}
+        return {FEATURES: seen, ACTION_MASK: told["action_mask"].astype(np.float32)}, {}
 
 
 def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
     two of the rules; else one seat, and the rest inside."""
     about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "renamed": renamed}
-    rules = partial(stranger, "rules", make("minibridge", **OPTIONS), None)
+    rules = partial(make_opponent, "rules", make("minibridge", **OPTIONS), None)
     network = RLModuleSpec(
         module_class=MaskedDqn, catalog_class=NoCatalog, model_config={"hidden": (256, 256)}
     )
@@ -124,10 +124,10 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
         told = {"make": rules, **{name: view[name] for name in about}}
         both = {
             "learner": network,
-            "others": RLModuleSpec(module_class=Seated, model_config=told),
+            "others": RLModuleSpec(module_class=FixedPolicyModule, model_config=told),
         }
         config = (
-            config.environment(Seats, env_config=view, disable_env_checking=True)
+            config.environment(GameEnv, env_config=view, disable_env_checking=True)
             .env_runners(episodes_to_numpy=False)  # else every step converts all episodes
             .multi_agent(
                 policies=set(both),
@@ -150,7 +150,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
         found = algorithm.train()["env_runners"]
         done = int(found["num_env_steps_sampled_lifetime"])
     module = algorithm.get_module("learner") if whole else algorithm.get_module()
-    weights = weights_of(module.get_state(), "af")
+    weights = extract_weights(module.get_state(), "af")
     algorithm.stop()
     game = make("minibridge")
     policy = best_of(weights, game) if renamed else GreedyPolicy(game.features, weights)
@@ -159,7 +159,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
 
 def _ours(renamed: bool, whole: bool) -> Any:
     game, rng = make("minibridge", **OPTIONS), np.random.default_rng(0)
-    rules = stranger("rules", game, None)
+    rules = make_opponent("rules", game, None)
     plan = DqnConfig(
         0.001, UPDATES * AT_ONCE // GAMES, ROWS, 100_000, 300, 1.0, "squared", True, whole
     )
@@ -176,7 +176,7 @@ def _ours(renamed: bool, whole: bool) -> Any:
 
 def _made(policy: Any) -> float:
     game = make("minibridge")
-    rules = stranger("rules", game, None)
+    rules = make_opponent("rules", game, None)
     payoff = play(game, (policy, rules), DEALS, np.random.default_rng(1), watch=()).payoff[:, 0]
     return float((payoff > 0).mean())
 

@@ -11,7 +11,7 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.core import Policy
 from overtrick.evaluation.cardplay import random_games
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import prospects
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
@@ -25,7 +25,7 @@ DEALS, TURNS, LEARNT = 200, 26, 200_000
 def run() -> Result:
     """One process; the guide is random play, or a table of random games."""
     game: Any = make("minibridge", scoring="tricks")
-    rules = stranger("rules", game, None)
+    rules = make_opponent("rules", game, None)
     table = QTable(prospects, TabularConfig("sarsa", None, 0.0))
     for luck in range(LEARNT // 5000):
         kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))

@@ -13,8 +13,8 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.core import Array
-from overtrick.evaluation.cardplay import Kept, random_games
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.cardplay import CardplayGames, random_games
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
@@ -56,12 +56,18 @@ def run() -> Result:
 
 
 def _row(
-    games: Kept, count: int, name: str, rule: Any, how: dict[str, Any], which: str, unseen: Array
+    games: CardplayGames,
+    count: int,
+    name: str,
+    rule: Any,
+    how: dict[str, Any],
+    which: str,
+    unseen: Array,
 ) -> float:
-    part = Kept(*(column[:count] for column in games))
+    part = CardplayGames(*(column[:count] for column in games))
     table = QTable(REPRESENTATIONS[name], TabularConfig(rule, **how), similar_cards())
     for first in range(0, count, BLOCK):
-        block = Kept(*(column[first : first + BLOCK] for column in part))
+        block = CardplayGames(*(column[first : first + BLOCK] for column in part))
         table.learn(decision_trajectories(block.deals, block.cards, (0, 2), block.worth(True)))
     policy = table.policy(False)
     made, known = _made(policy, unseen)
@@ -77,7 +83,7 @@ def _row(
 def _made(policy: Any, deals: Array) -> tuple[float, float]:
     """The share of contracts made, and of decisions that the table knew."""
     game = make("minibridge")
-    rules = stranger("rules", game, None)
+    rules = make_opponent("rules", game, None)
     made, known = 0, []
     for luck, first in enumerate(range(0, len(deals), 1000)):
         part = deals[first : first + 1000]

@@ -12,7 +12,7 @@ from tests.data import DATA
 
 import overtrick
 from overtrick.core import select_rows
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.game import FALLEN_HEIGHT, Sumo, torso_positions
 
@@ -44,7 +44,7 @@ def run() -> Result:
     mixed = [f for (a, b), f in pairs.items() if a in MLP and b in LSTM]
     mlp = [f for (a, b), f in pairs.items() if b in MLP]
     rest = [f for (_, b), f in pairs.items() if b in LSTM]
-    stored = stranger("zoo:mlp1", game, None).std
+    stored = make_opponent("zoo:mlp1", game, None).std
     spread = mirror.observation.std(axis=0) / stored
     near = np.mean((spread > 1 / 1.5) & (spread < 1.5))
     undecided = 1 - np.mean([f.out + f.fallen for f in pairs.values()])
@@ -93,7 +93,9 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
     rng = np.random.default_rng(0)
     deal_rng, *rngs = rng.spawn(3)
     seating = np.arange(MATCHES) % 2  # the seat of the first player
-    players = [stranger(n, game, None).start(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)]
+    players = [
+        make_opponent(n, game, None).start(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)
+    ]
     state = game.start(game.deal(MATCHES, deal_rng))
     points, seen = np.zeros((MATCHES, 2)), []
     while len(observations := game.observe(state)):

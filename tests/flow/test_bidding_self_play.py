@@ -13,7 +13,7 @@ from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
-from overtrick.datasets.bridge_deals import dealt
+from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
@@ -36,7 +36,7 @@ BOARDS = 60
 def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Deals with tricks that are made up."""
     rng = np.random.default_rng(8)
-    holder, _, _ = dealt(0, 200, "random", "random", rng)
+    holder, _, _ = deal_boards(0, 200, "random", "random", rng)
     columns = {
         "deal": [format_deal(each) for each in holder],
         "dd_table": [format_trick_table(table) for table in rng.integers(14, size=(200, 4, 5))],
@@ -114,15 +114,15 @@ def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: P
 
 def sides(untaught: Path) -> tuple[bidders.Side, bidders.Side]:
     """One whose values are all alike, and the rules of precision."""
-    side = bidders.side_of(str(untaught))
+    side = bidders.load_side(str(untaught))
     assert side.imps is not None
     plain = {name: 0 * value for name, value in side.imps.weights.items()}
-    return side._replace(imps=side.imps._replace(weights=plain)), bidders.side_of("precision")
+    return side._replace(imps=side.imps._replace(weights=plain)), bidders.load_side("precision")
 
 
 def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
     rng = np.random.default_rng(2)
-    boards = bidders.turned(bidders.sample(str(deals), BOARDS, 0), rng)
+    boards = bidders.rotate_deals(bidders.sample_deals(str(deals), BOARDS, 0), rng)
     common = side, reward, 1.0
     return boards, *self_play._meet(rng, common, boards, other)
 
@@ -147,7 +147,7 @@ def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Pat
 
 
 def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rng):
-    side = bidders.side_of(str(untaught))
+    side = bidders.load_side(str(untaught))
     rules = loader.load("natural")
     assert side.calls is not None
     policy = network_bidder.SamplingBidder(rules, rules, side.calls, side.imps)
@@ -187,7 +187,7 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     same = {"side": pretrained.PRETRAINED}
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
-    assert bidders.side_of(str(folder)).imps is None
+    assert bidders.load_side(str(folder)).imps is None
     trainer.job = job_of(untaught, deals, {"final_policy": "values"})
     assert network_bidder.OUTPUT_WIDTHS.keys() == {n.partition(".")[0] for n in trainer.model()}
 

@@ -20,7 +20,7 @@ from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.datasets import bidding_examples, bidding_examples_build, board_files
-from overtrick.datasets.bridge_deals import dealt
+from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
@@ -48,9 +48,9 @@ def silent(stage: str, done: int, total: int) -> None:
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Boards that natural bids, with tricks that are made up."""
     rng = np.random.default_rng(8)
-    holder, dealer, vulnerable = dealt(0, BOARDS, "random", "random", rng)
-    side = bidders.side_of("natural")
-    calls = bidders.auctions(side, side, holder, dealer, vulnerable, rng)
+    holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
+    side = bidders.load_side("natural")
+    calls = bidders.bid_auctions(side, side, holder, dealer, vulnerable, rng)
     tables = rng.integers(14, size=(BOARDS, 4, 5))
     path = tmp_path_factory.mktemp("boards") / "boards.parquet"
     columns = {
@@ -80,7 +80,7 @@ def folder(boards: Path) -> str:
 
 
 def every(folder: str, split: str) -> dict[str, np.ndarray]:
-    parts = list(bidding_examples.Examples(folder, split).in_order(10**9))
+    parts = list(bidding_examples.BiddingExamples(folder, split).in_order(10**9))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -100,7 +100,7 @@ def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path
 
 
 def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folder: str):
-    known = bidding_examples.Examples(folder, "train")
+    known = bidding_examples.BiddingExamples(folder, "train")
     orders = [list(known.batches(64, np.random.default_rng(seed))) for seed in (1, 1, 2)]
     keys = [
         np.concatenate([b["before"].astype(np.int64) @ np.arange(161) for b in order])
@@ -122,8 +122,8 @@ def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypat
     bidding_examples_build.generate(
         bidding_examples_build.plan_of([boards], []), out, LocalPool(), silent
     )
-    both = [bidding_examples.Examples(str(out), "train", readers) for readers in (0, 2)]
-    assert len(both[0].files) > 2 * bidding_examples.TOGETHER
+    both = [bidding_examples.BiddingExamples(str(out), "train", readers) for readers in (0, 2)]
+    assert len(both[0].files) > 2 * bidding_examples.FILES_PER_WINDOW
     own, spread = (list(each.batches(64, np.random.default_rng(4))) for each in both)
     assert len(own) == len(spread)
     for one, other in zip(own, spread, strict=True):
@@ -143,7 +143,7 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "one.parquet")
     plan = bidding_examples_build.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
     bids = bidding_examples_build._recorded(
-        plan, next(board_files.parts(tmp_path / "one.parquet")).boards
+        plan, next(board_files.iterate_parts(tmp_path / "one.parquet")).boards
     )
     columns = bidding_examples_build._columns(plan, bids[0])
     assert columns["place"].tolist() == [0, 1, 2, 3, 4, 5]
@@ -214,12 +214,12 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
     parquet.save(out / "test" / "9.parquet", bidding_examples.KIND, {**kept.parameters, "seed": 9},
                kept.columns)  # fmt: skip
     with pytest.raises(UserError, match=r"9.parquet was made otherwise than .*00001.parquet"):
-        bidding_examples.Examples(str(out), "test")
+        bidding_examples.BiddingExamples(str(out), "test")
 
 
 @pytest.mark.usefixtures("local_ray")
 def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(bidding_examples_build, "PIECE", 150)
+    monkeypatch.setattr(bidding_examples_build, "BOARDS_AT_ONCE", 150)
     plan = bidding_examples_build.plan_of(
         [boards], ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"]
     )
@@ -474,7 +474,7 @@ def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
     made = told("generate", "examples", "--file", str(boards), "--out", out)
     assert (made["path"], made["rows"], made["left_out"]) == (
         out,
-        sum(len(bidding_examples.Examples(out, split)) for split in bidding_examples.SPLITS),
+        sum(len(bidding_examples.BiddingExamples(out, split)) for split in bidding_examples.SPLITS),
         [],
     )
     place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
@@ -488,18 +488,18 @@ def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
     answer = told("match", place, "precision", "--boards", "6", "--show", "1")
     assert answer["unit"] == "imp"
     assert answer["boards"] == 6
-    side = bidders.side_of(place)
+    side = bidders.load_side(place)
     rng = np.random.default_rng(3)
-    holder, dealer, vulnerable = dealt(0, 30, "random", "random", rng)
-    other = bidders.side_of("precision")
-    for calls in bidders.auctions(side, other, holder, dealer, vulnerable, rng):
+    holder, dealer, vulnerable = deal_boards(0, 30, "random", "random", rng)
+    other = bidders.load_side("precision")
+    for calls in bidders.bid_auctions(side, other, holder, dealer, vulnerable, rng):
         auction_rules.check_auction([int(made) for made in calls[calls >= 0]])  # lawful, and over
 
 
 def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
-    side, other = bidders.side_of(str(taught["calls"])), bidders.side_of("natural")
+    side, other = bidders.load_side(str(taught["calls"])), bidders.load_side("natural")
     calls = auction_rules.parse_calls("1N P")
-    thought = bidders.candidates(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
+    thought = bidders.rank_calls(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
     assert all(each.call > auction_rules.CALLS.index("1N") for each in thought)
     assert [each.imps for each in thought] == [None] * len(thought)
     chances = [each.probability for each in thought]
@@ -511,12 +511,12 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
         ("AQ42.K5.QT93", "the hand 'AQ42.K5.QT93' has 3 suits, not 4"),
     ):
         with pytest.raises(UserError, match=said):
-            bidders.candidates(side, other, calls, hand, 0, 0)
+            bidders.rank_calls(side, other, calls, hand, 0, 0)
     with pytest.raises(UserError, match="natural bids by rules: ask a trained network"):
-        bidders.candidates(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
+        bidders.rank_calls(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
     over = auction_rules.parse_calls("P P P P")
     with pytest.raises(UserError, match="the auction is over"):
-        bidders.candidates(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
+        bidders.rank_calls(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 
 
 def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
@@ -557,7 +557,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     place, plan = str(taught["calls"]), ["solved=true"]
     told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
     with pytest.raises(UserError, match=told):  # before it plays a match, or is asked
-        bidders.side_of(place)
+        bidders.load_side(place)
     with pytest.raises(UserError, match=told):
         bidding_examples_build.plan_of(
             [boards], [*plan, f"system_ns={place}", f"system_ew={place}"]
@@ -598,18 +598,18 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
     with pytest.raises(UserError, match=r"odd.parquet: row 2: its deal and dd_table must be text"):
-        list(bidders.solved(str(tmp_path / "odd.parquet")))
+        list(bidders.solved_deals(str(tmp_path / "odd.parquet")))
 
 
 def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
     monkeypatch.setattr(parquet, "ROWS", 50)
-    rows = np.concatenate(list(bidders.solved(str(boards))))
+    rows = np.concatenate(list(bidders.solved_deals(str(boards))))
     assert len(rows) == BOARDS
-    assert np.array_equal(bidders.sample(str(boards), BOARDS, 1), rows)
+    assert np.array_equal(bidders.sample_deals(str(boards), BOARDS, 1), rows)
     places = {deal.tobytes(): place for place, deal in enumerate(rows)}
     seen = np.zeros(BOARDS)
     for seed in range(30):
-        own = [places[deal.tobytes()] for deal in bidders.sample(str(boards), 90, seed)]
+        own = [places[deal.tobytes()] for deal in bidders.sample_deals(str(boards), 90, seed)]
         assert own == sorted(set(own))
         assert len(own) == 90
         seen[own] += 1
@@ -622,7 +622,7 @@ def test_models_that_do_not_serve_are_one_line(
 ):
     check = registry.TRAINERS["bidder"].validate
     with pytest.raises(UserError, match="only values calls: to bid takes one of calls, too"):
-        bidders.side_of(str(taught["imps"]))
+        bidders.load_side(str(taught["imps"]))
     with pytest.raises(UserError, match="has no network of calls: train one with learn: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
     plain = bidder_job(taught, boards).model_dump(mode="json")
@@ -643,4 +643,4 @@ def test_models_that_do_not_serve_are_one_line(
     weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
     model_files.save(model_files.Model(weights, "auction", stored.job), tmp_path / "nan")
     with pytest.raises(UserError, match=r"network of calls in .* its weights must be finite"):
-        bidders.side_of(str(tmp_path / "nan"))
+        bidders.load_side(str(tmp_path / "nan"))

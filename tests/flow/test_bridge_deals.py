@@ -39,7 +39,7 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The file of an undisturbed run, in parts of ten boards."""
-    monkeypatch.setattr(bridge_deals, "TOGETHER", 2)
+    monkeypatch.setattr(bridge_deals, "SHARDS_PER_PART", 2)
     bridge_deals.generate(PLAN, tmp_path / "whole.parquet", LocalPool(), silent)
     return (tmp_path / "whole.parquet").read_bytes()
 
@@ -87,7 +87,7 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
     with pytest.raises(KeyboardInterrupt):
         bridge_deals.generate(PLAN, out, LocalPool(), until)
     assert not out.exists()
-    left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_of(out).iterdir()}
+    left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_folder(out).iterdir()}
     assert len(left) == stop // 2
     told: list[int] = []
 
@@ -98,7 +98,7 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
     bridge_deals.generate(PLAN, out, LocalPool(), watch)
     assert told == list(range(stop - stop % 2, 10))
     assert out.read_bytes() == whole
-    assert not chunked_build.parts_of(out).exists()
+    assert not chunked_build.parts_folder(out).exists()
 
 
 def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
@@ -136,7 +136,7 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
         if done == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(bridge_deals, "TOGETHER", 2)
+    monkeypatch.setattr(bridge_deals, "SHARDS_PER_PART", 2)
     rules = "  1N | 15-17 hcp | Strong notrump\n  P | anything | Pass\n"
     before, moved = system_in("before", rules), system_in("moved", f"# the same\n{rules}")
     other = system_in("other", rules.replace("15-17", "12-14"))

@@ -9,7 +9,12 @@ import pytest
 
 from overtrick.core import UserError
 from overtrick.datasets import card_abstraction_build as page
-from overtrick.datasets.card_abstraction_build import generate, load_abstraction, parts_of, plan_of
+from overtrick.datasets.card_abstraction_build import (
+    generate,
+    load_abstraction,
+    parts_folder,
+    plan_of,
+)
 
 SMALL = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=4"]
 STAGES = ["preflop", "flop", "turn", "river", "deals"]
@@ -82,7 +87,7 @@ def test_a_stopped_build_goes_on_where_it_was(tmp_path: Path, whole: bytes, stop
     with pytest.raises(_StopError):
         generate("abstraction", out, SMALL, progress=until)
     assert not out.exists()
-    left = {path: path.stat().st_mtime_ns for path in parts_of(out).iterdir()}
+    left = {path: path.stat().st_mtime_ns for path in parts_folder(out).iterdir()}
     assert left
     seen: list[dict[Path, int]] = []
 
@@ -92,7 +97,7 @@ def test_a_stopped_build_goes_on_where_it_was(tmp_path: Path, whole: bytes, stop
     generate("abstraction", out, SMALL, progress=watch)
     assert all(times == left for times in seen)  # nothing was done twice
     assert out.read_bytes() == whole
-    assert not parts_of(out).exists()
+    assert not parts_folder(out).exists()
 
 
 def test_damaged_parts_and_those_of_another_build_are_done_again(
@@ -108,7 +113,7 @@ def test_damaged_parts_and_those_of_another_build_are_done_again(
         generate("abstraction", out, [*SMALL, "river=6", "seed=9"], progress=until_the_deals)
     with pytest.raises(_StopError):
         generate("abstraction", out, SMALL, progress=until_the_deals)
-    (parts_of(out) / "turn-0.parquet").write_bytes(b"PAR1")
+    (parts_folder(out) / "turn-0.parquet").write_bytes(b"PAR1")
     generate("abstraction", out, SMALL)
     assert out.read_bytes() == whole
 

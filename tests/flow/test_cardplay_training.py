@@ -17,7 +17,7 @@ from overtrick.datasets import minibridge_games
 from overtrick.datasets.minibridge_games import KIND, MinibridgeConfig
 from overtrick.distributed.workers import LocalPool, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import diagram, double_dummy
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.playout import play_out
@@ -181,7 +181,7 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     assert row["made"] > 0.6  # 0.29 at random
     assert row["interval"][0] < row["made"] < row["interval"][1]
     assert row["recognised"] > 0.99
-    deals = cardplay.dealt(trainer.job.game, trainer.job.seed, 0, 500)
+    deals = cardplay.evaluation_deals(trainer.job.game, trainer.job.seed, 0, 500)
     assert (
         row["double_dummy"] == (double_dummy.declarer_tricks(deals) >= deals[:, CARDS + 1]).mean()
     )
@@ -190,14 +190,14 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     folder = tmp_path / "model"
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
-    table, rules = stranger(str(folder), game, None), stranger("rules", game, None)
+    table, rules = make_opponent(str(folder), game, None), make_opponent("rules", game, None)
     payoff = play(game, (table, rules), 500, generator(1), watch=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.6
     # unless its file was cut: a table without a free place would be searched for ever
     cut = {name: column[:-1] for name, column in trainer.model().items()}
     model_files.save(model_files.Model(cut, "minibridge", plain(trainer.job)), tmp_path / "cut")
     with pytest.raises(UserError, match=r"the table of declarer in .* is damaged"):
-        stranger(str(tmp_path / "cut"), game, None)
+        make_opponent(str(tmp_path / "cut"), game, None)
     # and guides a search
     sampling = {"worlds": 4, "rollout_policy": str(folder), "double_dummy": False}
     _, history = trained(tmp_path, trainer="sampling", sampling=sampling, stop={"iterations": 1})
@@ -221,7 +221,7 @@ def test_a_network_of_values_learns_and_is_a_player(tmp_path):
     folder = tmp_path / "model"
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
-    network, rules = stranger(str(folder), game, None), stranger("rules", game, None)
+    network, rules = make_opponent(str(folder), game, None), make_opponent("rules", game, None)
     payoff = play(game, (network, rules), 500, generator(1), watch=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.33
     assert np.array_equal(trainer.report(history).rows[0]["made"], history[-1][1]["made/rules"])
@@ -260,9 +260,9 @@ def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatc
     choices = [
         job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})
     ]
-    mark = cardplay.mark(choices[0], str(tmp_path), 60, 3, LocalPool())
+    mark = cardplay.double_dummy_share(choices[0], str(tmp_path), 60, 3, LocalPool())
     monkeypatch.setattr(double_dummy, "declarer_tricks", None)  # nobody may be asked again
-    assert cardplay.mark(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
+    assert cardplay.double_dummy_share(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
 
 
 def test_each_defender_learns_to_beat_a_declarer(tmp_path):

@@ -34,7 +34,7 @@ from overtrick.evaluation import bidding_accuracy
 from overtrick.games import registry
 from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.rllib.algorithm_runner import TOLD, Running
+from overtrick.rllib.algorithm_runner import LEARNER_METRICS, AlgorithmRunner
 from overtrick.storage import locate
 from overtrick.sweeps import sweep
 from overtrick.training.bidding import self_play, supervised, value_rl
@@ -290,7 +290,12 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         }
         return {"loss_nats", *(supervised.METRICS.get(name, name) for name in measured)}
     if trainer == "rllib":  # it needs Ray
-        return {*TOLD, *named(Running.step), "exploitability_chip/policy", "call/after_0_chip"}
+        return {
+            *LEARNER_METRICS,
+            *named(AlgorithmRunner.step),
+            "exploitability_chip/policy",
+            "call/after_0_chip",
+        }
     if trainer == "bidder":
         return named(value_rl.BidderTrainer.train_iteration, value_rl.BidderTrainer.evaluate)
     if trainer == "selfplay_bidding":

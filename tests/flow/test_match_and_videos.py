@@ -19,7 +19,7 @@ from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.games.sumo import video
 from overtrick.policies.rollout import play
@@ -42,7 +42,9 @@ PLAYERS = ("random", "call", "cfr")
 def exact(whole, a, b, name="leduc"):
     """What one stranger wins from another, big blinds a game."""
     game, tree = whole(name)
-    ours, theirs = (best_response.sigma_of(tree, [stranger(p, game, tree)] * 2) for p in (a, b))
+    ours, theirs = (
+        best_response.sigma_of(tree, [make_opponent(p, game, tree)] * 2) for p in (a, b)
+    )
     return exact_payoff(tree, ours, theirs)
 
 
@@ -141,7 +143,7 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
 
 def test_a_stored_model_meets_a_stranger(tmp_path, whole):
     game, tree = whole("kuhn")
-    sigma = best_response.sigma_of(tree, [stranger("cfr", game, tree)] * 2)
+    sigma = best_response.sigma_of(tree, [make_opponent("cfr", game, tree)] * 2)
     model_files.save(model_files.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
     done = match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
     assert done.game == "kuhn"

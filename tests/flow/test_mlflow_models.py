@@ -132,9 +132,9 @@ def test_moves_are_answered_by_their_means_and_deviations(stored):
 def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
     observations = met(overtrick.make("auction"))
     alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUT_WIDTHS}
-    both, against = (bidders.side_of(str(w)) for w in (stored("auction calls imps"), "natural"))
-    calls = bidders.side_of(str(alone["calls"])).calls
-    imps = bidders.network_of(model_files.load(alone["imps"]), "imps", alone["imps"])
+    both, against = (bidders.load_side(str(w)) for w in (stored("auction calls imps"), "natural"))
+    calls = bidders.load_side(str(alone["calls"])).calls
+    imps = bidders.load_network(model_files.load(alone["imps"]), "imps", alone["imps"])
     made = predictor.Predictor(stored("auction calls imps")).ask(observations.observation)
     likely, worth = (
         predictor.Predictor(folder).ask(observations.observation) for folder in alone.values()
@@ -311,7 +311,7 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
     assert Path(there).parents[2] == tmp_path / "cache"
     assert Path(there).name == "leduc-meta-1"  # what tables and metrics call it
     game = overtrick.make("leduc")
-    assert reference_opponents.stranger(there, game, None).probs is not None
+    assert reference_opponents.make_opponent(there, game, None).probs is not None
     again = job_file.parse(job.model_dump(mode="json"), JOBS, "a test")
     assert again == job
     plan["evaluate"]["opponents"][1] = "models:/leduc-meta/2"

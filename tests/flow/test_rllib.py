@@ -16,19 +16,32 @@ from overtrick import make
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
 from overtrick.distributed.workers import LocalPool
-from overtrick.evaluation.game_cache import opponent_of
+from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games import observation_checks, registry
 from overtrick.games.sumo import agent_zoo
 from overtrick.policies.memoryless import Memoryless
 from overtrick.policies.rollout import play
-from overtrick.rllib.algorithm_config import MultiAgentSetup, config_of, past_of
-from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Seats, moves_of, seen_of
-from overtrick.rllib.rl_modules import PLAYERS, ActorCritic, MaskedDqn, Seated
+from overtrick.rllib.algorithm_config import MultiAgentSetup, algorithm_config, past_self_module
+from overtrick.rllib.multi_agent_env import (
+    ACTION_MASK,
+    FEATURES,
+    MATCH,
+    OBSERVATION,
+    GameEnv,
+    action_space,
+    observation_space,
+)
+from overtrick.rllib.rl_modules import (
+    POLICY_NETWORKS,
+    FixedPolicyModule,
+    MaskedActorCritic,
+    MaskedDqn,
+)
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
-from overtrick.training.rllib.rllib_job import Dqn, Ppo
+from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig
 
 FEW = {"opponents": ["call"], "every": 2}
 JOB: dict[str, Any] = {
@@ -60,11 +73,11 @@ def stepped(job):
 
 def legal(seen, rng):
     """Any legal action."""
-    return int(rng.choice(np.flatnonzero(seen[LEGAL])))
+    return int(rng.choice(np.flatnonzero(seen[ACTION_MASK])))
 
 
 def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
-    env = Seats({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
+    env = GameEnv({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
     seen, _ = env.reset(seed=2)
     total, turns, over = dict.fromkeys("0123", 0.0), 0, False
     while not over:
@@ -82,7 +95,7 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
 
 def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
     about = {"game": "kuhn_three", "options": {}, "seed": 1, "guests": ["a", "b"], "share": 0.6}
-    env, met = Seats(about), []
+    env, met = GameEnv(about), []
     for _ in range(600):
         env.reset()
         assert [agent[0] for agent in env.agents] == ["0", "1", "2"]
@@ -101,10 +114,10 @@ def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
 def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
     options = {"integrator": "euler"} if game == "sumo" else {}
     told = {"guests": ["a"], "facts": True, "share": 1.0}
-    env = Seats({"game": game, "options": options, "seed": 1, **told})
+    env = GameEnv({"game": game, "options": options, "seed": 1, **told})
     seen, _ = env.reset()
     assert {agent[0] for agent in seen} == {"0", "1"}
-    assert [FACTS in each for each in seen.values()] == [" a" in agent for agent in seen]
+    assert [OBSERVATION in each for each in seen.values()] == [" a" in agent for agent in seen]
     gained: dict[str, float] = dict.fromkeys(seen, 0.0)
     over = False
     for _ in range(3):
@@ -122,14 +135,21 @@ def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
 def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
     choice = job_file.GameChoice(name="leduc", options=registry.portable_options("leduc", {}))
     game, tree = make("leduc"), build(make("leduc"))
-    told = {"game": "leduc", "options": {}, "make": partial(opponent_of, choice, "cfr"), "seed": 1}
-    module = Seated(
-        observation_space=seen_of(game, True), action_space=moves_of(game), model_config=told
+    told = {
+        "game": "leduc",
+        "options": {},
+        "make": partial(cached_opponent, choice, "cfr"),
+        "seed": 1,
+    }
+    module = FixedPolicyModule(
+        observation_space=observation_space(game, True),
+        action_space=action_space(game),
+        model_config=told,
     )
     facts = torch.from_numpy(np.repeat(tree.observations.observation.astype(np.int64), 400, axis=0))
-    drawn = module._forward({"obs": {FACTS: facts}})["actions"].numpy().reshape(-1, 400)
+    drawn = module._forward({"obs": {OBSERVATION: facts}})["actions"].numpy().reshape(-1, 400)
     shares = np.stack([(drawn == action).mean(axis=1) for action in range(4)], axis=1)
-    sigma = opponent_of(choice, "cfr").probs(tree.observations)
+    sigma = cached_opponent(choice, "cfr").probs(tree.observations)
     assert np.abs(shares - sigma).max() < 0.12  # 4.8 standard errors
     assert not shares[sigma == 0].any()
 
@@ -143,17 +163,20 @@ class First(Memoryless):
 
 def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
     told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "renamed": True}
-    env, clubs = Seats(told), First()
-    about = {"observation_space": seen_of(env.game, True), "action_space": moves_of(env.game)}
-    guest = Seated(**about, model_config={**told, "make": lambda: clubs})
+    env, clubs = GameEnv(told), First()
+    about = {
+        "observation_space": observation_space(env.game, True),
+        "action_space": action_space(env.game),
+    }
+    guest = FixedPolicyModule(**about, model_config={**told, "make": lambda: clubs})
     for seed in range(3):
         seen, _ = env.reset(seed=seed)
         gained, over = dict.fromkeys("01", 0.0), False
         while not over:
             ((agent, observation),) = seen.items()
             facts = torch.from_numpy(env._turn.observation)
-            card = guest._forward({"obs": {FACTS: facts}})["actions"].numpy()[0]
-            assert observation[LEGAL][card]
+            card = guest._forward({"obs": {OBSERVATION: facts}})["actions"].numpy()[0]
+            assert observation[ACTION_MASK][card]
             seen, points, ends, _, _ = env.step({agent: card})
             gained, over = {k: gained[k] + points.get(k, 0.0) for k in gained}, ends["__all__"]
         deals = env.game.deal(1, np.random.default_rng(seed))
@@ -167,12 +190,12 @@ def test_a_guest_remembers_its_match_and_no_other(rng):
     numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
     ant = agent_zoo.ZooPolicy("lstm", numbers, sample=False)
     told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
-    about = {"observation_space": seen_of(game, True), "action_space": moves_of(game)}
-    module = Seated(**about, model_config=told)
+    about = {"observation_space": observation_space(game, True), "action_space": action_space(game)}
+    module = FixedPolicyModule(**about, model_config=told)
     facts = rng.normal(size=(3, 2, len(game.observation_fields)))
 
     def moves(step, matches):
-        told = {FACTS: facts[step], MATCH: np.stack([np.arange(2), matches], axis=1)}
+        told = {OBSERVATION: facts[step], MATCH: np.stack([np.arange(2), matches], axis=1)}
         return module._forward({"obs": {n: torch.from_numpy(v) for n, v in told.items()}})[
             "actions"
         ].numpy()
@@ -199,7 +222,7 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
     weights = "rllib.module.learner.policy.0.weight"
     assert not np.array_equal(state[weights], before[weights])
     game, tree = make("kuhn_three"), build(make("kuhn_three"))
-    theirs = said_by(ActorCritic, game, tree.observations, state, "learner").astype(float)
+    theirs = said_by(MaskedActorCritic, game, tree.observations, state, "learner").astype(float)
     theirs /= theirs.sum(axis=1, keepdims=True)
     gap = best_response.exploitability(tree, theirs)
     assert gap == pytest.approx(metrics["exploitability_chip/policy"], abs=1e-6)
@@ -214,11 +237,17 @@ def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
 
 def said_by(kind, game, observations, state, name):
     """(R, A) what a module of RLlib says of a turn's rows, by a trainer's state: probabilities."""
-    about = {"observation_space": seen_of(game, False), "action_space": moves_of(game)}
+    about = {
+        "observation_space": observation_space(game, False),
+        "action_space": action_space(game),
+    }
     module = kind(**about, model_config={"hidden": (8,), "double_q": True, "epsilon": 0.0})
     start = f"rllib.module.{name}."
     module.set_state({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
-    seen = {SEEN: game.features(observations), LEGAL: observations.legal.astype(np.float32)}
+    seen = {
+        FEATURES: game.features(observations),
+        ACTION_MASK: observations.legal.astype(np.float32),
+    }
     batch = {"obs": {n: torch.from_numpy(v) for n, v in seen.items()}}
     if kind is MaskedDqn:
         return module.compute_q_values(batch)["qf_preds"].detach().numpy()
@@ -248,7 +277,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     for name in ("seat_0", "seat_1"):  # the second iteration renewed the past self
         for at, same in ((begun, False), (state, True)):
             now = at[f"rllib.module.{name}.policy.0.weight"]
-            past = at[f"rllib.module.{past_of('past_0', name)}.policy.0.weight"]
+            past = at[f"rllib.module.{past_self_module('past_0', name)}.policy.0.weight"]
             assert np.array_equal(now, past) == same
     trainer.close()
 
@@ -267,7 +296,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     game, tree = make("leduc"), build(make("leduc"))
     played = model_files.policy(tmp_path / "model", game)
     for seat in range(2):
-        theirs = said_by(ActorCritic, game, tree.observations, state, f"seat_{seat}")
+        theirs = said_by(MaskedActorCritic, game, tree.observations, state, f"seat_{seat}")
         mine = tree.observations.seat == seat
         assert theirs[~tree.observations.legal].max() == 0
         assert_float32_close(played.probs(tree.observations)[mine], theirs[mine])
@@ -285,11 +314,16 @@ def plan_of(algorithm, **own):
 
 
 def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
-    ppo, dqn = config_of(plan_of("PPO", **Ppo().model_dump())), Dqn().model_dump()
-    appo = config_of(plan_of("APPO", **Ppo().model_dump()))
-    assert ppo.lambda_ == Ppo().gae_lambda
+    ppo, dqn = (
+        algorithm_config(plan_of("PPO", **RllibPpoConfig().model_dump())),
+        RllibDqnConfig().model_dump(),
+    )
+    appo = algorithm_config(plan_of("APPO", **RllibPpoConfig().model_dump()))
+    assert ppo.lambda_ == RllibPpoConfig().gae_lambda
     assert (ppo.vf_loss_coeff, appo.vf_loss_coeff) == (0.5, 2 * 0.5)  # of half the squared error
-    assert [each.grad_clip for each in (ppo, appo, config_of(plan_of("DQN", **dqn)))] == [None] * 3
+    assert [each.grad_clip for each in (ppo, appo, algorithm_config(plan_of("DQN", **dqn)))] == [
+        None
+    ] * 3
 
 
 def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(local_ray):
@@ -353,7 +387,7 @@ def trained_once(name, **more):
         "job.yaml",
     )
     before, metrics, state, kept = stepped(job)
-    start = f"rllib.module.learner.{PLAYERS[job.name]}"
+    start = f"rllib.module.learner.{POLICY_NETWORKS[job.name]}"
     learnt = [name for name in state if name.startswith(start)]
     assert any(not np.array_equal(state[name], before[name]) for name in learnt)
     assert any(name.startswith("random/after_0") for name in metrics)
@@ -377,7 +411,7 @@ def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
     assert np.isfinite(played.payoff).all()
     if game.actions is not None:
         observations = played.batch.observations()
-        theirs = said_by(ActorCritic, game, observations, state, "learner")
+        theirs = said_by(MaskedActorCritic, game, observations, state, "learner")
         assert_float32_close(policy.probs(observations), theirs)
 
 
@@ -431,7 +465,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         metrics = trainer.step()
         states.append(trainer.state())
     state = states[-1]
-    weights = [name for name in state if name.split(".")[3:4] == [PLAYERS[algorithm]]]
+    weights = [name for name in state if name.split(".")[3:4] == [POLICY_NETWORKS[algorithm]]]
     for k, (old, new) in enumerate(itertools.pairwise(states)):
         changed = {n.split(".")[2] for n in weights if not np.array_equal(new[n], old[n])}
         assert "learner" in changed

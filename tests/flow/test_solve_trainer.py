@@ -49,7 +49,7 @@ def test_every_plan_solves_kuhn_from_the_command_line(plan):
 def test_a_strategy_is_kept_and_met_again(tmp_path, whole):
     game, tree = whole("leduc")
     answer = exact.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
-    policy = reference_opponents.stranger(str(tmp_path / "lp"), game, tree)
+    policy = reference_opponents.make_opponent(str(tmp_path / "lp"), game, tree)
     sigma = best_response.sigma_of(tree, [policy] * 2)
     assert best_response.nash_conv(tree, sigma) == pytest.approx(answer["nash_conv"], abs=1e-12)
     best = exact.best_response_to("leduc", str(tmp_path / "lp"))

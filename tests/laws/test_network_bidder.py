@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from overtrick.core import select_rows
-from overtrick.datasets.bidding_examples import for_judging
+from overtrick.datasets.bidding_examples import in_test_split
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules, double_dummy
 from overtrick.games.bridge.auction import (
@@ -105,9 +105,9 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
 
 def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
     deals = Auction().deal(4000, rng)
-    held = for_judging(hand_bits(deals[:, :CARDS]))
+    held = in_test_split(hand_bits(deals[:, :CARDS]))
     for observations in range(1, 4):
-        assert np.array_equal(for_judging(hand_bits((deals[:, :CARDS] + observations) % 4)), held)
+        assert np.array_equal(in_test_split(hand_bits((deals[:, :CARDS] + observations) % 4)), held)
     assert abs(held.mean() - 0.2) < 0.03
 
 
@@ -115,7 +115,7 @@ def test_turned_deals_take_their_tricks_along(rng):
     deals = np.zeros((3, DEAL_WIDTH), np.int8)
     deals[:, :CARDS] = Auction().deal(3, rng)[:, :CARDS]
     deals[:, DD_TABLE:] = double_dummy.trick_tables(deals[:, :CARDS]).reshape(3, 20)
-    turned = bidders.turned(np.repeat(deals, 2, axis=0), rng)
+    turned = bidders.rotate_deals(np.repeat(deals, 2, axis=0), rng)
     assert (turned[:, :CARDS] != np.repeat(deals, 2, axis=0)[:, :CARDS]).any()
     again = double_dummy.trick_tables(turned[:, :CARDS]).reshape(6, 20)
     assert np.array_equal(turned[:, DD_TABLE:], again)

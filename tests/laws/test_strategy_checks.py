@@ -124,7 +124,7 @@ def test_a_table_for_another_game_of_openspiel_is_refused_by_the_games_name(tmp_
     game = OpenSpiel(two)
     tree = build(game)
     with pytest.raises(UserError, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
-        reference_opponents.stranger(str(tmp_path / "model"), game, tree)
+        reference_opponents.make_opponent(str(tmp_path / "model"), game, tree)
 
 
 def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
@@ -134,7 +134,7 @@ def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
     game = OpenSpiel(name)
     tree = build(game)
     with pytest.raises(UserError, match=r"model is \(2, 2\), but .* has 1 information sets"):
-        reference_opponents.stranger(str(tmp_path / "model"), game, tree)
+        reference_opponents.make_opponent(str(tmp_path / "model"), game, tree)
 
 
 def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
@@ -148,7 +148,7 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     with pytest.raises(UserError, match=said):
         TRAINERS["meta"].validate(job_file.parse(content, JOBS, "this test"))
     with pytest.raises(UserError, match=said):
-        reference_opponents.stranger(folder, game, tree)
+        reference_opponents.make_opponent(folder, game, tree)
 
 
 @pytest.mark.parametrize(

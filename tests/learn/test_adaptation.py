@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from overtrick.config.job_file import GameChoice
-from overtrick.evaluation.evaluate import Evaluate, exact_payoff
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.network_sizes import inputs
@@ -24,13 +24,13 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
 ):
     """One step against the model moves the policy where one on the tree does, against the truth."""
     rng = np.random.default_rng(seed)
-    game, tree = two_seats(KUHN)
+    game, tree = two_seat_game(KUHN)
     monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     size = inputs(game)
     theta = initial_weights((size, 32, game.actions), rng)
     critic = initial_weights((size, 8, 1), rng, head=0.1)
-    how = Evaluate(steps=1, games=20_000, repeats=2, learning_rate=1.0)
+    how = AdaptationEvaluation(steps=1, games=20_000, repeats=2, learning_rate=1.0)
     start = held_out_evaluation.Start(theta, critic, False, 1.0, "opponent_model")
     before, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
 
@@ -52,13 +52,13 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     tree_fits, monkeypatch
 ):
     rng = np.random.default_rng(0)
-    game, tree = two_seats(KUHN)
+    game, tree = two_seat_game(KUHN)
     if not tree_fits:
         monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     theta = initial_weights((inputs(game), 32, game.actions), rng, head=0.1)
     critic = initial_weights((inputs(game), 8, 1), rng, head=0.1)
-    how = Evaluate(steps=1, games=5_000, repeats=2, learning_rate=0.3)
+    how = AdaptationEvaluation(steps=1, games=5_000, repeats=2, learning_rate=0.3)
     start = held_out_evaluation.Start(
         theta, critic, False, 1.0, "opponent_model", gradient_steps=10
     )

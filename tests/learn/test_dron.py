@@ -11,8 +11,8 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.evaluation.game_cache import two_seats
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.learners.value_based.dron import (
     OPPONENT,
     PRIOR_DECISIONS,
@@ -101,7 +101,7 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc", "holdem"])
 def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
-    game, _ = two_seats(job_file.GameChoice(name=name))
+    game, _ = two_seat_game(job_file.GameChoice(name=name))
     batch = play(game, [Uniform(), Uniform()], 300, rng).batch
     situation = game.public_situation(batch.observations())
     assert 0 <= situation.min() <= situation.max() < game.public_situations
@@ -135,7 +135,7 @@ def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
 
 def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
     """A caller beside a random player: the caller alone never raises."""
-    game, tree = two_seats(job_file.GameChoice(name="leduc"))
+    game, tree = two_seat_game(job_file.GameChoice(name="leduc"))
     job = job_file.parse({"trainer": "dron", "game": "leduc"}, registry.JOBS, "this test")
     weights = registry.TRAINERS["dron"].trainer(job, LocalPool()).learner.weights()
 
@@ -144,7 +144,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 
         def start(self, games, rng):
             self.players = [
-                each.start(games, rng) for each in (stranger("call", game, tree), Uniform())
+                each.start(games, rng) for each in (make_opponent("call", game, tree), Uniform())
             ]
             self.half = games // 2
             return self
@@ -193,7 +193,7 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
     with pytest.raises(UserError, match="it has to search, or to watch its opponent"):
-        model_files.policy(tmp_path / "watcher", two_seats(trainer.job.game)[0])
+        model_files.policy(tmp_path / "watcher", two_seat_game(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
     with pytest.raises(UserError, match="the model has other layers than its job says"):
         dron.DronTrainer.evaluate_model(trainer.job, fewer, LocalPool(), np.random.default_rng(0))

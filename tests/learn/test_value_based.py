@@ -12,8 +12,8 @@ from overtrick import make
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.evaluation.game_cache import opponent_of, two_seats
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, epsilon_greedy
@@ -105,8 +105,8 @@ def learner(game, rng, **changes):
 )
 def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
     choice = job_file.GameChoice(name="kuhn")
-    game, tree = two_seats(choice)
-    theirs = opponent_of(choice, opponent)
+    game, tree = two_seat_game(choice)
+    theirs = cached_opponent(choice, opponent)
     one = learner(game, rng, loss=loss)
 
     def won():
@@ -126,9 +126,9 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
 
 def test_a_game_is_only_asked_about_situations_that_came(rng):
     """Also while most of the memory is still empty, and behind the last decision of a game."""
-    game, _ = two_seats(job_file.GameChoice(name="kuhn"))
+    game, _ = two_seat_game(job_file.GameChoice(name="kuhn"))
     plan = replace(PLAN, room=1_000)
-    uniform = opponent_of(job_file.GameChoice(name="kuhn"), "random")
+    uniform = cached_opponent(job_file.GameChoice(name="kuhn"), "random")
     batch = play(game, [uniform, uniform], 30, rng).batch
     came = {tuple(row) for row in batch.observation.tolist()}
 
@@ -143,9 +143,9 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
 
 def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose it."""
-    game, tree = two_seats(job_file.GameChoice(name="kuhn"))
+    game, tree = two_seat_game(job_file.GameChoice(name="kuhn"))
     one = learner(game, rng)
-    caller = stranger("call", game, tree)
+    caller = make_opponent("call", game, tree)
     for luck in rng.spawn(80):
         batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, watch=[0]).batch
         one.learn(batch, luck)
@@ -169,7 +169,7 @@ def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
     # the average is a stranger for others: it is stored as any network
     folder = tmp_path / "nfsp"
     model_files.save(model_files.Model(trainer.model(), "kuhn", {}), folder)
-    met = stranger(f"{folder}", trainer.game, trainer.tree)
+    met = make_opponent(f"{folder}", trainer.game, trainer.tree)
     assert (
         best_response.exploitability(trainer.tree, best_response.sigma_of(trainer.tree, [met] * 2))
         == gap

@@ -11,7 +11,7 @@ from tests.data import BOARDS, needed
 
 import overtrick
 from overtrick.core import UserError, select_rows
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
 from overtrick.games.bridge.cardplay.rule_defenders import RULES, combine_rules
@@ -315,6 +315,6 @@ def test_the_order_of_the_rules_is_theirs_who_use_them():
 def test_a_random_declarer_makes_three_contracts_in_ten_against_the_rules():
     """The report has 30 % in notrump (Hadjur 2018)."""
     game = overtrick.make("minibridge")
-    players = [Uniform(), stranger("rules", game, None)]
+    players = [Uniform(), make_opponent("rules", game, None)]
     payoff = play(game, players, 10_000, np.random.default_rng(0), watch=[]).payoff
     assert 0.25 <= (payoff[:, 0] > 0).mean() <= 0.35

@@ -9,7 +9,7 @@ from endplay.types import Deal, Denom, Player
 
 import overtrick
 from overtrick.core import UserError, select_rows
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cardplay import exhaustive_search, play_records, suit_canonical
 from overtrick.games.bridge.cardplay.kernels import OBS_COUNT, OBS_OWN, OBS_PLAYED, OBS_SHOWN
@@ -50,7 +50,7 @@ def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rn
     counted, wrong = tricks_of(deals, cards)
     assert (counted == won).all()
     assert (wrong == -1).all()
-    policies = [stranger(name, game, None) for name in (declarer, defenders)]
+    policies = [make_opponent(name, game, None) for name in (declarer, defenders)]
     payoff = play(game, policies, deals, rng, watch=()).payoff[:, 0]
     error = np.sqrt(0.5 / len(deals))
     made = (won >= deals[:, CARDS + 1]).mean()
@@ -195,7 +195,7 @@ def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
 
 def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
     game = overtrick.make("minibridge", scoring="tricks")
-    rules = stranger("rules", game, None)
+    rules = make_opponent("rules", game, None)
     sampling = PimcPolicy(game, rules, Uniform(), worlds=6)
     payoff = play(game, (sampling, rules), 40, rng, watch=()).payoff
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29

@@ -23,8 +23,10 @@ def first(table, folder):
 
 def shares(name, file, folder):
     path = needed(DATA / "bridge" / f"{file}.parquet")
-    of = system_agreement.auctions_of(first(pq.read_table(path), folder))
-    return system_agreement.shares(of, system_agreement.followed(loader.load(name), of))
+    of = system_agreement.select_auctions(first(pq.read_table(path), folder))
+    return system_agreement.agreement_shares(
+        of, system_agreement.follow_system(loader.load(name), of)
+    )
 
 
 @pytest.mark.parametrize("name", ["natural", "precision"])

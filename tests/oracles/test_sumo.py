@@ -10,7 +10,7 @@ from tests.data import DATA, needed
 
 import overtrick
 from overtrick.core import Observations, UserError
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.sumo import agent_zoo, mujoco_model
 from overtrick.games.sumo.game import FALLEN_HEIGHT, STEP_LIMIT, ant_observations
 from overtrick.games.sumo.observation import OBSERVATION_FIELDS
@@ -313,7 +313,7 @@ def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
 
 def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
     game = overtrick.make("sumo", reward="result", zoo=folder)
-    strong, weak = stranger("zoo:lstm2", game, None), UniformMoves(8)
+    strong, weak = make_opponent("zoo:lstm2", game, None), UniformMoves(8)
     seating = np.tile([[0, 1], [1, 0]], (10, 1))
     played = play(game, (strong, weak), 20, np.random.default_rng(5), seating, watch=[0])
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1)

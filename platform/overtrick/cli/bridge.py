@@ -110,7 +110,7 @@ def match_of_bidders(
         duplicate_match.check_report(out)
     ours, theirs = (str(bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
-        bidders.side_of(side)  # before Ray starts
+        bidders.load_side(side)  # before Ray starts
     with lifecycle.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
         played = duplicate_match.match(ours, theirs, boards, seed, crew, progress)
     if out is not None:
@@ -210,9 +210,9 @@ def suggest(
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
-    side = bidders.side_of(str(lifecycle.model_of(bidder)))
-    other = bidders.side_of(str(known(against) or against))
-    thought = bidders.candidates(side, other, calls, hand, *_situation(dealer, vulnerable))
+    side = bidders.load_side(str(lifecycle.model_of(bidder)))
+    other = bidders.load_side(str(known(against) or against))
+    thought = bidders.rank_calls(side, other, calls, hand, *_situation(dealer, vulnerable))
     told = [
         {"call": rules.CALLS[each.call], "probability": each.probability, "imps": each.imps}
         for each in thought
@@ -240,11 +240,11 @@ def agreement(
     rules = load(system)
     with people.status(f"reading {file}"):
         found = board_files.load(file)
-        told = agreed.auctions_of(found.boards, pairs, kind)
+        told = agreed.select_auctions(found.boards, pairs, kind)
     for problem in found.problems:
         people.print(problem, highlight=False, soft_wrap=True)
-    by = agreed.followed(rules, told)
-    shares, truths = agreed.shares(told, by), agreed.truths(rules, told, by)
+    by = agreed.follow_system(rules, told)
+    shares, truths = agreed.agreement_shares(told, by), agreed.meaning_table(rules, told, by)
     asked = "".join(f", {each}" for each in (kind, pairs) if each)
     people.print(f"{system} on {len(told.calls)} auctions of {file}{asked}", soft_wrap=True)
     shown = [

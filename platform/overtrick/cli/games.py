@@ -231,7 +231,7 @@ def match(
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """The games, their opponents, the trainers, and the runs on this machine."""
-    from overtrick.evaluation.reference_opponents import names
+    from overtrick.evaluation.reference_opponents import opponent_names
     from overtrick.games import registry
     from overtrick.storage import locate
     from overtrick.training.equilibrium.solve import PLANS
@@ -244,7 +244,7 @@ def list_(as_json: Json = False) -> None:
             "actions": list(game.action_names),
             "infosets": game.infosets,  # None: too many to number
             "unit": game.unit,
-            "opponents": names(game),
+            "opponents": opponent_names(game),
         }
         for name in registry.names()
         for game in [registry.make(name)]

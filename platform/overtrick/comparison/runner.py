@@ -19,8 +19,15 @@ from overtrick.config import job_file
 from overtrick.core import RunError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator, start_pool, start_ray
-from overtrick.evaluation.evaluate import Evaluate, Judged, Row, evaluate, metrics_of, unchanged
-from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.evaluation.evaluate import (
+    AdaptationEvaluation,
+    HeldOutEvaluation,
+    Row,
+    evaluate,
+    flat_metrics,
+    without_adaptation,
+)
+from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.policies.uniform import Uniform
 from overtrick.reports import figures, learning_curves
@@ -122,7 +129,7 @@ def _judge(
         done += 1
         progress(done)
 
-    common = (table.game, Evaluate(**table.evaluate.model_dump(exclude={"every"})))
+    common = (table.game, AdaptationEvaluation(**table.evaluate.model_dump(exclude={"every"})))
     shards = []
     for entry, column, _ in left:
         knows = _knowledge(table, entry, whole) if entry.job is not None else None
@@ -145,9 +152,9 @@ def _judge(
 def _knowledge(table: Table, entry: Entry, whole: group.RunGroup) -> Any:
     """A trained method's weights; its policy, if its trainer knows of no strangers."""
     folder = whole.parts[entry.trial].place / "model"
-    if entry.job is not None and isinstance(entry.job.evaluation, Judged):
+    if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
         return model_files.load(folder).weights
-    return model_files.policy(folder, two_seats(table.game)[0])
+    return model_files.policy(folder, two_seat_game(table.game)[0])
 
 
 def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: int) -> Row:
@@ -155,15 +162,15 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
     choice, how = common
     luck, crew = generator(entry.seed, RngStream.JUDGE), start_pool(0)
     luck.spawn(column)  # those of the strangers before it
-    if entry.job is not None and isinstance(entry.job.evaluation, Judged):
+    if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
         alone = entry.job.evaluation.model_copy(update={"opponents": (who,)})
         job = entry.job.model_copy(update={"evaluate": alone})
         return TRAINERS[job.trainer].evaluate_model(job, knows, crew, luck)[0]
     policy: Any = knows
     if entry.policy is not None:  # of the exact oracle nobody asks how it plays
-        policy = Uniform() if entry.policy == EXACT else opponent_of(choice, entry.policy)
+        policy = Uniform() if entry.policy == EXACT else cached_opponent(choice, entry.policy)
     how = how.model_copy(update={"opponents": (who,)})
-    (row,) = evaluate(choice, unchanged, policy, how, crew, luck)
+    (row,) = evaluate(choice, without_adaptation, policy, how, crew, luck)
     if entry.policy == EXACT:
         return row | {"steps": [row["best_response"]], "share": 1.0}
     return row
@@ -174,20 +181,20 @@ def _keep_trial(part: group.ChildRun, rows: list[Row | None]) -> None:
     there = [row for row in rows if row is not None]
     if len(there) < len(rows) or (part.place / lifecycle.TABLE).exists():
         return
-    unit = registry.evaluation_game(two_seats(part.job.game)[0]).unit
-    part.tracker.metrics(part.job.stop.iterations + 1, metrics_of(there, unit))
+    unit = registry.evaluation_game(two_seat_game(part.job.game)[0]).unit
+    part.tracker.metrics(part.job.stop.iterations + 1, flat_metrics(there, unit))
     lifecycle.keep_table(part.place, there, part.tracker)
 
 
 def _closeness(table: Table, plan: ComparisonSchedule) -> list[str]:
     """How far the strangers that were trained for the table are from an equilibrium."""
-    game, tree = two_seats(table.game)
+    game, tree = two_seat_game(table.game)
     notes = []
     for (column, who), name in zip(table.opponents.items(), plan.strangers, strict=True):
         if isinstance(who, ModelOf):
             note = f"{column} is the model of {who.method}, seed {table.seeds[0]}"
             if tree is not None:
-                sigma = best_response.sigma_of(tree, [opponent_of(table.game, name)] * 2)
+                sigma = best_response.sigma_of(tree, [cached_opponent(table.game, name)] * 2)
                 gap = best_response.exploitability(tree, sigma)
                 note += f", whose exploitability is {gap:.3g} {game.unit}s"
             notes.append(note)
@@ -201,7 +208,7 @@ def _draw(plan: ComparisonSchedule, whole: group.RunGroup, unit: str) -> None:
         part = whole.parts[entry.trial]
         last = part.job.stop.iterations  # what comes later is of the finished model
         told = [(i, metrics) for i, metrics in part.tracker.history() if i <= last]
-        if isinstance(part.job.evaluation, Judged):
+        if isinstance(part.job.evaluation, HeldOutEvaluation):
             histories.setdefault(entry.method, []).append(told)
     if learning_curves.curves_of(histories, unit):
         figures.save({"bands": learning_curves.learning(histories, unit)}, whole.folder / "figures")

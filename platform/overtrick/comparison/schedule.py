@@ -14,8 +14,8 @@ from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
 from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.evaluate import Judged
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import HeldOutEvaluation
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.runs import group, videos
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
@@ -128,7 +128,7 @@ def in_training(table: Table, job: Job) -> Job:
 
     Without a learning curve (`evaluate.every` of the table) training evaluates as little as it can.
     """
-    if not isinstance(job.evaluation, Judged):
+    if not isinstance(job.evaluation, HeldOutEvaluation):
         return job
     existing = tuple(who for who in table.opponents.values() if isinstance(who, str))
     changes = _used_values(type(job.evaluation), UNWATCHED)
@@ -142,12 +142,12 @@ def check(table: Table) -> int:
 
     Raises UserError for what would only fail later.
     """
-    game, tree = two_seats(table.game)
+    game, tree = two_seat_game(table.game)
     named = {f"opponents.{k}": who for k, who in table.opponents.items() if isinstance(who, str)}
     named |= {f"methods.{k}.policy": m.policy for k, m in table.methods.items() if m.policy}
     for key, who in named.items():
         try:
-            reference_opponents.check(who, game, tree)
+            reference_opponents.check_opponent(who, game, tree)
         except UserError as error:
             raise UserError(f"{key}: {error}") from None
     for name, method in table.methods.items():

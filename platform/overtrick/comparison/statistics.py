@@ -16,7 +16,7 @@ from scipy.stats import ttest_ind_from_stats
 from overtrick.comparison.table_job import EXACT, Table
 from overtrick.core.files import write_text
 from overtrick.evaluation.evaluate import Row
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 
 FILES = ("table.md", "table.csv", "table.json")
@@ -47,7 +47,7 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
     A method that could not be trained has no mean; all figures are points a game after the last
     step.
     """
-    game = registry.evaluation_game(two_seats(table.game)[0])
+    game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
     oracle = next((n for n, m in table.methods.items() if m.oracle is not None), None)
     rows = []

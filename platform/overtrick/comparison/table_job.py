@@ -13,7 +13,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Count, GameChoice, Opponent, Section
 from overtrick.config.overrides import set_value
 from overtrick.core import PortableOptions, UserError, nearest
-from overtrick.evaluation.evaluate import Budget
+from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry
 from overtrick.runs import provenance
 from overtrick.training.registry import JOBS
@@ -71,7 +71,7 @@ class ModelOf(Section):
     method: Name = Field(description="the method whose model of the first seed it is")
 
 
-class ComparisonEvaluation(Budget):
+class ComparisonEvaluation(EvaluationBudget):
     """The same for every method."""
 
     every: Count | None = Field(

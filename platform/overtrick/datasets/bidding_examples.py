@@ -24,11 +24,11 @@ KIND = parquet.Kind(
     "bidding examples", packed_features.VERSION, "generate them again, in another folder"
 )
 SPLITS = ("train", "test")
-TOGETHER = 4  # files of a window, in which examples are shuffled
-HELD = 0.2  # share of deals that are kept for testing (Zhang et al. 2022, section 5.1)
+FILES_PER_WINDOW = 4  # files of a window, in which examples are shuffled
+TEST_SHARE = 0.2  # share of deals that are kept for testing (Zhang et al. 2022, section 5.1)
 
 
-class Examples:
+class BiddingExamples:
     """The examples of one side of a folder, never all in memory. Raises UserError if there are
     none, if they are of features of another version, or were not made together.
 
@@ -57,7 +57,7 @@ class Examples:
         """Every example once, so many at a time, in random order: files at random, and examples at
         random among those of some files, of which the next are read meanwhile."""
         order = rng.permutation(len(self.files))
-        windows = [order[k : k + TOGETHER] for k in range(0, len(order), TOGETHER)]
+        windows = [order[k : k + FILES_PER_WINDOW] for k in range(0, len(order), FILES_PER_WINDOW)]
         rest: dict[str, Array] = {}
         for window in self._spread(windows) if self.readers else self._ahead(windows):
             rows = concat_columns([rest, window]) if rest else window
@@ -111,7 +111,7 @@ def _loaded(file: str) -> dict[str, Array]:
     return parquet.load(Path(file), KIND).columns
 
 
-def for_judging(hands: Array) -> Array:
+def in_test_split(hands: Array) -> Array:
     """(G,) bool which deals (G, 4) are kept for testing, one in five: by what they hold alone, so
     that a deal and its rotations are on the same side in every set that is ever made."""
     with np.errstate(over="ignore"):
@@ -123,4 +123,4 @@ def for_judging(hands: Array) -> Array:
                 mixed[turn] ^= mixed[turn] >> np.uint64(29)
         least = np.minimum.reduce(mixed)
         least = (least ^ (least >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return (least >> np.uint64(11)).astype(np.float64) / 2.0**53 < HELD
+    return (least >> np.uint64(11)).astype(np.float64) / 2.0**53 < TEST_SHARE

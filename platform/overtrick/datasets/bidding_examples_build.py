@@ -17,10 +17,10 @@ from overtrick.config.job_file import Section, validated
 from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets import board_files, chunked_build
-from overtrick.datasets.bidding_examples import KIND, SPLITS, for_judging
+from overtrick.datasets.bidding_examples import KIND, SPLITS, in_test_split
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.bidders import Side, auctions, side_of, solved, turned
-from overtrick.evaluation.system_agreement import auctions_of
+from overtrick.evaluation.bidders import Side, bid_auctions, load_side, rotate_deals, solved_deals
+from overtrick.evaluation.system_agreement import select_auctions
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH
@@ -34,9 +34,9 @@ from overtrick.storage import parquet
 
 RECORDED = "recorded"
 STRONG_CLUB = ("Precision", "strong_club")  # words for systems that are read as precision
-KNOWN = ("natural", "precision")  # what recorded systems are read as
-PIECE = 5000  # boards whose features lie in memory at once
-AHEAD = 8  # pieces of solved deals that are bid side by side
+RECORDED_SYSTEMS = ("natural", "precision")  # what recorded systems are read as
+BOARDS_AT_ONCE = 5000  # boards whose features lie in memory at once
+PIECES_AHEAD = 8  # pieces of solved deals that are bid side by side
 
 
 class ExamplesConfig(Section):
@@ -66,7 +66,7 @@ class ExamplesConfig(Section):
         return self
 
 
-class Bid(NamedTuple):
+class AnnotatedAuctions(NamedTuple):
     """G boards with their auctions, and the systems by which they are understood."""
 
     hands: Array  # (G, 4) sets of cards
@@ -88,7 +88,7 @@ def plan_of(files: Sequence[Path], overrides: Sequence[str]) -> ExamplesConfig:
     plan = validated(ExamplesConfig, told | {"files": tuple(map(str, files))})
     for name in (plan.system_ns, plan.system_ew):
         if plan.solved:
-            side_of(name)
+            load_side(name)
         elif name != RECORDED:
             loader.load(name)
     return plan
@@ -108,13 +108,15 @@ def generate(
     began, problems = time.monotonic(), list[str]()
     made_with = plan.model_dump(mode="json") | {"rules": _rules(plan)}
     if not out.exists():
-        folder = chunked_build.open_parts(out)
+        folder = chunked_build.create_parts_folder(out)
         for file in folder.glob("*/*.parquet"):
-            if not chunked_build.is_part(file, KIND, made_with):  # of another plan, or cut off
+            if not chunked_build.is_valid_part(
+                file, KIND, made_with
+            ):  # of another plan, or cut off
                 file.unlink()
         for split in SPLITS:
             (folder / split).mkdir(exist_ok=True)
-        parts = sum(board_files.count(Path(name)) for name in plan.files)
+        parts = sum(board_files.count_parts(Path(name)) for name in plan.files)
         progress("boards", 0, parts)
         for number, part in enumerate(_parts(plan, crew, problems), 1):
             _write(plan, part, number, folder, made_with)
@@ -131,7 +133,7 @@ def generate(
     return {"path": str(out), "rows": rows, "seconds": seconds, "left_out": problems}
 
 
-def check_rules(folder: str, made_with: Mapping[str, Any]) -> None:
+def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
     """Raise UserError if the systems by which recorded calls were understood say something else by
     now, so that new calls would be seen otherwise than these examples."""
     plan = validated(
@@ -145,19 +147,21 @@ def _rules(plan: ExamplesConfig) -> list[str]:
     """What the systems by which calls are understood say."""
     asked_for = (plan.system_ns, plan.system_ew)
     if plan.solved:
-        return [loader.fingerprint(side_of(name).system) for name in asked_for]
-    names = KNOWN if RECORDED in asked_for else ()
+        return [loader.fingerprint(load_side(name).system) for name in asked_for]
+    names = RECORDED_SYSTEMS if RECORDED in asked_for else ()
     return [loader.fingerprint(loader.load(n)) for n in (*asked_for, *names) if n != RECORDED]
 
 
-def _parts(plan: ExamplesConfig, crew: WorkerPool, problems: list[str]) -> Iterator[list[Bid]]:
+def _parts(
+    plan: ExamplesConfig, crew: WorkerPool, problems: list[str]
+) -> Iterator[list[AnnotatedAuctions]]:
     """What is to be learnt from, some boards at a time."""
     for number, name in enumerate(plan.files):
         if plan.solved:
             yield from _bidden(plan, number, crew)
             continue
         left = 0
-        for part in board_files.parts(Path(name)):
+        for part in board_files.iterate_parts(Path(name)):
             problems += part.problems
             told = [board for board in part.boards if _serves(plan, board)]
             left += len(part.boards) - len(told)
@@ -174,16 +178,18 @@ def _serves(plan: ExamplesConfig, board: Board) -> bool:
     return bool(board.auction) and plan.kind in (None, board.kind) and solved_enough
 
 
-def _bidden(plan: ExamplesConfig, number: int, crew: WorkerPool) -> Iterator[list[Bid]]:
+def _bidden(
+    plan: ExamplesConfig, number: int, crew: WorkerPool
+) -> Iterator[list[AnnotatedAuctions]]:
     """Solved deals of a file with the hands at any seats, that two sides bid."""
-    sides = side_of(plan.system_ns), side_of(plan.system_ew)
-    pieces = _in_pieces(solved(plan.files[number]))
-    for first in count(step=AHEAD):
-        shards = [(deals,) for deals in islice(pieces, AHEAD)]
+    sides = load_side(plan.system_ns), load_side(plan.system_ew)
+    pieces = _in_pieces(solved_deals(plan.files[number]))
+    for first in count(step=PIECES_AHEAD):
+        shards = [(deals,) for deals in islice(pieces, PIECES_AHEAD)]
         rng = generator(plan.seed, RngStream.INITIAL, number, first)
         for part, calls in crew.map(_bid, sides, shards, rng):
             yield [_with_tricks(part, calls, sides)]
-        if len(shards) < AHEAD:
+        if len(shards) < PIECES_AHEAD:
             return
 
 
@@ -192,8 +198,8 @@ def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
     rest = np.zeros((0, DEAL_WIDTH), np.int8)
     for part in parts:
         rest = np.concatenate([rest, part])
-        whole = len(rest) - len(rest) % PIECE
-        yield from (rest[k : k + PIECE] for k in range(0, whole, PIECE))
+        whole = len(rest) - len(rest) % BOARDS_AT_ONCE
+        yield from (rest[k : k + BOARDS_AT_ONCE] for k in range(0, whole, BOARDS_AT_ONCE))
         rest = rest[whole:]
     if len(rest):
         yield rest
@@ -202,19 +208,21 @@ def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
 def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Deals, Array]:
     """Deals turned, and the auctions on them."""
     deal_rng, rng = rng.spawn(2)
-    part = turned(deals, deal_rng)
+    part = rotate_deals(deals, deal_rng)
     dealer, vulnerable = part[:, CARDS:DD_TABLE].T.astype(np.int64)
-    return part, auctions(*sides, part[:, :CARDS], dealer, vulnerable, rng)
+    return part, bid_auctions(*sides, part[:, :CARDS], dealer, vulnerable, rng)
 
 
-def _with_tricks(deals: Deals, calls: Array, sides: tuple[Side, Side]) -> Bid:
+def _with_tricks(deals: Deals, calls: Array, sides: tuple[Side, Side]) -> AnnotatedAuctions:
     dealer, vulnerable = deals[:, CARDS:DD_TABLE].T.astype(np.int64)
     tables = deals[:, DD_TABLE:].reshape(-1, 4, 5)
     own = hand_bits(deals[:, :CARDS])
-    return Bid(own, dealer, vulnerable, calls, tables, sides[0].system, sides[1].system)
+    return AnnotatedAuctions(
+        own, dealer, vulnerable, calls, tables, sides[0].system, sides[1].system
+    )
 
 
-def _recorded(plan: ExamplesConfig, boards: Sequence[Board]) -> list[Bid]:
+def _recorded(plan: ExamplesConfig, boards: Sequence[Board]) -> list[AnnotatedAuctions]:
     """Recorded auctions, those side by side whose systems are the same."""
     together: dict[tuple[str, str], list[Board]] = {}
     for board in boards:
@@ -223,12 +231,14 @@ def _recorded(plan: ExamplesConfig, boards: Sequence[Board]) -> list[Bid]:
         together.setdefault((ns, ew), []).append(board)
     found = []
     for (ns, ew), mine in sorted(together.items(), key=lambda pair: pair[0]):
-        for first in range(0, len(mine), PIECE):
-            some = mine[first : first + PIECE]
-            of, tables = auctions_of(some), [b.table for b in some if b.table is not None]
+        for first in range(0, len(mine), BOARDS_AT_ONCE):
+            some = mine[first : first + BOARDS_AT_ONCE]
+            of, tables = select_auctions(some), [b.table for b in some if b.table is not None]
             told = np.stack(tables) if len(tables) == len(some) else None
             pair = loader.load(ns), loader.load(ew)
-            found.append(Bid(of.hands, of.dealer, of.vulnerable, of.calls, told, *pair))
+            found.append(
+                AnnotatedAuctions(of.hands, of.dealer, of.vulnerable, of.calls, told, *pair)
+            )
     return found
 
 
@@ -240,7 +250,7 @@ def _system(asked: str, said: str) -> str:
 
 def _write(
     plan: ExamplesConfig,
-    part: Sequence[Bid],
+    part: Sequence[AnnotatedAuctions],
     number: int,
     folder: Path,
     made_with: Mapping[str, Any],
@@ -250,7 +260,7 @@ def _write(
     for file, held in zip(files, (False, True), strict=True):
         if file.exists():
             continue
-        chosen = [_of_split(bid, for_judging(bid.hands) == held) for bid in part]
+        chosen = [_of_split(bid, in_test_split(bid.hands) == held) for bid in part]
         columns = [_columns(plan, bid) for bid in chosen if len(bid.hands)]
         if not columns:
             continue
@@ -259,14 +269,14 @@ def _write(
         parquet.save(file, KIND, made_with, {name: c[order] for name, c in whole.items()})
 
 
-def _of_split(bid: Bid, rows: Array) -> Bid:
+def _of_split(bid: AnnotatedAuctions, rows: Array) -> AnnotatedAuctions:
     """Some of its boards."""
     tables = None if bid.tables is None else bid.tables[rows]
     hands, dealer, vulnerable, calls = (each[rows] for each in bid[:4])
-    return Bid(hands, dealer, vulnerable, calls, tables, bid.ns, bid.ew)
+    return AnnotatedAuctions(hands, dealer, vulnerable, calls, tables, bid.ns, bid.ew)
 
 
-def _columns(plan: ExamplesConfig, bid: Bid) -> dict[str, Array]:
+def _columns(plan: ExamplesConfig, bid: AnnotatedAuctions) -> dict[str, Array]:
     """The examples of some boards."""
     hands, dealer, vulnerable, calls, tables, ns, ew = bid
     made = calls >= 0

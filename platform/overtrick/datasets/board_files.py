@@ -19,13 +19,20 @@ from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
 from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
 from overtrick.storage import parquet
 
-NEEDED = ("deal", "dealer", "vulnerability")
-TEXTS = ("auction", "contract", "declarer", "play")
-SAID = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
+REQUIRED = ("deal", "dealer", "vulnerability")
+TEXT_COLUMNS = ("auction", "contract", "declarer", "play")
+SYSTEM_COLUMNS = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
 SOLVED = "dd_table"
-ALSO = (*TEXTS, "result_tricks", "board", "kind", SOLVED, *itertools.chain(*SAID))
-TABLES = (".tsv", ".txt")  # rows of the paper's formats
-ENDINGS = (".parquet", ".pbn", ".lin", *TABLES)
+OPTIONAL = (
+    *TEXT_COLUMNS,
+    "result_tricks",
+    "board",
+    "kind",
+    SOLVED,
+    *itertools.chain(*SYSTEM_COLUMNS),
+)
+TABLE_ENDINGS = (".tsv", ".txt")  # rows of the paper's formats
+ENDINGS = (".parquet", ".pbn", ".lin", *TABLE_ENDINGS)
 NOBODY = "nobody"
 UNKNOWN = ("", "unknown")  # words for a system that nobody knows
 
@@ -38,7 +45,7 @@ def load(path: Path) -> BoardFile:
     A bad board is left out, and named with what is wrong. Raises UserError for a file that cannot
     be read, or in which no board is sound.
     """
-    read = list(parts(path))
+    read = list(iterate_parts(path))
     boards, problems = (
         list(itertools.chain(*(getattr(part, name) for part in read)))
         for name in ("boards", "problems")
@@ -46,12 +53,12 @@ def load(path: Path) -> BoardFile:
     return pbn_lin.board_file(path, boards, problems)
 
 
-def parts(path: Path) -> Iterator[BoardFile]:
+def iterate_parts(path: Path) -> Iterator[BoardFile]:
     """The same some boards at a time, so that a large Parquet file never lies whole in memory."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise UserError(f"{path}: boards are read from {', '.join(ENDINGS)} files")
-    if ending in TABLES:
+    if ending in TABLE_ENDINGS:
         found = zhang_tsv.load(path)
         tables = [None] * len(found.boards) if found.tables is None else found.tables
         solved = [replace(b, table=t) for b, t in zip(found.boards, tables, strict=True)]
@@ -69,14 +76,14 @@ def _cut(whole: BoardFile) -> Iterator[BoardFile]:
         yield BoardFile(whole.boards[first : first + parquet.ROWS], problems)
 
 
-def count(path: Path) -> int:
+def count_parts(path: Path) -> int:
     """How many parts of a file there are, or at least. Raises UserError."""
     return parquet.parts(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
     """Write boards as PBN, LIN or the paper's rows, by the file's ending. Raises UserError."""
-    write = zhang_tsv.save if path.suffix.lower() in TABLES else pbn_lin.save
+    write = zhang_tsv.save if path.suffix.lower() in TABLE_ENDINGS else pbn_lin.save
     write(path, boards)
 
 
@@ -84,7 +91,7 @@ def _from_parquet(path: Path) -> Iterator[BoardFile]:
     if not path.is_file():
         raise UserError(f"cannot read {path}: no such file")
     number = 0
-    for columns in parquet.batches(path, NEEDED, ALSO):
+    for columns in parquet.batches(path, REQUIRED, OPTIONAL):
         boards: list[Board] = []
         problems: list[str] = []
         for values in zip(*columns.values(), strict=True):
@@ -98,14 +105,14 @@ def _from_parquet(path: Path) -> Iterator[BoardFile]:
 
 def _board(row: dict[str, Any], number: int) -> Board:
     """One row. Raises UserError."""
-    for name in NEEDED:
+    for name in REQUIRED:
         if not isinstance(row[name], str):
             raise UserError(f"its {name} is {row[name]!r}, not text")
     if row["dealer"] not in tuple(SEATS):
         raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
-    texts = (*TEXTS, "kind", SOLVED, *itertools.chain(*SAID))
+    texts = (*TEXT_COLUMNS, "kind", SOLVED, *itertools.chain(*SYSTEM_COLUMNS))
     for name, kind in (*((name, str) for name in texts), ("result_tricks", int)):
         if not isinstance(row.get(name), kind | None):
             raise UserError(
@@ -130,7 +137,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
             tuple(CARD_NAMES.index(card) for card in played),
             row.get("result_tricks"),
             row.get("board") or number,
-            (_told(row, SAID[0]), _told(row, SAID[1])),
+            (_told(row, SYSTEM_COLUMNS[0]), _told(row, SYSTEM_COLUMNS[1])),
             row.get("kind") or "",
             zhang_tsv.parse_trick_table(row[SOLVED]) if row.get(SOLVED) else None,
         )

@@ -36,7 +36,7 @@ from overtrick.storage import parquet
 
 KIND = parquet.Kind("bridge deals", 1, "generate them again, in another file")
 SHARD = 5  # boards, whatever the number of workers: about a second of work
-TOGETHER = 40  # shards of a part
+SHARDS_PER_PART = 40  # shards of a part
 Order = Literal["random", "rotating"]
 
 ROUND = 16  # boards after which dealer and vulnerability of a duplicate match repeat
@@ -88,20 +88,20 @@ def generate(
         "system_ew": systems[1].name,
         "rules": [loader.fingerprint(each) for each in systems],
     }
-    if not chunked_build.already(out, KIND, made_with):
+    if not chunked_build.load_existing(out, KIND, made_with):
         shards = [
             (first, min(SHARD, plan.boards - first)) for first in range(0, plan.boards, SHARD)
         ]
         common = (plan, *(replace(each, places=(), rules=()) for each in systems))  # words stay
-        columns = chunked_build.done(
-            out, KIND, made_with, "boards", _solved, common, shards, TOGETHER, crew, progress
+        columns = chunked_build.run_shards(
+            out, KIND, made_with, "boards", _solved, common, shards, SHARDS_PER_PART, crew, progress
         )
         parquet.save(out, KIND, made_with, columns)
-        shutil.rmtree(chunked_build.parts_of(out))
+        shutil.rmtree(chunked_build.parts_folder(out))
     return {"path": str(out), "rows": plan.boards, "seconds": time.monotonic() - began}
 
 
-def dealt(
+def deal_boards(
     first: int, count: int, dealer: Order, vulnerability: Order, rng: Generator
 ) -> tuple[Array, Array, Array]:
     """Boards from number `first` (from 0) on: who holds each card (G, 52), dealers (G,) and
@@ -119,7 +119,7 @@ def _solved(
     """The rows of one shard."""
     plan, ns, ew = common
     luck = generator(plan.seed, RngStream.INITIAL, first // SHARD)
-    holder, dealer, vulnerable = dealt(first, count, plan.dealer, plan.vulnerability, luck)
+    holder, dealer, vulnerable = deal_boards(first, count, plan.dealer, plan.vulnerability, luck)
     calls = auction_simulation.bid_auctions(hand_bits(holder), dealer, vulnerable, ns, ew)
     contracts = auction_rules.final_contracts(calls, dealer)
     tables = double_dummy.trick_tables(holder)

@@ -21,7 +21,12 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import Count, Section, validated
 from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, UserError
-from overtrick.datasets.chunked_build import Progress, already, open_parts, parts_of
+from overtrick.datasets.chunked_build import (
+    Progress,
+    create_parts_folder,
+    load_existing,
+    parts_folder,
+)
 from overtrick.distributed.workers import (
     RngStream,
     Shard,
@@ -129,7 +134,7 @@ def generate(
         raise UserError(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
     plan = plan_of(overrides, scale)
     began = time.monotonic()
-    if stored := already(out, ABSTRACTION, plan.model_dump()):
+    if stored := load_existing(out, ABSTRACTION, plan.model_dump()):
         rows = len(stored.columns["start"])
     else:
         rows = len(_hire_and_build(plan, out, workers, progress).start)
@@ -153,7 +158,7 @@ def load_abstraction(path: Path, plan: AbstractionConfig | None = None) -> Abstr
 def _hire_and_build(
     plan: AbstractionConfig, out: Path, workers: int, progress: Progress
 ) -> Abstraction:
-    open_parts(out)
+    create_parts_folder(out)
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     crew = start_pool(workers)
@@ -186,7 +191,7 @@ class _Building:
         self, parameters: Parameters, out: Path, crew: WorkerPool, progress: Progress
     ) -> None:
         self.parameters = parameters
-        self.folder = parts_of(out)
+        self.folder = parts_folder(out)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._crew = crew
         self._progress = progress

@@ -14,12 +14,14 @@ Progress = Callable[[str, int, int], None]
 """(stage, parts done, parts in all), called before the first part and after each."""
 
 
-def parts_of(out: Path) -> Path:
+def parts_folder(out: Path) -> Path:
     """The folder of the parts of unfinished work."""
     return out.with_name(f".{out.name}.parts")
 
 
-def already(out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> parquet.Stored | None:
+def load_existing(
+    out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]
+) -> parquet.Stored | None:
     """What a file holds that was made with these parameters; None if there is no file. Raises
     UserError if anything else lies there."""
     if out.is_dir():
@@ -33,9 +35,9 @@ def already(out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> parq
         raise UserError(f"{said}: remove it, or name another file with --out") from None
 
 
-def open_parts(out: Path) -> Path:
+def create_parts_folder(out: Path) -> Path:
     """The folder of the parts, made if it is not there. Raises UserError."""
-    parts = parts_of(out)
+    parts = parts_folder(out)
     try:
         parts.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -43,7 +45,7 @@ def open_parts(out: Path) -> Path:
     return parts
 
 
-def done(
+def run_shards(
     out: Path, kind: parquet.Kind, made_with: Mapping[str, Any], stage: str, work: Work,
     common: Any, shards: Sequence[Shard], together: int, crew: WorkerPool, progress: Progress,
 ) -> dict[str, Array]:  # fmt: skip
@@ -54,10 +56,10 @@ def done(
     shard's own, for which shards are left to do depends on stops. The parts stay until the caller
     has kept the whole and takes their folder away. Raises UserError.
     """
-    folder, made_with = open_parts(out), {**made_with, "together": together}
+    folder, made_with = create_parts_folder(out), {**made_with, "together": together}
     parts = [range(len(shards))[k : k + together] for k in range(0, len(shards), together)]
     files = [folder / f"{k}.parquet" for k in range(len(parts))]
-    missing = [k for k, file in enumerate(files) if not is_part(file, kind, made_with)]
+    missing = [k for k, file in enumerate(files) if not is_valid_part(file, kind, made_with)]
     left = [shard for k in missing for shard in parts[k]]
     finished = len(shards) - len(left)
     results: dict[int, dict[str, Array]] = {}
@@ -77,7 +79,7 @@ def done(
     return concat_columns([parquet.load(file, kind, made_with).columns for file in files])
 
 
-def is_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> bool:
+def is_valid_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> bool:
     """Is a part whole, and of this work? If not it is done again."""
     try:
         parquet.load(file, kind, made_with)

@@ -19,12 +19,18 @@ from overtrick.core import Array, UserError
 from overtrick.core.files import replacing_folder
 from overtrick.datasets import chunked_build
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.cardplay import Kept, Scripted, Strain, card_game, random_games
+from overtrick.evaluation.cardplay import (
+    CardplayGames,
+    ScriptedDefenders,
+    Strain,
+    card_game,
+    random_games,
+)
 from overtrick.games.bridge.cards import CARDS, STRAINS
 from overtrick.storage import parquet
 
 KIND = parquet.Kind("minibridge games", 1, "generate them again, in another folder")
-PART = 5000  # games of one shard, whatever the number of workers
+GAMES_PER_SHARD = 5000  # games of one shard, whatever the number of workers
 FILE = "games.parquet"
 
 
@@ -32,7 +38,9 @@ class MinibridgeConfig(Section):
     """Which games (Hadjur 2018, Algorithm 1)."""
 
     games: Count = Field(default=100_000, description="games that are kept")
-    defenders: Scripted = Field(default="rules", description="whom the random declarer meets")
+    defenders: ScriptedDefenders = Field(
+        default="rules", description="whom the random declarer meets"
+    )
     strain: Strain = Field(default="notrump", description="as the game's option")
     lost: bool = Field(default=False, description="keep the games that the declarer lost, too")
     seed: int = Field(default=0, ge=0, description="same seed, same games")
@@ -68,7 +76,7 @@ def generate(
     return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
 
 
-def load(folder: Path, plan: MinibridgeConfig | None = None) -> Kept:
+def load(folder: Path, plan: MinibridgeConfig | None = None) -> CardplayGames:
     """All games of a folder, in the order in which they were made; with a plan, made by it.
 
     Raises UserError if there are none, or if a file is missing, cut off, of another kind or
@@ -87,10 +95,10 @@ def load(folder: Path, plan: MinibridgeConfig | None = None) -> Kept:
     order = columns["number"].argsort()
     if len(order) != asked["games"]:
         raise UserError(f"{folder} holds {len(order)} of {asked['games']} games: {KIND.remedy}")
-    return Kept(*(columns[name][order] for name in Kept._fields))
+    return CardplayGames(*(columns[name][order] for name in CardplayGames._fields))
 
 
-def check(folder: str, wanted: Mapping[str, Any]) -> None:
+def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
     """Raise UserError unless the games of a folder were made with these values of the plan."""
     file = next(iter(sorted(Path(folder).glob(f"contract=*/seed=*/{FILE}"))), None)
     if file is None:
@@ -102,7 +110,7 @@ def check(folder: str, wanted: Mapping[str, Any]) -> None:
 
 
 @lru_cache(maxsize=1)
-def kept(folder: str) -> Kept:
+def load_cached(folder: str) -> CardplayGames:
     """The same, read once by each process."""
     return load(Path(folder))
 
@@ -111,9 +119,11 @@ def _make(
     plan: MinibridgeConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
 ) -> None:
     made_with = plan.model_dump()
-    sizes = [min(PART, plan.games - first) for first in range(0, plan.games, PART)]
+    sizes = [
+        min(GAMES_PER_SHARD, plan.games - first) for first in range(0, plan.games, GAMES_PER_SHARD)
+    ]
     shards = list(enumerate(sizes))
-    columns = chunked_build.done(
+    columns = chunked_build.run_shards(
         out, KIND, made_with, "games", _part, plan, shards, 1, crew, progress
     )
     contract = columns["deals"][:, CARDS:]
@@ -123,10 +133,10 @@ def _make(
             place = new / f"contract={needed - 6}{STRAINS[strain]}" / f"seed={plan.seed}"
             place.mkdir(parents=True)
             parquet.save(place / FILE, KIND, made_with, {n: c[rows] for n, c in columns.items()})
-    shutil.rmtree(chunked_build.parts_of(out))
+    shutil.rmtree(chunked_build.parts_folder(out))
 
 
 def _part(rng: Generator, plan: MinibridgeConfig, part: int, count: int) -> dict[str, Array]:
     luck = generator(plan.seed, RngStream.INITIAL, part)
     games = random_games(card_game(plan.game), count, plan.defenders, plan.lost, luck)
-    return {**games._asdict(), "number": PART * part + np.arange(len(games.deals))}
+    return {**games._asdict(), "number": GAMES_PER_SHARD * part + np.arange(len(games.deals))}

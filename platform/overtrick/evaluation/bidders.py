@@ -33,7 +33,7 @@ from overtrick.policies.rollout import play
 from overtrick.storage import locate, model_files, parquet
 
 
-class SystemJob(Job):
+class BiddingSystemJob(Job):
     """What a job says of the calls of its network."""
 
     system: Opponent = Field(default="natural", description="what its calls mean")
@@ -71,7 +71,7 @@ class Side(NamedTuple):
         return NetworkBidder(ns, ew, self.calls, self.imps, epsilon)
 
 
-def side_of(what: str) -> Side:
+def load_side(what: str) -> Side:
     """A side by the name or file of its system, or by a model: its folder, that of its run, or what
     it is registered as. Raises UserError."""
     folder = locate.locate(what)
@@ -79,16 +79,16 @@ def side_of(what: str) -> Side:
         rules = loader.load(what)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
-    calls, imps = (network_of(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS)
+    calls, imps = (load_network(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS)
     if calls is None:
         raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
-    own = loader.load(told_of(stored, folder, "system"))
-    check_version(told_of(stored, folder, "system_version"), own, f"the model in {folder}")
+    own = loader.load(job_value(stored, folder, "system"))
+    check_system_version(job_value(stored, folder, "system_version"), own, f"the model in {folder}")
     return Side(name, own, calls, imps)
 
 
-def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
+def check_system_version(rules: Mapping[str, str], own: System, what: str) -> None:
     """Raise UserError, saying what was taught, unless its system still has the rules by which its
     features were made: by others a network would see calls otherwise than it learnt to."""
     if not isinstance(rules, Mapping) or rules.get(own.name) != loader.fingerprint(own):
@@ -97,7 +97,7 @@ def check_version(rules: Mapping[str, str], own: System, what: str) -> None:
         )
 
 
-def network_of(stored: model_files.Model, name: str, folder: Path) -> BiddingNetwork | None:
+def load_network(stored: model_files.Model, name: str, folder: Path) -> BiddingNetwork | None:
     """A network of a model, None if it has none of that name. Raises UserError for one that is
     damaged, or sees or says other numbers than networks that bid."""
     weights = unprefixed(name, stored.weights)
@@ -109,7 +109,7 @@ def network_of(stored: model_files.Model, name: str, folder: Path) -> BiddingNet
     model_files.check_layers(
         weights, seen, network_bidder.OUTPUT_WIDTHS[name], what, "networks that bid"
     )
-    learning = told_of(stored, folder, "network")
+    learning = job_value(stored, folder, "network")
     try:
         return BiddingNetwork(weights, learning["activation"], learning["bfloat16"])
     except (KeyError, TypeError):
@@ -118,7 +118,7 @@ def network_of(stored: model_files.Model, name: str, folder: Path) -> BiddingNet
         ) from None
 
 
-def told_of(stored: model_files.Model, folder: Path, key: str) -> Any:
+def job_value(stored: model_files.Model, folder: Path, key: str) -> Any:
     """What the job of a model says. Raises UserError if it says nothing of it."""
     if key not in stored.job:
         raise UserError(
@@ -127,7 +127,7 @@ def told_of(stored: model_files.Model, folder: Path, key: str) -> Any:
     return stored.job[key]
 
 
-def auctions(
+def bid_auctions(
     ns: Side, ew: Side, holder: Array, dealer: Array, vulnerable: Array, rng: Generator
 ) -> Array:
     """(G, L) int8 how two sides bid deals, padded with -1; L depends on the sides alone.
@@ -160,7 +160,7 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
     return found
 
 
-def candidates(
+def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[CandidateCall]:
     """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises UserError
@@ -178,7 +178,7 @@ def candidates(
     return bidder.candidates(turn)[0]
 
 
-def solved(path: str) -> Iterator[Deals]:
+def solved_deals(path: str) -> Iterator[Deals]:
     """(G, 74) the deals of a Parquet file with columns deal and dd_table, some thousands at a time;
     North deals, nobody is vulnerable. Raises UserError."""
     number = found = 0
@@ -206,12 +206,12 @@ def solved(path: str) -> Iterator[Deals]:
 
 
 @lru_cache(maxsize=2)
-def sample(path: str, most: int, seed: int) -> Deals:
+def sample_deals(path: str, most: int, seed: int) -> Deals:
     """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
     the lowest random numbers. Raises UserError."""
     rng = generator(seed, RngStream.INITIAL)
     deals, luck, more = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
-    for part in chain(solved(path), [None]):
+    for part in chain(solved_deals(path), [None]):
         more += [] if part is None else [part]
         if part is None or sum(map(len, more)) >= most:  # now and then, for to sort takes a moment
             deals = np.concatenate([deals, *more])
@@ -221,7 +221,7 @@ def sample(path: str, most: int, seed: int) -> Deals:
     return deals
 
 
-def turned(deals: Deals, rng: Generator) -> Deals:
+def rotate_deals(deals: Deals, rng: Generator) -> Deals:
     """The same deals with the hands at other seats, any dealer and any vulnerability."""
     turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
     found = deals.copy()

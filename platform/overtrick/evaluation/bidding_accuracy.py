@@ -12,7 +12,7 @@ from overtrick.games.bridge.auction.network_bidder import IMPS, MAX_IMPS
 from overtrick.games.bridge.auction_rules import BIDS
 from overtrick.games.bridge.system.public_knowledge import TYPES
 
-Answers = Mapping[str, Array]
+Predictions = Mapping[str, Array]
 """Columns (R,) of what a network said of examples, and of what they were."""
 
 LENGTHS = {"4 to 8 calls": (4, 8), "4": (4, 4), "5 to 8": (5, 8), "9 to 12": (9, 12),
@@ -20,23 +20,23 @@ LENGTHS = {"4 to 8 calls": (4, 8), "4": (4, 4), "5 to 8": (5, 8), "9 to 12": (9,
 """Parts of the table by the length of the auction (Zhang et al. 2022, Fig. 12)."""
 
 BINS = 10  # of probabilities, for the calibration
-CLOSE = 2  # IMPs (Zhang et al. 2022, Fig. 13)
+IMP_TOLERANCE = 2  # IMPs (Zhang et al. 2022, Fig. 13)
 
 
-def called(log_probs: Array) -> dict[str, Array]:
+def predict_calls(log_probs: Array) -> dict[str, Array]:
     """The likeliest call of each row (R, 38), and how sure of it the network is."""
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
     return {"said": best.astype(np.int8), "sure": sure.astype(np.float32)}
 
 
-def valued(log_probs: Array) -> dict[str, Array]:
+def predict_imps(log_probs: Array) -> dict[str, Array]:
     """The IMPs that are expected of each row (R, 49), and the likeliest."""
     best = log_probs.argmax(axis=1) - MAX_IMPS
     return {"said": best.astype(np.int8), "expected": (np.exp(log_probs) @ IMPS).astype(np.float32)}
 
 
-def shares(of: Answers) -> dict[str, float | None]:
+def call_accuracy(of: Predictions) -> dict[str, float | None]:
     """Shares of calls foretold: total; real, of bids; unreal, of passes, doubles and redoubles
     (Zhang et al. 2022, section 5.2.1); how sure the network was; and its calibration error, the
     mean distance of both over ten bins (Guo et al. 2017, eq. 5). None where there are no such."""
@@ -52,16 +52,16 @@ def shares(of: Answers) -> dict[str, float | None]:
     }
 
 
-def errors(of: Answers) -> dict[str, float | None]:
+def imp_errors(of: Predictions) -> dict[str, float | None]:
     """Of what is expected in IMPs: the mean error; the share within 2; by the likeliest, the share
     that is right, and within 2 (Zhang et al. 2022, Fig. 13). None where there is nothing."""
     off = np.abs(of["expected"] - of["imps"])
     said = np.abs(of["said"].astype(np.int64) - of["imps"])
     return {
         "error": _mean(off),
-        "within_2": _mean(off <= CLOSE),
+        "within_2": _mean(off <= IMP_TOLERANCE),
         "likeliest_right": _mean(said == 0),
-        "likeliest_within_2": _mean(said <= CLOSE),
+        "likeliest_within_2": _mean(said <= IMP_TOLERANCE),
     }
 
 
@@ -69,8 +69,8 @@ def _mean(values: Array) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def table(
-    of: Answers, measure: Callable[[Answers], dict[str, float | None]]
+def accuracy_table(
+    of: Predictions, measure: Callable[[Predictions], dict[str, float | None]]
 ) -> list[dict[str, Any]]:
     """Of all examples, by the length of their auctions, and by the type of the call."""
     parts = {"all": np.ones(len(of["call"]), bool)}
@@ -86,7 +86,7 @@ def table(
     ]
 
 
-ANSWERS = {"calls": called, "imps": valued}
-MEASURES = {"calls": shares, "imps": errors}
-SHOWN = {"calls": ("total", "real", "unreal"), "imps": ("within_2", "likeliest_within_2")}
+PREDICTORS = {"calls": predict_calls, "imps": predict_imps}
+MEASURES = {"calls": call_accuracy, "imps": imp_errors}
+FIGURE_COLUMNS = {"calls": ("total", "real", "unreal"), "imps": ("within_2", "likeliest_within_2")}
 """By what a network learns: what it says, how that is measured, and which of it is drawn."""

@@ -29,12 +29,12 @@ POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "righ
 """Who can learn, and the hands that each plays."""
 
 
-Who = Literal["declarer", "left", "right"]
-Scripted = Literal["rules", "random"]
+Position = Literal["declarer", "left", "right"]
+ScriptedDefenders = Literal["rules", "random"]
 Strain = Literal["notrump", "trump"]
-JUDGED = 500  # deals of one shard of judging
-SOLVED = 100  # deals of one shard of double-dummy play
-BLOCK = 2000  # deals that are played at once where only some of the games are kept
+EVALUATION_SHARD = 500  # deals of one shard of judging
+DOUBLE_DUMMY_SHARD = 100  # deals of one shard of double-dummy play
+DEALS_AT_ONCE = 2000  # deals that are played at once where only some of the games are kept
 
 DOUBLE_DUMMY = parquet.Kind(
     "double-dummy tricks", 1, "remove it, and it is solved again"
@@ -61,7 +61,7 @@ class CardplayEvaluation(Section):
     )
 
 
-class Kept(NamedTuple):
+class CardplayGames(NamedTuple):
     """Whole games, and what they are worth to learn from."""
 
     deals: Deals  # (G, 54)
@@ -73,9 +73,9 @@ class Kept(NamedTuple):
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
-def joined(parts: list[Kept]) -> Kept:
+def concatenate_games(parts: list[CardplayGames]) -> CardplayGames:
     """The games of several parts, in order."""
-    return Kept(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return CardplayGames(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def card_game(choice: GameChoice) -> MiniBridge:
@@ -86,7 +86,7 @@ def card_game(choice: GameChoice) -> MiniBridge:
     return game
 
 
-def by_tricks(choice: GameChoice) -> GameChoice:
+def with_trick_scoring(choice: GameChoice) -> GameChoice:
     """The game in which a search tells good cards from better ones where all make the contract, or
     none does."""
     return GameChoice(name=choice.name, options={**choice.options, "scoring": "tricks"})
@@ -100,17 +100,19 @@ def check_scoring(choice: GameChoice) -> None:
         )
 
 
-def random_games(game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator) -> Kept:
+def random_games(
+    game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator
+) -> CardplayGames:
     """Games of a random declarer (Hadjur 2018, Algorithm 1); only those that it won, or any."""
     parts, have = [], 0
     while have < count:
-        deals = game.deal(BLOCK, rng)
+        deals = game.deal(DEALS_AT_ONCE, rng)
         cards, won = play_out(deals, "random", defenders, rng)
         above = won - deals[:, CARDS + 1]
         kept = np.flatnonzero((above >= 0) | lost)[: count - have]
-        parts.append(Kept(deals[kept], cards[kept], above[kept].astype(np.int8)))
+        parts.append(CardplayGames(deals[kept], cards[kept], above[kept].astype(np.int8)))
         have += len(kept)
-    return joined(parts)
+    return concatenate_games(parts)
 
 
 def games_between(
@@ -119,7 +121,7 @@ def games_between(
     declarer: BehaviouralPolicy,
     defenders: BehaviouralPolicy,
     rng: Generator,
-) -> Kept:
+) -> CardplayGames:
     """Games of any two sides."""
     deal_rng, play_rng = rng.spawn(2)
     deals = game.deal(count, deal_rng)
@@ -130,36 +132,36 @@ def games_between(
         hand_bits(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
         cards.astype(np.int64),
     )  # fmt: skip
-    return Kept(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
+    return CardplayGames(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
 
 
-Known = Callable[[Observations], Array]
+RecognisesStates = Callable[[Observations], Array]
 """Rows to whether the policy has something to go by there (R,)."""
 
 
-def judged(
+def evaluate_declarer(
     choice: GameChoice, declarer: BehaviouralPolicy, defence: Mapping[str, BehaviouralPolicy],
-    known: Known | None,
+    known: RecognisesStates | None,
     how: CardplayEvaluation, deals: int, seed: int, crew: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """A row for each defence: the share of contracts made on deals that only judging uses, the
     double-dummy mark of the same deals if it was asked for with the final number of deals, and the
     share of the declarer's decisions that it recognised."""
-    sizes = _sizes(deals, JUDGED)
+    sizes = _sizes(deals, EVALUATION_SHARD)
     marks = None
     if how.double_dummy and deals == how.final_deals:
-        marks = mark(choice, how.solutions, deals, seed, crew)
+        marks = double_dummy_share(choice, how.solutions, deals, seed, crew)
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)
         luck = generator(seed, RngStream.JUDGE, 0)  # its children are nobody's deals
         made, recognised = np.sum(crew.map(_judge, common, sizes, luck), axis=0)
         share = None if known is None else recognised / (deals * CARDS / 2)
-        rows.append(row(name, int(made), deals, marks, share))
+        rows.append(result_row(name, int(made), deals, marks, share))
     return rows
 
 
-def row(
+def result_row(
     defenders: str, made: int, deals: int, mark: float | None, recognised: float | None
 ) -> dict[str, Any]:
     """What came of so many deals, with the 95 % interval of the share made (Wilson 1927)."""
@@ -173,7 +175,7 @@ def row(
     }
 
 
-def metrics_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The rows as flat metrics, such as made/rules."""
     metrics = {f"{learning_curves.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
@@ -186,15 +188,22 @@ def share_made(rows: list[dict[str, Any]]) -> float:
     return float(np.mean([row["made"] for row in rows]))
 
 
-def mark(choice: GameChoice, folder: str, count: int, seed: int, crew: WorkerPool) -> float:
+def double_dummy_share(
+    choice: GameChoice, folder: str, count: int, seed: int, crew: WorkerPool
+) -> float:
     """The share of so many judging deals that perfect play makes against perfect defence; solved
     once and kept in the folder."""
-    deals = np.concatenate([dealt(choice, seed, *each) for each in _sizes(count, JUDGED)])
+    deals = np.concatenate(
+        [evaluation_deals(choice, seed, *each) for each in _sizes(count, EVALUATION_SHARD)]
+    )
     strain = choice.options.get("strain", "notrump")  # no other option changes a deal
     made_with = {"strain": strain, "seed": seed, "deals": count}
     path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
     if not path.exists():
-        parts = [(deals[first : first + SOLVED],) for first in range(0, count, SOLVED)]
+        parts = [
+            (deals[first : first + DOUBLE_DUMMY_SHARD],)
+            for first in range(0, count, DOUBLE_DUMMY_SHARD)
+        ]
         tricks = np.concatenate(crew.map(_solve, None, parts, generator(seed)))
         path.parent.mkdir(parents=True, exist_ok=True)
         parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
@@ -207,7 +216,7 @@ def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
     return [(k, min(shard, deals - first)) for k, first in enumerate(range(0, deals, shard))]
 
 
-def dealt(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
+def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
     """The deals of a shard of judging, on which nobody learns."""
     return card_game(choice).deal(deals, generator(seed, RngStream.JUDGE, shard))
 
@@ -217,7 +226,7 @@ def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, 
     choice, declarer, defenders, known, seed = common
     game = card_game(choice)
     watch = () if known is None else (0,)
-    unseen = dealt(choice, seed, shard, deals)
+    unseen = evaluation_deals(choice, seed, shard, deals)
     played = play(game, (declarer, defenders), unseen, rng, watch=watch)
     recognised = 0.0 if known is None else float(known(played.batch.observations()).sum())
     return float((played.payoff[:, 0] > 0).sum()), recognised

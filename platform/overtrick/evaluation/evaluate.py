@@ -13,7 +13,7 @@ from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Sec
 from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.game_cache import equilibrium_of, opponent_of, played
+from overtrick.evaluation.game_cache import cached_equilibrium, cached_opponent, playable_game
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
 from overtrick.policies.tabular import Tabular
@@ -23,7 +23,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
 
-class Budget(Section):
+class EvaluationBudget(Section):
     """What a method may use against a stranger, and how it is then judged."""
 
     steps: Count = Field(default=3, description="steps of adaptation, each after games of its own")
@@ -36,7 +36,7 @@ class Budget(Section):
     )  # fmt: skip
 
 
-class Judged(Budget):
+class HeldOutEvaluation(EvaluationBudget):
     """How a model is judged, whatever its way to adapt."""
 
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
@@ -72,17 +72,17 @@ class Judged(Budget):
     )
 
 
-class Evaluate(Judged):
+class AdaptationEvaluation(HeldOutEvaluation):
     """How a model that adapts by gradient steps is judged."""
 
     learning_rate: Positive = Field(default=0.1, description="size of a gradient step at test")
 
 
-class Unadapted(Judged):
+class FixedPolicyEvaluation(HeldOutEvaluation):
     """How a model that never adapts is judged."""
 
     unused_keys = (
-        *Judged.unused_keys,
+        *HeldOutEvaluation.unused_keys,
         UnusedKeys({}, ("steps", "games", "repeats"), "because this trainer's model never adapts"),
     )
 
@@ -99,11 +99,11 @@ Adapt = Callable[
 or as many as there are independent adaptations. At the top of a module, for it goes to workers."""
 
 
-def check(choice: GameChoice, how: Judged) -> None:
+def check_evaluation(choice: GameChoice, how: HeldOutEvaluation) -> None:
     """Raise UserError for a stranger that does not exist, or a bound that cannot be kept."""
-    game, tree = played(choice)
+    game, tree = playable_game(choice)
     for name in how.opponents:
-        reference_opponents.check(name, game, tree)
+        reference_opponents.check_opponent(name, game, tree)
     if how.exploitability_bound is None:
         return
     if tree is None:
@@ -116,23 +116,32 @@ def check(choice: GameChoice, how: Judged) -> None:
 
 
 def evaluate(
-    choice: GameChoice, adapt: Adapt, knows: Any, how: Judged, crew: WorkerPool, rng: Generator
+    choice: GameChoice,
+    adapt: Adapt,
+    knows: Any,
+    how: HeldOutEvaluation,
+    crew: WorkerPool,
+    rng: Generator,
 ) -> list[Row]:
     """One row for each stranger. Payoffs are exact where there is a tree, else from games that
     nothing is learnt from. Raises UserError as check."""
-    check(choice, how)
+    check_evaluation(choice, how)
     common = (choice, adapt, knows, how)
     return crew.map(_row, common, [(name,) for name in how.opponents], rng)
 
 
 def _row(rng: Generator, common: Any, name: str) -> Row:
     choice, adapt, knows, how = common
-    game, tree = played(choice)
-    opponent, scored = opponent_of(choice, name), registry.evaluation_game(game)
+    game, tree = playable_game(choice)
+    opponent, scored = cached_opponent(choice, name), registry.evaluation_game(game)
     steps = adapt(rng, knows, how, choice, opponent)
     means, errors, gaps = [], [], []
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
-        safe = policies if how.exploitability_bound is None else held_back(choice, policies, how)
+        safe = (
+            policies
+            if how.exploitability_bound is None
+            else bound_exploitability(choice, policies, how)
+        )
         won = [
             payoff_against(scored, tree, policy, opponent, how.eval_deals, luck)
             for policy, luck in zip(safe, step_rng.spawn(len(safe)), strict=True)
@@ -159,14 +168,14 @@ def _row(rng: Generator, common: Any, name: str) -> Row:
     }
 
 
-def held_back(
-    choice: GameChoice, policies: Sequence[BehaviouralPolicy], how: Judged
+def bound_exploitability(
+    choice: GameChoice, policies: Sequence[BehaviouralPolicy], how: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
     """Policies that keep the bound of how, each made of the one in its place."""
-    _, tree = played(choice)
+    _, tree = playable_game(choice)
     assert tree is not None
     assert how.exploitability_bound is not None
-    safe = equilibrium_of(choice)
+    safe = cached_equilibrium(choice)
     done: dict[bytes, BehaviouralPolicy] = {}  # before the first step all draws are one policy
     out = []
     for policy in policies:
@@ -189,10 +198,10 @@ def held_back(
     return out
 
 
-def unchanged(
+def without_adaptation(
     rng: Generator,
     policy: BehaviouralPolicy,
-    how: Judged,
+    how: HeldOutEvaluation,
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
@@ -235,7 +244,7 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
     return sum(won) / tree.seats
 
 
-def metrics_of(rows: list[Row], unit: str) -> dict[str, float]:
+def flat_metrics(rows: list[Row], unit: str) -> dict[str, float]:
     """The rows as flat metrics, such as random/after_3_big_blind."""
     return {
         payoff_name(opponent_label(row["stranger"]), k, unit): payoff

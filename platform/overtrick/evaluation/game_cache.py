@@ -6,7 +6,7 @@ from typing import Any
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, UserError
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
@@ -15,7 +15,7 @@ from overtrick.solvers.extensive.tree import Tree, build
 _cache: dict[str, Any] = {}
 
 
-def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
+def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
     """A game and its tree; None if it is no game that has one.
 
     memory: bytes that the tree may take. Raises UserError if it would not fit, or for a game that
@@ -29,28 +29,28 @@ def known(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | No
     return _cache[key]
 
 
-def game_and_tree(choice: GameChoice) -> tuple[Any, Tree]:
+def game_with_tree(choice: GameChoice) -> tuple[Any, Tree]:
     """The same, of a game that two can play. Raises UserError for another."""
-    game, tree = two_seats(choice)
+    game, tree = two_seat_game(choice)
     if tree is None:
         raise UserError(f"{game.name} is too large for a tree, which this trainer needs")
     return game, tree
 
 
-def two_seats(choice: GameChoice) -> tuple[Any, Tree | None]:
+def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that two can play, and its tree; None if it is too large. Raises UserError."""
     game = _game(choice)
     if not isinstance(game, Game) or game.seats != 2:
         raise UserError(f"{game.name} is no game that 2 seats play: this trainer needs one")
-    return played(choice)
+    return playable_game(choice)
 
 
-def played(choice: GameChoice) -> tuple[Any, Tree | None]:
+def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
     """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
     UserError."""
     game = _game(choice)
     registry.check_playable(game)
-    return known(choice) if isinstance(game, Enumerable) else (game, None)
+    return cached_game(choice) if isinstance(game, Enumerable) else (game, None)
 
 
 def _game(choice: GameChoice) -> Any:
@@ -60,21 +60,21 @@ def _game(choice: GameChoice) -> Any:
     return _cache[key]
 
 
-def check_actions(game: Game) -> None:
+def check_discrete_actions(game: Game) -> None:
     """Raise UserError for a game in which one moves by real vectors."""
     if game.actions is None:
         raise UserError(f"{game.name} moves by real vectors: this trainer needs single actions")
 
 
-def opponent_of(choice: GameChoice, name: str) -> Any:
+def cached_opponent(choice: GameChoice, name: str) -> Any:
     """A stranger: CFR takes a moment."""
     key = choice.model_dump_json() + name
     if key not in _cache:
-        _cache[key] = stranger(name, *played(choice))
+        _cache[key] = make_opponent(name, *playable_game(choice))
     return _cache[key]
 
 
-def equilibrium_of(choice: GameChoice) -> Array:
+def cached_equilibrium(choice: GameChoice) -> Array:
     """(N, A) the exact equilibrium nearest to the strategy of the stranger cfr.
 
     An equilibrium of a linear program alone makes nothing of mistakes where it need not; CFR+ does,
@@ -82,8 +82,8 @@ def equilibrium_of(choice: GameChoice) -> Array:
     """
     key = f"{choice.model_dump_json()} equilibrium"
     if key not in _cache:
-        _, tree = game_and_tree(choice)
+        _, tree = game_with_tree(choice)
         exact = sequence_form.equilibrium(tree)[1]
-        near = best_response.sigma_of(tree, [opponent_of(choice, "cfr")] * 2)
+        near = best_response.sigma_of(tree, [cached_opponent(choice, "cfr")] * 2)
         _cache[key] = safe_exploitation.nearest_safe_strategy(tree, exact, near, 0)
     return _cache[key]

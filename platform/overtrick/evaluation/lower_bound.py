@@ -7,7 +7,7 @@ from typing import Any
 
 from overtrick.core import Redealable
 from overtrick.distributed.workers import RngStream, generator
-from overtrick.evaluation.reference_opponents import located, stranger
+from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import registry
 from overtrick.solvers.lookahead.local_best_response import local_best_response
 
@@ -22,7 +22,7 @@ def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dic
     are imagined at each decision; the seed of it all. Raises Refused.
     """
     how = {**SAMPLES, **asked}
-    opponent = stranger(located(against, game), game, None)
+    opponent = make_opponent(resolve_opponent(against, game), game, None)
     fallbacks = [*registry.fallback_policies(game), opponent]
     rng = generator(how["seed"], RngStream.JUDGE)
     bound = local_best_response(game, opponent, fallbacks, how["games"], rng, how["particles"])

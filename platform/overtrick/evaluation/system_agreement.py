@@ -20,7 +20,7 @@ from overtrick.games.bridge.system.public_knowledge import TYPES
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
-class Auctions(NamedTuple):
+class RecordedAuctions(NamedTuple):
     """G recorded auctions."""
 
     hands: Array  # (G, 4) sets of cards
@@ -30,9 +30,9 @@ class Auctions(NamedTuple):
     counted: Array  # (G, L) bool: the calls that are asked about
 
 
-def auctions_of(
+def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
-) -> Auctions:
+) -> RecordedAuctions:
     """The auctions of those boards that have one.
 
     pairs: only calls of pairs that play this, as the boards say, are counted.
@@ -59,7 +59,7 @@ def auctions_of(
         sides = np.array([[name == pairs for name in board.systems] for board in told])
         side = (dealer[:, None] + np.arange(calls.shape[1])) % 2
         counted &= np.take_along_axis(sides, side, axis=1)
-    return Auctions(
+    return RecordedAuctions(
         hand_bits(np.stack([board.holder for board in told])),
         dealer,
         np.array([vulnerable.index(board.vulnerable) for board in told]),
@@ -77,12 +77,12 @@ def _check(asked: str, there: Iterable[str], what: str, where: str) -> None:
         raise UserError(f"no {what} '{asked}' in the file: it has {', '.join(names)}")
 
 
-def followed(rules: System, of: Auctions) -> ReplayedAuctions:
+def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
     """What a system says of every call of some auctions, counted or not."""
     return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 
 
-def shares(of: Auctions, by: ReplayedAuctions) -> dict[str, float | None]:
+def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
     """Which share of the counted calls the system makes too: opening, every call up to and with the
     first bid; response, the next call of the opener's partner; all; and each without passes. None
     where there are no such calls."""
@@ -104,7 +104,9 @@ def shares(of: Auctions, by: ReplayedAuctions) -> dict[str, float | None]:
     }
 
 
-def truths(rules: System, of: Auctions, by: ReplayedAuctions) -> list[dict[str, Any]]:
+def meaning_table(
+    rules: System, of: RecordedAuctions, by: ReplayedAuctions
+) -> list[dict[str, Any]]:
     """By type of the counted calls, passes left out: how many there are, for which share the system
     has a meaning, for which share the hand has the points and lengths that its player's calls so
     far show, and how many numbers of honour points bids leave on average; and the same of all

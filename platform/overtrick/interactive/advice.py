@@ -12,7 +12,7 @@ import numpy as np
 from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Resumable, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import game_cache, reference_opponents
-from overtrick.evaluation.bidders import Side, side_of
+from overtrick.evaluation.bidders import Side, load_side
 from overtrick.games import registry
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.auction import observation
@@ -109,10 +109,10 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
         registry.check_playable(registry.make(name))
     if against is None:
         made = registry.make(name, **registry.match_options(name, options))
-        against = next(who for who in STRONGEST if who in reference_opponents.names(made))
+        against = next(who for who in STRONGEST if who in reference_opponents.opponent_names(made))
     match.check_known((against,), ())
     choice = match.choice_of(against, against, name, options)
-    game, tree = game_cache.played(choice)
+    game, tree = game_cache.playable_game(choice)
     if game.actions is None:
         raise UserError(
             f"{name} moves by real vectors, which nobody can type: match it with --video"
@@ -181,7 +181,7 @@ def _thoughts(
 def auction_table(system: str, against: str, options: Mapping[str, Any], signs: bool) -> Table:
     """The auction with a partner who bids as you are to do, against another side; each a system, a
     run or the folder of a model. Raises UserError."""
-    mine, theirs = (side_of(str(match.bidder(each) or each)) for each in (system, against))
+    mine, theirs = (load_side(str(match.bidder(each) or each)) for each in (system, against))
     game = registry.make(Auction.name, **options)
     if game.seats != 4:
         raise UserError("a person calls for one hand: leave out seats")

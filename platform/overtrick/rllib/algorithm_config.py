@@ -14,26 +14,31 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from overtrick.rllib.multi_agent_env import Seats, guest_of, seat_of
-from overtrick.rllib.rl_modules import MODULES, NoCatalog, Seated
+from overtrick.rllib.multi_agent_env import GameEnv, opponent_of_agent, seat_of_agent
+from overtrick.rllib.rl_modules import MODULES, FixedPolicyModule, NoCatalog
 from overtrick.storage.model_files import SEAT
 
 LEARNER = "learner"
-PAST, STRANGER = "past", "stranger"
+PAST_SELF, OPPONENT = "past", "stranger"
 CONFIGS: dict[str, Any] = {"PPO": PPOConfig, "APPO": APPOConfig, "DQN": DQNConfig, "SAC": SACConfig}
-CUT = {"num_envs_per_env_runner": 16, "batch_mode": "truncate_episodes"}
+TRUNCATED_EPISODES = {"num_envs_per_env_runner": 16, "batch_mode": "truncate_episodes"}
 """Games side by side, cut where an iteration ends; their rest is guessed by the critic."""
-WHOLE = {
+COMPLETE_EPISODES = {
     "num_envs_per_env_runner": 1,
     "batch_mode": "complete_episodes",
     "rollout_fragment_length": 1,
 }
 """One game after the other: replay cannot join what was cut between two turns of a seat, and of
 several games side by side RLlib would drop those that last longest."""
-EACH = {**CUT, "rollout_fragment_length": 1}
+SINGLE_STEPS = {**TRUNCATED_EPISODES, "rollout_fragment_length": 1}
 """Moves that all make at once can be joined again: one of each game at a time."""
-SAMPLING: dict[str, dict[str, Any]] = {"PPO": CUT, "APPO": CUT, "DQN": WHOLE, "SAC": EACH}
-FAR = 1e6  # points: RLlib cuts errors of the value there, which is nowhere
+SAMPLING: dict[str, dict[str, Any]] = {
+    "PPO": TRUNCATED_EPISODES,
+    "APPO": TRUNCATED_EPISODES,
+    "DQN": COMPLETE_EPISODES,
+    "SAC": SINGLE_STEPS,
+}
+NO_VALUE_CLIPPING = 1e6  # points: RLlib cuts errors of the value there, which is nowhere
 
 
 @dataclass(frozen=True)
@@ -70,22 +75,22 @@ class MultiAgentSetup:
 
     def guests(self) -> list[str]:
         """Who may sit in all seats but one."""
-        past = [f"{PAST}_{k}" for k in range(self.past)]
-        return past + [f"{STRANGER}_{k}" for k in range(len(self.strangers))]
+        past = [f"{PAST_SELF}_{k}" for k in range(self.past)]
+        return past + [f"{OPPONENT}_{k}" for k in range(len(self.strangers))]
 
     def module_of(self, agent: str) -> str:
         """The module that plays an agent of `Seats`."""
-        learners, guest = self.learners(), guest_of(agent)
-        learner = learners[seat_of(agent) % len(learners)]
-        return past_of(guest, learner) if guest.startswith(PAST) else guest or learner
+        learners, guest = self.learners(), opponent_of_agent(agent)
+        learner = learners[seat_of_agent(agent) % len(learners)]
+        return past_self_module(guest, learner) if guest.startswith(PAST_SELF) else guest or learner
 
 
-def past_of(guest: str, learner: str) -> str:
+def past_self_module(guest: str, learner: str) -> str:
     """The module of a past self of one that learns."""
     return f"{guest}_{learner}"
 
 
-def config_of(plan: MultiAgentSetup) -> AlgorithmConfig:
+def algorithm_config(plan: MultiAgentSetup) -> AlgorithmConfig:
     """A plan in RLlib's words."""
     about = {
         "game": plan.game,
@@ -100,15 +105,15 @@ def config_of(plan: MultiAgentSetup) -> AlgorithmConfig:
     )
     modules = dict.fromkeys(plan.learners(), network)
     for k in range(plan.past):
-        modules |= {past_of(f"{PAST}_{k}", m): network for m in plan.learners()}
+        modules |= {past_self_module(f"{PAST_SELF}_{k}", m): network for m in plan.learners()}
     for k, make in enumerate(plan.strangers):
         told = {**about, "make": make}
-        modules[f"{STRANGER}_{k}"] = RLModuleSpec(module_class=Seated, model_config=told)
+        modules[f"{OPPONENT}_{k}"] = RLModuleSpec(module_class=FixedPolicyModule, model_config=told)
     view = {"guests": plan.guests(), "share": plan.share, "facts": bool(plan.strangers)}
     return (
         CONFIGS[plan.algorithm]()
         .environment(
-            Seats,
+            GameEnv,
             env_config={**about, **view},
             disable_env_checking=True,  # it plays what is illegal
             normalize_actions=False,
@@ -159,7 +164,7 @@ def _ppo(
         "lambda_": gae_lambda,
         "use_kl_loss": False,
         "vf_loss_coeff": vf_loss_coef,
-        "vf_clip_param": FAR,
+        "vf_clip_param": NO_VALUE_CLIPPING,
         **_gradients(plan, **own),
     }
 
@@ -216,7 +221,7 @@ def _replay(
     # and that this process plays beside its workers; where games are whole it brings a game
     how = SAMPLING[plan.algorithm]
     aside = how["num_envs_per_env_runner"]
-    turns = max(plan.workers, 1) * (plan.length if how is WHOLE else aside)
+    turns = max(plan.workers, 1) * (plan.length if how is COMPLETE_EPISODES else aside)
     return {
         "replay_buffer_config": {
             "type": "MultiAgentEpisodeReplayBuffer",

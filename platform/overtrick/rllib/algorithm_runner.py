@@ -16,42 +16,53 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from overtrick.core import Array
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.forward_pass import Weights
-from overtrick.rllib.algorithm_config import PAST, STRANGER, MultiAgentSetup, config_of, past_of
-from overtrick.rllib.replay_buffer import Memory
-from overtrick.rllib.rl_modules import PLAYERS, MaskedDqn, Seated, weights_of
+from overtrick.rllib.algorithm_config import (
+    OPPONENT,
+    PAST_SELF,
+    MultiAgentSetup,
+    algorithm_config,
+    past_self_module,
+)
+from overtrick.rllib.replay_buffer import LearnerReplayBuffer
+from overtrick.rllib.rl_modules import (
+    POLICY_NETWORKS,
+    FixedPolicyModule,
+    MaskedDqn,
+    extract_weights,
+)
 
-TOLD = {"loss": "total_loss", "entropy_nats": "entropy"}
+LEARNER_METRICS = {"loss": "total_loss", "entropy_nats": "entropy"}
 """Our metrics of learning by RLlib's names; not every algorithm has all."""
-GUEST, MEMORY = 1, 2
+POLICY_DRAWS, REPLAY_DRAWS = 1, 2
 """Who draws, the last part of a seed: after the iteration's, the worker and the table or the guest.
 Deals have 0, as numpy takes no part for 0."""
 
 
-def networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
+def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
     """The network that plays, of each module that learns, out of the state of an algorithm."""
     modules = unprefixed("module", state)
     names = sorted({name.partition(".")[0] for name in modules})
     return {
-        name: weights_of(unprefixed(name, modules), PLAYERS[algorithm])
+        name: extract_weights(unprefixed(name, modules), POLICY_NETWORKS[algorithm])
         for name in names
-        if not name.startswith((PAST, STRANGER))
+        if not name.startswith((PAST_SELF, OPPONENT))
     }
 
 
-class Running:
+class AlgorithmRunner:
     """An algorithm between its first iteration and its last."""
 
     def __init__(self, plan: MultiAgentSetup) -> None:
         self.plan = plan
         _seed_all([plan.seed])  # of the first weights
-        self.algorithm = config_of(plan).build_algo()
+        self.algorithm = algorithm_config(plan).build_algo()
         self._still: Any = nullcontext()  # while in it, nothing is learnt
         if plan.algorithm == "APPO":
             self._still = _between_steps(self.algorithm.learner_group._learner)
         # in the user's home, and nothing is ever written to it
         shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
         if plan.remembers:
-            self.algorithm.local_replay_buffer = Memory(plan)
+            self.algorithm.local_replay_buffer = LearnerReplayBuffer(plan)
         # games and turns: all, and those that this process played, as RLlib counts them
         self._done = self._here = np.zeros(2, np.int64)
         for slot in range(plan.past):
@@ -65,7 +76,7 @@ class Running:
         anew = not self.plan.remembers
         runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon, anew))
         if self.plan.remembers:
-            self.algorithm.local_replay_buffer.reseed([seed, 0, 0, MEMORY])
+            self.algorithm.local_replay_buffer.reseed([seed, 0, 0, REPLAY_DRAWS])
         found = self.algorithm.train()
         sampled, learnt = found["env_runners"], found.get("learners", {})
         names = "num_episodes_lifetime", "num_env_steps_sampled_lifetime"
@@ -73,7 +84,7 @@ class Running:
         here = np.array([int(sampled.get(name, 0)) for name in names])
         self._done, self._here = self._done + here - self._here, here
         metrics = {"games": float(self._done[0]), "turns": float(self._done[1])}
-        for ours, theirs in TOLD.items():
+        for ours, theirs in LEARNER_METRICS.items():
             modules = [learnt.get(name, {}) for name in self.plan.learners()]
             told = [float(module[theirs]) for module in modules if theirs in module]
             if told:  # one who remembers games learns nothing at first
@@ -83,7 +94,9 @@ class Running:
     def remember(self, slot: int) -> None:
         """From now on a past self is what learns today."""
         modules = self._learner()["rl_module"]
-        today = {past_of(f"{PAST}_{slot}", m): modules[m] for m in self.plan.learners()}
+        today = {
+            past_self_module(f"{PAST_SELF}_{slot}", m): modules[m] for m in self.plan.learners()
+        }
         self._set({"rl_module": today})
 
     def state(self) -> dict[str, Array]:
@@ -130,7 +143,7 @@ class Running:
 
     def _recall(self, games: Mapping[str, Array], age: int) -> None:
         """Remember these games and no others, so many turns after target networks were renewed."""
-        memory = self.algorithm.local_replay_buffer = Memory(self.plan)
+        memory = self.algorithm.local_replay_buffer = LearnerReplayBuffer(self.plan)
         if games:
             memory.load(games)
         now = int(self._here[1])
@@ -214,8 +227,8 @@ def _begin(runner: Any, seed: int, epsilon: float, anew: bool) -> None:
         env.unwrapped.reseed([*key, place])
 
     def told(name: str, module: Any) -> None:
-        if isinstance(module, Seated):
-            module.reseed([*key, int(name.rpartition("_")[2]), GUEST])
+        if isinstance(module, FixedPolicyModule):
+            module.reseed([*key, int(name.rpartition("_")[2]), POLICY_DRAWS])
         if isinstance(module, MaskedDqn):
             module.epsilon_schedule = Scheduler(epsilon, framework="torch")
 

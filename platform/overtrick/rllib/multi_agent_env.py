@@ -20,21 +20,21 @@ from overtrick.core import Array, Game
 from overtrick.games import registry
 from overtrick.policies.network_sizes import inputs
 
-SEEN, LEGAL, FACTS, MATCH = "observations", "action_mask", "facts", "match"
-Told = dict[str, Any]
+FEATURES, ACTION_MASK, OBSERVATION, MATCH = "observations", "action_mask", "facts", "match"
+AnyDict = dict[str, Any]
 _tables = itertools.count()  # of this process
 
 
-def seen_of(game: Game, facts: bool) -> Dict:
+def observation_space(game: Game, facts: bool) -> Dict:
     """The space of observations; facts: are they among them, and beside them the table and which
     of its games it is?"""
-    spaces: dict[str, Any] = {SEEN: Box(-np.inf, np.inf, (inputs(game),), np.float32)}
+    spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (inputs(game),), np.float32)}
     if game.actions is not None:
-        spaces[LEGAL] = Box(0, 1, (game.actions,), np.float32)
+        spaces[ACTION_MASK] = Box(0, 1, (game.actions,), np.float32)
     if facts:
         wide = (len(game.observation_fields),)
         whole = game.actions is not None
-        spaces[FACTS] = (
+        spaces[OBSERVATION] = (
             Box(-(2**62), 2**62, wide, np.int64)
             if whole
             else Box(-np.inf, np.inf, wide, np.float64)
@@ -43,14 +43,14 @@ def seen_of(game: Game, facts: bool) -> Dict:
     return Dict(spaces)
 
 
-def moves_of(game: Game) -> gym.Space:
+def action_space(game: Game) -> gym.Space:
     """The space of actions."""
     if game.actions is not None:
         return Discrete(game.actions)
     return Box(-1, 1, (len(game.action_names),), np.float32)
 
 
-class Seats(MultiAgentEnv):
+class GameEnv(MultiAgentEnv):
     """Every seat is an agent, called by its number; a game an episode.
 
     In some games guests sit in all seats but one, which is drawn: such an agent is called by its
@@ -70,12 +70,14 @@ class Seats(MultiAgentEnv):
         self.observation_fields: bool = config.get("facts", False)
         self.renamed: bool = config.get("renamed", False)
         self.possible_agents = [
-            called(seat, guest) for seat in range(self.game.seats) for guest in ("", *self.guests)
+            agent_name(seat, guest)
+            for seat in range(self.game.seats)
+            for guest in ("", *self.guests)
         ]
         self.agents = list(self.possible_agents)
-        spaces = [seen_of(self.game, facts) for facts in (False, True)]
+        spaces = [observation_space(self.game, facts) for facts in (False, True)]
         self.observation_spaces = {agent: spaces[self._factual(agent)] for agent in self.agents}
-        self.action_spaces = dict.fromkeys(self.agents, moves_of(self.game))
+        self.action_spaces = dict.fromkeys(self.agents, action_space(self.game))
         self._table, self._match = next(_tables), 0
         self.reseed([config["seed"], getattr(config, "worker_index", 0)])
 
@@ -83,7 +85,9 @@ class Seats(MultiAgentEnv):
         """All games from now on come from this seed."""
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, *, seed: int | None = None, options: Told | None = None) -> tuple[Told, Told]:
+    def reset(
+        self, *, seed: int | None = None, options: AnyDict | None = None
+    ) -> tuple[AnyDict, AnyDict]:
         if seed is not None:
             self.reseed(seed)
         self._state = self.game.start(self.game.deal(1, self._rng))
@@ -92,10 +96,10 @@ class Seats(MultiAgentEnv):
         if self.guests and self._rng.random() < self.share:
             names = [str(self._rng.choice(self.guests))] * self.game.seats
             names[self._rng.integers(self.game.seats)] = ""
-        self.agents = [called(seat, name) for seat, name in enumerate(names)]
+        self.agents = [agent_name(seat, name) for seat, name in enumerate(names)]
         return self._look(), {}
 
-    def step(self, action_dict: Told) -> tuple[Told, Told, Told, Told, Told]:
+    def step(self, action_dict: AnyDict) -> tuple[AnyDict, AnyDict, AnyDict, AnyDict, AnyDict]:
         acted = [self.agents[seat] for seat in self._turn.seat]
         moves = np.stack([np.asarray(action_dict[agent]) for agent in acted])
         if self.renamed:
@@ -104,45 +108,45 @@ class Seats(MultiAgentEnv):
         seen = self._look()
         over = not seen
         told = self.agents if over or points.any() else acted
-        gained = {agent: float(points[seat_of(agent)]) for agent in told}
+        gained = {agent: float(points[seat_of_agent(agent)]) for agent in told}
         if over:
             self.agents = []
         return seen, gained, {"__all__": over}, {"__all__": False}, {}
 
-    def _look(self) -> Told:
+    def _look(self) -> AnyDict:
         self._turn = self.game.observe(self._state)
         if not len(self._turn):
             return {}
         shown = self._turn
         if self.renamed:
             shown, self._own = self.game.canonical_observations(shown)
-        columns: dict[str, Array] = {SEEN: self.game.features(shown)}
+        columns: dict[str, Array] = {FEATURES: self.game.features(shown)}
         if shown.legal is not None:
-            columns[LEGAL] = shown.legal.astype(np.float32)
+            columns[ACTION_MASK] = shown.legal.astype(np.float32)
         told = {}
         for row, seat in enumerate(shown.seat):
             agent = self.agents[seat]
             told[agent] = {name: column[row] for name, column in columns.items()}
             if self._factual(agent):
                 place = np.array([self._table, self._match])
-                told[agent] |= {FACTS: self._turn.observation[row], MATCH: place}
+                told[agent] |= {OBSERVATION: self._turn.observation[row], MATCH: place}
         return told
 
     def _factual(self, agent: str) -> bool:
         """Does this agent observe facts?"""
-        return self.observation_fields and (bool(guest_of(agent)) or not self.guests)
+        return self.observation_fields and (bool(opponent_of_agent(agent)) or not self.guests)
 
 
-def called(seat: int, guest: str) -> str:
+def agent_name(seat: int, guest: str) -> str:
     """The name of an agent."""
     return f"{seat} {guest}".strip()
 
 
-def seat_of(agent: str) -> int:
+def seat_of_agent(agent: str) -> int:
     """The seat of an agent."""
     return int(agent.partition(" ")[0])
 
 
-def guest_of(agent: str) -> str:
+def opponent_of_agent(agent: str) -> str:
     """The guest who plays an agent; empty if nobody does."""
     return agent.partition(" ")[2]

@@ -14,12 +14,12 @@ from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 from overtrick.core import Array, RunError, concat_columns
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.rllib.algorithm_config import MultiAgentSetup
-from overtrick.rllib.multi_agent_env import called
+from overtrick.rllib.multi_agent_env import agent_name
 
-SHOWN = "shown"
+OBSERVATIONS = "shown"
 
 
-class Memory(MultiAgentEpisodeReplayBuffer):
+class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
     """The newest games, of which only those decisions are drawn again from which somebody learns.
 
     As arrays it holds no decisions of guests. G games have their turns and whether they are over; E
@@ -58,26 +58,29 @@ class Memory(MultiAgentEpisodeReplayBuffer):
             "action": np.concatenate([np.asarray(part.get_actions()) for part in every]),
             "reward": np.concatenate([np.asarray(part.get_rewards()) for part in every]),
             **prefixed(
-                SHOWN, concat_columns([_columns(part.get_observations()) for part in every])
+                OBSERVATIONS, concat_columns([_columns(part.get_observations()) for part in every])
             ),
         }
 
     def _parts(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
         """Those that a learner decided in a game, by seat."""
-        own = {called(seat, ""): seat for seat in range(self._plan.seats)}
+        own = {agent_name(seat, ""): seat for seat in range(self._plan.seats)}
         played = game.agent_episodes.items()
         return {own[agent]: part for agent, part in played if agent in own and len(part)}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Remember these games too."""
-        shown = unprefixed(SHOWN, state)
+        shown = unprefixed(OBSERVATIONS, state)
         part = first = seen = 0
         games = []
         for turns, over, seats in zip(*(state[n] for n in ("turns", "over", "seats")), strict=True):
             game = MultiAgentEpisode(len_lookback_buffer=0)
             game.env_t, game.is_terminated = int(turns), bool(over)
             for _ in range(int(seats)):
-                agent, steps = called(int(state["seat"][part]), ""), int(state["decisions"][part])
+                agent, steps = (
+                    agent_name(int(state["seat"][part]), ""),
+                    int(state["decisions"][part]),
+                )
                 game._agent_to_module_mapping[agent] = self._plan.module_of(agent)
                 game.env_t_to_agent_t[agent] = InfiniteLookbackBuffer(list(range(steps + 1)))
                 game.agent_episodes[agent] = SingleAgentEpisode(

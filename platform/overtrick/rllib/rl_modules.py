@@ -33,14 +33,14 @@ from overtrick.core import Array, Observations, PolicySession, select_rows
 from overtrick.games import observation_checks, registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
-from overtrick.rllib.multi_agent_env import FACTS, LEGAL, MATCH, SEEN, Told
+from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, MATCH, OBSERVATION, AnyDict
 
 CRITIC = "critic"
-PLAYERS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
+POLICY_NETWORKS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
 """What the network that plays is called in the module of an algorithm."""
 
 
-class Layers(nn.Sequential):
+class Mlp(nn.Sequential):
     """A multilayer perceptron: (R, F) to (R, out), ReLU between its layers."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -49,7 +49,7 @@ class Layers(nn.Sequential):
         del self[-1]
 
 
-class Moves(Layers):
+class GaussianMlp(Mlp):
     """The same for real vectors: means (R, A) and, whatever is seen, one log_std (A,)."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -61,7 +61,7 @@ class Moves(Layers):
         return torch.cat([mean, self.log_std.expand_as(mean)], dim=-1)
 
 
-def weights_of(state: Mapping[str, Array], player: str) -> Weights:
+def extract_weights(state: Mapping[str, Array], player: str) -> Weights:
     """The network of this name in a module's state, as our own files have it."""
     weights: Weights = {}
     for name, value in state.items():
@@ -89,23 +89,27 @@ def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
     """F, H, ..., and A or the width of a move."""
     space = module.action_space
     out = space.n if isinstance(space, Discrete) else space.shape[0]
-    return module.observation_space[SEEN].shape[0], tuple(module.model_config["hidden"]), int(out)
+    return (
+        module.observation_space[FEATURES].shape[0],
+        tuple(module.model_config["hidden"]),
+        int(out),
+    )
 
 
-class ActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
+class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
     """Policy and value for PPO and APPO; model_config: hidden."""
 
     def setup(self) -> None:
         seen, hidden, out = _sizes(self)
-        kind = Layers if isinstance(self.action_space, Discrete) else Moves
+        kind = Mlp if isinstance(self.action_space, Discrete) else GaussianMlp
         self.policy = kind((seen, *hidden, out))
-        self.critic = Layers((seen, *hidden, 1))
+        self.critic = Mlp((seen, *hidden, 1))
 
-    def _forward(self, batch: Told, **rest: Any) -> Told:
+    def _forward(self, batch: AnyDict, **rest: Any) -> AnyDict:
         return {Columns.ACTION_DIST_INPUTS: _said(self.policy, batch[Columns.OBS])}
 
-    def compute_values(self, batch: Told, embeddings: Any = None) -> Tensor:
-        return self.critic(batch[Columns.OBS][SEEN])[..., 0]
+    def compute_values(self, batch: AnyDict, embeddings: Any = None) -> Tensor:
+        return self.critic(batch[Columns.OBS][FEATURES])[..., 0]
 
     def make_target_networks(self) -> None:
         self._old = make_target_network(self.policy)
@@ -113,15 +117,15 @@ class ActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
     def get_target_network_pairs(self) -> list[tuple[Any, Any]]:
         return [(self.policy, self._old)]
 
-    def forward_target(self, batch: Told) -> Told:
+    def forward_target(self, batch: AnyDict) -> AnyDict:
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: _said(self._old, batch[Columns.OBS])}
 
 
-def _said(policy: nn.Module, seen: Told) -> Tensor:
-    out = policy(seen[SEEN])
-    if LEGAL not in seen:
+def _said(policy: nn.Module, seen: AnyDict) -> Tensor:
+    out = policy(seen[FEATURES])
+    if ACTION_MASK not in seen:
         return out
-    logp = masked_log_softmax(out, seen[LEGAL] > 0.5)
+    logp = masked_log_softmax(out, seen[ACTION_MASK] > 0.5)
     # of -inf the gradient of RLlib's divergence would be no number
     return logp.clamp(min=torch.finfo(logp.dtype).min)
 
@@ -136,39 +140,39 @@ class MaskedDqn(DefaultDQNTorchRLModule):
         self.uses_double_q = self.model_config["double_q"]
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework="torch")
         self.encoder = nn.Identity()
-        self.af = Layers((seen, *hidden, out))
+        self.af = Mlp((seen, *hidden, out))
 
-    def _qf_forward_helper(self, batch: Told, encoder: Any, head: Any) -> Told:
+    def _qf_forward_helper(self, batch: AnyDict, encoder: Any, head: Any) -> AnyDict:
         seen = batch[Columns.OBS]
-        return {"qf_preds": head(seen[SEEN]).masked_fill(seen[LEGAL] < 0.5, -torch.inf)}
+        return {"qf_preds": head(seen[FEATURES]).masked_fill(seen[ACTION_MASK] < 0.5, -torch.inf)}
 
 
-class MovesCritic(DefaultSACTorchRLModule):
+class GaussianSac(DefaultSACTorchRLModule):
     """A policy of real vectors and twin values of them, for SAC; model_config: hidden, and RLlib's
     own. Its normal distribution is ours: not squashed, as wide whatever is seen."""
 
     def setup(self) -> None:
         seen, hidden, out = _sizes(self)
         self.twin_q = self.model_config["twin_q"]
-        self.pi_encoder, self.pi = _Seen(), Moves((seen, *hidden, out))
+        self.pi_encoder, self.pi = _Seen(), GaussianMlp((seen, *hidden, out))
         if not self.inference_only:
             self.qf_encoder, self.qf_twin_encoder = _SeenAndDone(), _SeenAndDone()
-            self.qf, self.qf_twin = (Layers((seen + out, *hidden, 1)) for _ in range(2))
+            self.qf, self.qf_twin = (Mlp((seen + out, *hidden, 1)) for _ in range(2))
 
 
 class _Seen(nn.Module):
-    def forward(self, batch: Told) -> Told:
-        return {ENCODER_OUT: batch[Columns.OBS][SEEN]}
+    def forward(self, batch: AnyDict) -> AnyDict:
+        return {ENCODER_OUT: batch[Columns.OBS][FEATURES]}
 
 
 class _SeenAndDone(nn.Module):
-    def forward(self, batch: Told) -> Told:
+    def forward(self, batch: AnyDict) -> AnyDict:
         # further moves do no more, and what a critic guesses of them would run away
         moves = batch[Columns.ACTIONS].clamp(-1, 1)
-        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][SEEN], moves], dim=-1)}
+        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][FEATURES], moves], dim=-1)}
 
 
-class Seated(RLModule):
+class FixedPolicyModule(RLModule):
     """A policy of ours in an agent's place, which learns nothing; model_config: game, options, make
     (makes the policy), seed and, as `Seats` has it, renamed."""
 
@@ -184,8 +188,8 @@ class Seated(RLModule):
         """All its draws from now on come from this seed."""
         self._rng = np.random.default_rng(seed)
 
-    def _forward(self, batch: Told, **rest: Any) -> Told:
-        seen = np.asarray(batch[Columns.OBS][FACTS])
+    def _forward(self, batch: AnyDict, **rest: Any) -> AnyDict:
+        seen = np.asarray(batch[Columns.OBS][OBSERVATION])
         whole = self._game.actions is not None
         observations = observation_checks.validated_observations(
             self._game, seen.astype(np.int64) if whole else seen
@@ -215,4 +219,9 @@ class Seated(RLModule):
         return action
 
 
-MODULES = {"PPO": ActorCritic, "APPO": ActorCritic, "DQN": MaskedDqn, "SAC": MovesCritic}
+MODULES = {
+    "PPO": MaskedActorCritic,
+    "APPO": MaskedActorCritic,
+    "DQN": MaskedDqn,
+    "SAC": GaussianSac,
+}

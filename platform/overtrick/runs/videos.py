@@ -10,7 +10,7 @@ from overtrick.config.job_file import Job
 from overtrick.core import Array, RunError, UserError
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.network import of_network
@@ -29,10 +29,10 @@ def check(job: Job) -> None:
     """Raise UserError, or RunError without a renderer, for a job whose videos cannot be made."""
     if job.videos.every is None:
         return
-    made, tree = two_seats(job.game)
+    made, tree = two_seat_game(job.game)
     try:
         registry.check_has_video(made)
-        reference_opponents.check(job.videos.opponent, made, tree)
+        reference_opponents.check_opponent(job.videos.opponent, made, tree)
     except UserError as error:
         raise UserError(f"videos: {error}") from None
     first = TRAINERS[job.trainer].trainer(job, LocalPool()).model()
@@ -84,9 +84,9 @@ def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     path.parent.mkdir(exist_ok=True)
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
     trainer.load(state)
-    made, _ = two_seats(job.game)
+    made, _ = two_seat_game(job.game)
     learner = of_network(made.features, unprefixed("policy", trainer.model()))
-    both = (learner, opponent_of(job.game, job.videos.opponent))
+    both = (learner, cached_opponent(job.game, job.videos.opponent))
     try:
         registry.video_writer(made, path)(
             play(made, both, 1, generator(job.seed, RngStream.JUDGE)).batch

@@ -104,11 +104,11 @@ def _speaker(
 def _bidding(stored: model_files.Model, folder: Path) -> Say:
     """Of both networks: the call that the bidder makes. Of one alone, what it says itself."""
     calls, imps = (
-        bidders.network_of(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS
+        bidders.load_network(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS
     )
-    ours, theirs = loader.load(bidders.told_of(stored, folder, "system")), loader.load(AGAINST)
-    bidders.check_version(
-        bidders.told_of(stored, folder, "system_version"), ours, f"the model in {folder}"
+    ours, theirs = loader.load(bidders.job_value(stored, folder, "system")), loader.load(AGAINST)
+    bidders.check_system_version(
+        bidders.job_value(stored, folder, "system_version"), ours, f"the model in {folder}"
     )
 
     def at(observations: Observations, pair: tuple[Any, Any]) -> Array:

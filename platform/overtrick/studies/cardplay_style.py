@@ -10,8 +10,8 @@ from overtrick.config.job_file import GameChoice
 from overtrick.core import Deals, Policy, select_rows
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.cardplay import by_tricks, card_game
-from overtrick.evaluation.game_cache import opponent_of
+from overtrick.evaluation.cardplay import card_game, with_trick_scoring
+from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.cardplay import play_records, rule_defenders
 from overtrick.policies.rollout import play
@@ -32,10 +32,10 @@ def shown(
     """So many deals with a declarer's play, and its style over so many; both sides by name, or as
     the folder of a model. With worlds the declarer is the guide of a search, who imagines so many
     deals at each decision. Raises Refused."""
-    game = card_game(by_tricks(choice))
+    game = card_game(with_trick_scoring(choice))
     for name in (declarer, against):
-        reference_opponents.check(name, game, None)
-    guide, defence = opponent_of(choice, declarer), opponent_of(choice, against)
+        reference_opponents.check_opponent(name, game, None)
+    guide, defence = cached_opponent(choice, declarer), cached_opponent(choice, against)
     player: Policy = PimcPolicy(game, defence, guide, worlds) if worlds else guide
     deal_rng, play_rng = generator(seed, RngStream.JUDGE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)

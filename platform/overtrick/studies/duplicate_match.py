@@ -17,9 +17,9 @@ from numpy.random import Generator
 
 from overtrick.core import Array, UserError, concat_columns
 from overtrick.core.files import write_text
-from overtrick.datasets.bridge_deals import dealt
+from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.bidders import Side, auctions, side_of
+from overtrick.evaluation.bidders import Side, bid_auctions, load_side
 from overtrick.games.bridge import auction_rules, contract_results, diagram, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import Contracts
 from overtrick.games.bridge.cards import SEATS, format_deal
@@ -79,7 +79,7 @@ def match(
 ) -> Match:
     """So many boards between two sides, as `bidders.side_of` knows them; dealer and vulnerability
     rotate. progress is told of the boards done. Raises UserError for a side that nobody knows."""
-    sides = side_of(a), side_of(b)
+    sides = load_side(a), load_side(b)
     shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
     done = 0
 
@@ -96,9 +96,9 @@ def match(
 def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> Boards:
     """Some boards at both tables; a contract that both reach is solved once."""
     a, b = sides
-    holder, dealer, vulnerable = dealt(first, count, "rotating", "rotating", rng)
+    holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)
     calls = [
-        auctions(ns, ew, holder, dealer, vulnerable, child)
+        bid_auctions(ns, ew, holder, dealer, vulnerable, child)
         for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True)
     ]
     contracts = [auction_rules.final_contracts(each, dealer) for each in calls]

@@ -17,7 +17,7 @@ from overtrick.core import (
     nearest,
 )
 from overtrick.evaluation.lower_bound import lower_bound
-from overtrick.evaluation.reference_opponents import located, stranger
+from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
@@ -81,7 +81,7 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
     if asked:
         raise UserError(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
     tree = build(game)
-    opponent = stranger(located(against, game), game, tree)
+    opponent = make_opponent(resolve_opponent(against, game), game, tree)
     sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
     values = [best_response.best_response(tree, sigma, seat)[0] for seat in range(tree.seats)]
     return {

@@ -12,8 +12,8 @@ import numpy as np
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError, nearest
 from overtrick.distributed.workers import RngStream, generator
-from overtrick.evaluation.game_cache import opponent_of, played, two_seats
-from overtrick.evaluation.reference_opponents import located, names
+from overtrick.evaluation.game_cache import cached_opponent, playable_game, two_seat_game
+from overtrick.evaluation.reference_opponents import opponent_names, resolve_opponent
 from overtrick.games import registry
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.cards import CARDS
@@ -46,7 +46,7 @@ def match(
     which a has seat 0. kept: write the games down. Raises UserError.
     """
     choice = choice_of(a, b, game, options)
-    made, _ = two_seats(choice)
+    made, _ = two_seat_game(choice)
     registry.check_zero_sum(made)
     if kept and made.actions is None:
         raise UserError(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
@@ -113,15 +113,15 @@ def check_known(players: Sequence[str], others: Sequence[str]) -> None:
 
 def _strangers() -> dict[str, list[str]]:
     """Those of each game."""
-    return {name: names(registry.make(name)) for name in registry.names()}
+    return {name: opponent_names(registry.make(name)) for name in registry.names()}
 
 
 def player_of(what: str, choice: GameChoice) -> Any:
     """The policy of a stranger, a run or a model. Raises UserError."""
-    game, _ = played(choice)
-    found = located(what, game)
-    if found in names(game):
-        return opponent_of(choice, found)
+    game, _ = playable_game(choice)
+    found = resolve_opponent(what, game)
+    if found in opponent_names(game):
+        return cached_opponent(choice, found)
     return model_files.policy(lifecycle.model_of(what), game)
 
 

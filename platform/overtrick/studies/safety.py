@@ -15,8 +15,8 @@ from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.evaluation.game_cache import game_and_tree, opponent_of
-from overtrick.evaluation.reference_opponents import located
+from overtrick.evaluation.game_cache import cached_opponent, game_with_tree
+from overtrick.evaluation.reference_opponents import resolve_opponent
 from overtrick.reports import figures
 from overtrick.runs import lifecycle
 from overtrick.solvers import safe_exploitation, sequence_form
@@ -52,11 +52,11 @@ class Study:
             raise UserError(
                 f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
             )
-        game, tree = game_and_tree(job.game)
+        game, tree = game_with_tree(job.game)
         sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")
         judged = dict(plain.get("evaluate", {}))
         if against:
-            judged["opponents"] = [located(name, game) for name in against]
+            judged["opponents"] = [resolve_opponent(name, game) for name in against]
         jobs = {}
         for bound in (None, *BOUNDS):
             content = {**plain, "evaluate": {**judged, "exploitability_bound": bound}}
@@ -83,7 +83,7 @@ def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[s
     rows = []
     for place, first in enumerate(tables[None]):
         name = first["stranger"]
-        opponent = best_response.sigma_of(plan.tree, [opponent_of(choice, name)] * 2)
+        opponent = best_response.sigma_of(plan.tree, [cached_opponent(choice, name)] * 2)
         adapted = []
         for bound, table in tables.items():
             row, gap = table[place], max(table[place]["exploitability"][-1], 0)

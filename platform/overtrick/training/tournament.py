@@ -14,7 +14,7 @@ from overtrick.config.job_file import Count, Job, Opponent, Section
 from overtrick.core import Array, Game, Policy
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.game_cache import opponent_of, two_seats
+from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.policies.rollout import duplicate
 from overtrick.reports.metric_names import opponent_label
@@ -88,7 +88,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
     def __init__(self, job: TournamentJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, _ = two_seats(job.game)
+        self.game, _ = two_seat_game(job.game)
         players = job.tournament.players
         self.pairs = list(combinations(range(len(players)), 2))
         self.results = np.zeros((len(self.pairs), len(Meeting._fields)))
@@ -116,10 +116,10 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
     @staticmethod
     def validate(job: TournamentJob) -> None:
         """Raise UserError for a game that counts more than results, or an unknown player."""
-        game, tree = two_seats(job.game)
+        game, tree = two_seat_game(job.game)
         registry.check_zero_sum(game)
         for name in job.tournament.players:
-            reference_opponents.check(name, game, tree)
+            reference_opponents.check_opponent(name, game, tree)
 
     @staticmethod
     def evaluate_model(
@@ -154,5 +154,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 def _pair(rng: Generator, common: Any, a: str, b: str) -> tuple[float, ...]:
     """Two players meet."""
     choice, boards = common
-    game, _ = two_seats(choice)
-    return tuple(meet_twice(game, opponent_of(choice, a), opponent_of(choice, b), boards, rng))
+    game, _ = two_seat_game(choice)
+    return tuple(
+        meet_twice(game, cached_opponent(choice, a), cached_opponent(choice, b), boards, rng)
+    )

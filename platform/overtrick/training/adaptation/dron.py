@@ -28,8 +28,8 @@ from overtrick.core import (
 )
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Judged, evaluate, metrics_of
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import HeldOutEvaluation, evaluate, flat_metrics
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
 from overtrick.policies.batched_networks import Crowd
@@ -68,7 +68,7 @@ class DronJob(Job):
     trainer: Literal["dron"]
     dron: Dron = Dron()
     values: QLearning = QLearning()
-    evaluate: Judged = Judged()
+    evaluate: HeldOutEvaluation = HeldOutEvaluation()
 
 
 @register("dron", DronJob, scores.table_payoff, scores.payoff)
@@ -108,7 +108,7 @@ class DronTrainer(BaseTrainer[DronJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), self.game.unit)
+        return flat_metrics(self.rows(), self.game.unit)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         return figures.of_adaptation(history, rows, self.game.unit)
@@ -122,7 +122,7 @@ class DronTrainer(BaseTrainer[DronJob]):
         """Raise UserError for a game that is not for two or whose opponents cannot be observed, or
         for unknown opponents."""
         _watched(job.game)
-        evaluate_page.check(job.game, job.evaluate)
+        evaluate_page.check_evaluation(job.game, job.evaluate)
 
     @staticmethod
     def evaluate_model(
@@ -148,7 +148,11 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
 
 
 def adapted(
-    rng: Generator, weights: Weights, how: Judged, choice: GameChoice, opponent: BehaviouralPolicy
+    rng: Generator,
+    weights: Weights,
+    how: HeldOutEvaluation,
+    choice: GameChoice,
+    opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
     """The policies before and after each step of watching, `how.draws` of them each.
 
@@ -207,7 +211,7 @@ def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Traj
 
 def _watched(choice: GameChoice) -> Any:
     """A game in which one can be watched. Raises UserError."""
-    game, _ = two_seats(choice)
+    game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):
         raise UserError(f"{game.name} has no situations in which an opponent's habits are counted")
     return game

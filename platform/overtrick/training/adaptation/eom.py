@@ -14,8 +14,8 @@ from overtrick.config.job_file import Count, Job, Positive
 from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Judged, evaluate, metrics_of
-from overtrick.evaluation.game_cache import check_actions, two_seats
+from overtrick.evaluation.evaluate import HeldOutEvaluation, evaluate, flat_metrics
+from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
@@ -63,7 +63,7 @@ class EomJob(Job):
     trainer: Literal["eom"]
     eom: Eom = Eom()
     model: Modelling = Modelling()
-    evaluate: Judged = Judged()
+    evaluate: HeldOutEvaluation = HeldOutEvaluation()
 
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
@@ -79,7 +79,7 @@ class EomTrainer(BaseTrainer[EomJob]):
 
     def __init__(self, job: EomJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, _ = two_seats(job.game)
+        self.game, _ = two_seat_game(job.game)
         section = job.eom
         rng = generator(job.seed, RngStream.INITIAL)
         features = inputs(self.game)
@@ -115,7 +115,7 @@ class EomTrainer(BaseTrainer[EomJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), self.game.unit)
+        return flat_metrics(self.rows(), self.game.unit)
 
     def model(self) -> dict[str, Array]:
         """Return the first policy, its critic, and the prior of opponents."""
@@ -130,13 +130,13 @@ class EomTrainer(BaseTrainer[EomJob]):
     def validate(job: EomJob) -> None:
         """Raise UserError for a game that is not for two, unknown opponents, or exact responses
         where there is no tree."""
-        game, tree = two_seats(job.game)
-        check_actions(game)
+        game, tree = two_seat_game(job.game)
+        check_discrete_actions(game)
         if tree is None and job.model.response == "exact":
             raise UserError(
                 f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
             )
-        evaluate_page.check(job.game, job.evaluate)
+        evaluate_page.check_evaluation(job.game, job.evaluate)
 
     @staticmethod
     def evaluate_model(
@@ -151,7 +151,7 @@ class EomTrainer(BaseTrainer[EomJob]):
 def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Trajectories]:
     """The first policy's decisions against some newcomers, and theirs against it."""
     choice, theta, games = common
-    game, _ = two_seats(choice)
+    game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)
     total = games * len(new["w0"])
     seating = random_seating(total, seat_rng)

@@ -15,8 +15,8 @@ from overtrick.config.job_file import Count, GameChoice, Job
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Evaluate, evaluate, metrics_of
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import AdaptationEvaluation, evaluate, flat_metrics
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -60,7 +60,7 @@ class EvolveJob(Job):
 
     trainer: Literal["evolve"]
     evolve: Evolve = Evolve()
-    evaluate: Evaluate = Evaluate()
+    evaluate: AdaptationEvaluation = AdaptationEvaluation()
 
 
 @register("evolve", EvolveJob, scores.table_payoff, scores.payoff)
@@ -78,7 +78,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
 
     def __init__(self, job: EvolveJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, _ = two_seats(job.game)
+        self.game, _ = two_seat_game(job.game)
         section = job.evolve
         sizes = (inputs(self.game), *section.hidden, outputs(self.game))
         rng = generator(job.seed, RngStream.INITIAL)
@@ -103,7 +103,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
+        return flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the best member."""
@@ -116,7 +116,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
     def validate(job: EvolveJob) -> None:
         """Raise UserError for a game that is not for two or not zero-sum, unknown opponents, or a
         gradient estimator that needs a tree where there is none."""
-        game, tree = two_seats(job.game)
+        game, tree = two_seat_game(job.game)
         registry.check_zero_sum(game)
         section, estimator = job.evolve, job.evolve.gradient_estimator
         check_spread("evolve.action_std_scale", section.action_std_scale, game)
@@ -131,7 +131,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
                 f"evolve.gradient_estimator: {estimator} has no use for evolve.discount: leave "
                 "that out"
             )
-        evaluate_page.check(job.game, job.evaluate)
+        evaluate_page.check_evaluation(job.game, job.evaluate)
 
     @staticmethod
     def evaluate_model(
@@ -161,6 +161,6 @@ def round_robin(
 def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
     """Mean points a game of some members against as many others, all in one call."""
     choice, members, games = common
-    game, _ = two_seats(choice)
+    game, _ = two_seat_game(choice)
     ours, theirs = ({n: v[side] for n, v in members.items()} for side in (one, other))
     return fitness(game, ours, Crowd(game.features, theirs), games, rng)

@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
-from overtrick.evaluation.evaluate import Evaluate
-from overtrick.evaluation.game_cache import equilibrium_of, two_seats
+from overtrick.evaluation.evaluate import AdaptationEvaluation
+from overtrick.evaluation.game_cache import cached_equilibrium, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import Crowd
@@ -70,7 +70,11 @@ def check_estimator(
 
 
 def adapted(
-    rng: Generator, start: Start, how: Evaluate, choice: GameChoice, opponent: BehaviouralPolicy
+    rng: Generator,
+    start: Start,
+    how: AdaptationEvaluation,
+    choice: GameChoice,
+    opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
     """The policies before and after each step of adaptation, `how.draws` of them each.
 
@@ -78,7 +82,7 @@ def adapted(
     responses are judged, the networks only play those games; where these show little of the
     opponent, it is thought to play an equilibrium, since from that there is nothing to win.
     """
-    game, tree = two_seats(choice)
+    game, tree = two_seat_game(choice)
     params = repeat(start.theta, how.repeats)
     if tree is None and start.gradient_estimator == "opponent_model":
         return _imagining(rng, start, how, game, params, opponent)
@@ -110,7 +114,7 @@ def adapted(
             assert tree is not None
             assert seen is not None
             assert how.exploitability_bound is not None
-            likely = thought(seen + PRIOR_GAMES["opponent_model"] * equilibrium_of(choice))
+            likely = thought(seen + PRIOR_GAMES["opponent_model"] * cached_equilibrium(choice))
             policies.append(
                 [
                     Tabular(safe_best_response(tree, each, how.exploitability_bound))
@@ -125,7 +129,7 @@ def adapted(
 def _imagining(
     rng: Generator,
     start: Start,
-    how: Evaluate,
+    how: AdaptationEvaluation,
     game: Game,
     params: Weights,
     opponent: BehaviouralPolicy,

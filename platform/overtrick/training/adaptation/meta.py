@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import evaluate, metrics_of
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import evaluate, flat_metrics
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
@@ -58,7 +58,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
 
     def __init__(self, job: MetaJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, self.tree = two_seats(job.game)
+        self.game, self.tree = two_seat_game(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         policy_inputs = inputs(self.game)
         self.sizes = (policy_inputs, *job.meta.hidden, outputs(self.game))
@@ -114,7 +114,7 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def evaluate(self) -> Metrics:
-        return metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
+        return flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
 
     def state(self) -> dict[str, Array]:
         return {**super().state(), **prefixed("mean", self.mean)}
@@ -189,7 +189,7 @@ def _adapt_to(
 ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
     """The meta-model adapts to each of some opponents and meets it again."""
     choice, plan, theta, critic = common
-    game, tree = two_seats(choice)
+    game, tree = two_seat_game(choice)
     members = len(opponents["w0"])
     params = repeat(theta, members)
     crowd = Crowd(game.features, opponents)

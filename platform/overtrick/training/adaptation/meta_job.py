@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import Count, Job, Positive, Section, UnusedKeys
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Evaluate
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import AdaptationEvaluation
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.training.adaptation.held_out_evaluation import check_estimator
 from overtrick.training.adaptation.opponent_population import Opponents, check_spread
 from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator
@@ -122,7 +122,7 @@ class MetaJob(Job):
     meta: Meta = Meta()
     population: Opponents = Opponents()
     adaptation: Adaptation = Adaptation()
-    evaluate: Evaluate = Evaluate()
+    evaluate: AdaptationEvaluation = AdaptationEvaluation()
 
     @model_validator(mode="after")
     def _tasks_are_enough(self) -> MetaJob:
@@ -165,7 +165,7 @@ class MetaJob(Job):
 def check(job: MetaJob) -> None:
     """Raise UserError for a game that two do not play, opponents that do not exist, or values that
     need a tree where there is none."""
-    game, tree = two_seats(job.game)
+    game, tree = two_seat_game(job.game)
     if tree is None and job.meta.objective != "sampled":
         raise UserError(
             f"meta.objective: {job.meta.objective} needs a tree, and {game.name} is too large "
@@ -191,4 +191,4 @@ def check(job: MetaJob) -> None:
                 "adaptation.policy: best_response needs adaptation.gradient_estimator aivat or "
                 "opponent_model"
             )
-    evaluate_page.check(job.game, job.evaluate)
+    evaluate_page.check_evaluation(job.game, job.evaluate)

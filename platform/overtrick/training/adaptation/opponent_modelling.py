@@ -19,8 +19,8 @@ from overtrick.core import (
     Trajectories,
     concatenate_trajectories,
 )
-from overtrick.evaluation.evaluate import Judged
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.evaluate import HeldOutEvaluation
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.critic import Critic
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
@@ -82,7 +82,11 @@ class Knows:
 
 
 def modelled(
-    rng: Generator, knows: Knows, how: Judged, choice: GameChoice, opponent: BehaviouralPolicy
+    rng: Generator,
+    knows: Knows,
+    how: HeldOutEvaluation,
+    choice: GameChoice,
+    opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
     """The first policy, and the replies after each step, `how.draws` of them each.
 
@@ -90,7 +94,7 @@ def modelled(
     opponent's decisions so far, and replies to it. It sees what the opponent held when it
     decided, in every finished game: as everyone may whose gradients take luck out by AIVAT.
     """
-    game, tree = two_seats(choice)
+    game, tree = two_seat_game(choice)
     policies: list[BehaviouralPolicy] = [Network(game.features, knows.first)] * how.repeats
     weights = [knows.first] * how.repeats  # of PPO's replies
     seen: Sequence[Trajectories | None] = [None] * how.repeats

@@ -14,7 +14,7 @@ from pydantic import Field
 from overtrick.config.job_file import Count, GameChoice, UnusedKeys
 from overtrick.core import Array, Game, UserError
 from overtrick.distributed.workers import WorkerPool
-from overtrick.evaluation.game_cache import two_seats
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat, stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
@@ -203,5 +203,5 @@ def shards(members: Weights) -> list[tuple[Weights]]:
 def _score(rng: Generator, common: Any, members: Weights) -> Array:
     """(M,) mean points a game of members against the guest (eq. 8)."""
     choice, guest, games = common
-    game, _ = two_seats(choice)
+    game, _ = two_seat_game(choice)
     return fitness(game, members, of_network(game.features, guest), games, rng)

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, Game, Policy
-from overtrick.evaluation.game_cache import equilibrium_of, game_and_tree
+from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.advantages import (
@@ -164,10 +164,10 @@ def prior_of(choice: GameChoice, estimator: GradientEstimator) -> Array:
     equilibrium. With aivat the prior is uniform play; it changes the variance only. Raises
     UserError for a game without a tree.
     """
-    _, tree = game_and_tree(choice)
+    _, tree = game_with_tree(choice)
     guess = tree.uniform()
     if estimator == "opponent_model":
-        guess = (guess + equilibrium_of(choice)) / 2
+        guess = (guess + cached_equilibrium(choice)) / 2
     return PRIOR_GAMES[estimator] * guess
 
 

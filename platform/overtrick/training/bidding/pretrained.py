@@ -11,20 +11,20 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
-from overtrick.datasets.bidding_examples import for_judging
+from overtrick.datasets.bidding_examples import in_test_split
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import system_agreement
 from overtrick.evaluation.bidders import (
+    BiddingSystemJob,
     Side,
-    SystemJob,
-    auctions,
-    check_version,
+    bid_auctions,
+    check_system_version,
     imps_between,
-    network_of,
-    sample,
-    side_of,
-    told_of,
-    turned,
+    job_value,
+    load_network,
+    load_side,
+    rotate_deals,
+    sample_deals,
 )
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
@@ -34,11 +34,11 @@ from overtrick.reports import bar_charts
 from overtrick.storage import locate, model_files
 from overtrick.training import scores
 from overtrick.training.base_trainer import History
-from overtrick.training.bidding.supervised import BiddingConfig
+from overtrick.training.bidding.supervised import NetworkTraining
 
 SHARD = 250  # deals of one shard, whatever the number of workers
 PRETRAINED = "pretrained"
-WON = scores.IMPS_AGAINST_PRETRAINED
+IMPS_METRIC = scores.IMPS_AGAINST_PRETRAINED
 """What a measurement calls the IMPs that are won from the pretrained."""
 
 
@@ -54,36 +54,36 @@ class BiddingEvaluation(Section):
     )
 
 
-class PairJob(SystemJob):
+class BidderTrainingJob(BiddingSystemJob):
     """What learning from play starts with, and how it is judged."""
 
     call_model: ModelPath = Field(description="the model that proposes calls")
     value_model: ModelPath = Field(description="the model that values them, as it is before")
     deals: FolderPath = Field(description="a Parquet file of deals with double-dummy tricks")
-    network: BiddingConfig = BiddingConfig()
+    network: NetworkTraining = NetworkTraining()
     evaluate: BiddingEvaluation = BiddingEvaluation()
 
 
-def check(job: PairJob, most: int) -> None:
+def check_bidding_job(job: BidderTrainingJob, most: int) -> None:
     """Raise UserError for another game, or for models, deals or opponents that do not serve."""
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
-    networks_of(job)
-    for part in parted(job, most):
+    load_networks(job)
+    for part in split_deals(job, most):
         if len(part) < 2:
             raise UserError(f"{job.deals} has too few deals to keep some of them for judging")
     for name in job.evaluate.opponents:
-        side_of(name)
+        load_side(name)
 
 
-def networks_of(job: PairJob) -> tuple[BiddingNetwork, BiddingNetwork]:
+def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
     """Both networks as they are before. Raises UserError."""
     found, own = [], loader.load(job.system)
-    check_version(job.system_version, own, "the bidder of this job")
+    check_system_version(job.system_version, own, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.locate(place)
         stored = model_files.load(folder, Auction.name)
-        network = network_of(stored, name, folder)
+        network = load_network(stored, name, folder)
         if network is None:
             raise UserError(
                 f"the model in {folder} has no network of {name}: train one with learn: {name}"
@@ -93,28 +93,30 @@ def networks_of(job: PairJob) -> tuple[BiddingNetwork, BiddingNetwork]:
                 f"network.activation is {job.network.activation}, but {folder} has "
                 f"{network.activation}"
             )
-        if (bids := told_of(stored, folder, "system")) != job.system:
+        if (bids := job_value(stored, folder, "system")) != job.system:
             raise UserError(f"system is {job.system}, but the model in {folder} bids {bids}")
-        check_version(told_of(stored, folder, "system_version"), own, f"the model in {folder}")
+        check_system_version(
+            job_value(stored, folder, "system_version"), own, f"the model in {folder}"
+        )
         found.append(network)
     return found[0], found[1]
 
 
-def parted(job: PairJob, most: int) -> tuple[Deals, Deals]:
+def split_deals(job: BidderTrainingJob, most: int) -> tuple[Deals, Deals]:
     """The deals to learn from, and those for judging, of at most so many of the file."""
-    deals = sample(job.deals, most, job.seed)
-    held = for_judging(hand_bits(deals[:, :CARDS]))
+    deals = sample_deals(job.deals, most, job.seed)
+    held = in_test_split(hand_bits(deals[:, :CARDS]))
     return deals[~held], deals[held]
 
 
-def judged(job: PairJob, kept: Deals, boards: int) -> Deals:
+def evaluation_boards(job: BidderTrainingJob, kept: Deals, boards: int) -> Deals:
     """So many of the deals kept for judging, or all of them: the same whenever it is asked."""
     rng = generator(job.seed, RngStream.JUDGE)
     boards = min(boards, len(kept))
-    return turned(kept[rng.choice(len(kept), boards, replace=False)], rng)
+    return rotate_deals(kept[rng.choice(len(kept), boards, replace=False)], rng)
 
 
-def row(side: Side, other: Side, deals: Deals, crew: WorkerPool) -> dict[str, Any]:
+def match_row(side: Side, other: Side, deals: Deals, crew: WorkerPool) -> dict[str, Any]:
     """What a side wins from another on some deals."""
     shards = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
     won = np.concatenate(crew.map(_meet, (side, other), shards, generator(0)))
@@ -125,26 +127,30 @@ def row(side: Side, other: Side, deals: Deals, crew: WorkerPool) -> dict[str, An
     }  # fmt: skip
 
 
-def true_calls(side: Side, deals: Deals, crew: WorkerPool) -> float:
+def truthful_share(side: Side, deals: Deals, crew: WorkerPool) -> float:
     """The share of calls but passes, of a side with itself, at which the hand has the points and
     lengths that its calls so far show."""
     cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
     calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    of = system_agreement.Auctions(hand_bits(cards), dealer, vulnerable, calls, calls >= 0)
-    rows = system_agreement.truths(side.system, of, system_agreement.followed(side.system, of))
+    of = system_agreement.RecordedAuctions(hand_bits(cards), dealer, vulnerable, calls, calls >= 0)
+    rows = system_agreement.meaning_table(
+        side.system, of, system_agreement.follow_system(side.system, of)
+    )
     return float(rows[-1]["true"])
 
 
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
     """(G, L) its calls with itself."""
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    return auctions(side, side, cards, dealer, vulnerable, rng)
+    return bid_auctions(side, side, cards, dealer, vulnerable, rng)
 
 
-def way(history: History, length: str) -> dict[str, Figure]:
+def learning_curve(history: History, length: str) -> dict[str, Figure]:
     """How what it won from the pretrained rose with another metric; no figure of no measurement."""
-    told = [(m[length], m[WON], m[f"{WON}_se"]) for _, m in history if WON in m]
+    told = [
+        (m[length], m[IMPS_METRIC], m[f"{IMPS_METRIC}_se"]) for _, m in history if IMPS_METRIC in m
+    ]
     if not told:
         return {}
     return {"imps": bar_charts.against(told, length, f"IMPs a board against {PRETRAINED}")}

@@ -19,7 +19,7 @@ from pydantic import Field
 from overtrick.config.job_file import Count, Fraction, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.bidders import Side, side_of, turned
+from overtrick.evaluation.bidders import Side, load_side, rotate_deals
 from overtrick.games.bridge.auction import (
     features_from_observation,
     network_bidder,
@@ -40,16 +40,16 @@ from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import Opponents, SelfPlay
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
-from overtrick.training.bidding.pretrained import PRETRAINED, WON, PairJob
-from overtrick.training.bidding.value_replay import Outcomes, Remembered, remembered
+from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, BidderTrainingJob
+from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayConfig, replay_rows
 
-KEPT = {"values": "imps", "calls": "baseline"}
+VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
 """By what decides, the name under which a model has the network of values."""
 
 SHARD = 125  # boards of one shard and one opponent, whatever the number of workers
 
 
-class Playing(Section):
+class SelfPlayConfig(Section):
     """How the calls improve, and whom they meet."""
 
     boards: Count = Field(default=1000, description="boards an iteration, each at two tables")
@@ -90,12 +90,12 @@ class Playing(Section):
     )
 
 
-class SelfplayJob(PairJob):
+class SelfplayJob(BidderTrainingJob):
     """Everything that self-play needs."""
 
     trainer: Literal["selfplay_bidding"]
-    play: Playing = Playing()
-    values: Remembered = Remembered()
+    play: SelfPlayConfig = SelfPlayConfig()
+    values: ValueReplayConfig = ValueReplayConfig()
 
 
 def score(rows: list[dict[str, Any]]) -> float:
@@ -111,10 +111,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
     def __init__(self, job: SelfplayJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.call_network, first = pretrained.networks_of(job)
+        self.call_network, first = pretrained.load_networks(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         plan = job.play
-        self.values = Outcomes(first, job.network, job.values, job.stop.iterations)
+        self.values = ValueLearner(first, job.network, job.values, job.stop.iterations)
         self.calls = KlAnchoredPolicy(
             self.call_network.weights,
             job.network.plan("cpu"),
@@ -133,8 +133,8 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
             pool,
             generator(job.seed, RngStream.INITIAL),
         )  # fmt: skip
-        self.others = [side_of(name) for name in plan.opponents]
-        self.deals, self.kept = pretrained.parted(job, job.play.max_deals)
+        self.others = [load_side(name) for name in plan.opponents]
+        self.deals, self.kept = pretrained.split_deals(job, job.play.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the boards of an iteration against opponents, and learn from them."""
@@ -143,7 +143,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         deal_rng, who_rng, play_rng, learn_rng = rng.spawn(4)
         if (self.iteration - 1) % plan.snapshot_interval == 0:
             self.past.renew(self.calls.theta, who_rng)
-        deals = turned(self.deals[deal_rng.integers(len(self.deals), size=plan.boards)], deal_rng)
+        deals = rotate_deals(
+            self.deals[deal_rng.integers(len(self.deals), size=plan.boards)], deal_rng
+        )
         cut = [deals[k : k + SHARD] for k in range(0, plan.boards, SHARD)]
         shards = list(zip(cut, self._opponents(len(cut), who_rng), strict=True))
         common = (self._side("learner", self.values.values()), plan.reward, plan.gae_lambda)
@@ -188,21 +190,21 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
     def evaluate(self) -> Metrics:
         """Compute what the likeliest calls win from each opponent, and how many are true."""
-        deals = pretrained.judged(self.job, self.kept, self.job.evaluate.boards)
+        deals = pretrained.evaluation_boards(self.job, self.kept, self.job.evaluate.boards)
         side = self._side("calls")
-        metrics = {"true_calls": pretrained.true_calls(side, deals, self.pool)}
+        metrics = {"true_calls": pretrained.truthful_share(side, deals, self.pool)}
         for other in _opponents(self.job):
-            row = pretrained.row(side, other, deals, self.pool)
-            name = WON if other.name == PRETRAINED else f"{WON}_{other.name}"
+            row = pretrained.match_row(side, other, deals, self.pool)
+            name = IMPS_METRIC if other.name == PRETRAINED else f"{IMPS_METRIC}_{other.name}"
             metrics |= {name: row["mean"], f"{name}_se": row["standard_error"]}
         return metrics
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return pretrained.way(history, "boards")
+        return pretrained.learning_curve(history, "boards")
 
     def model(self) -> dict[str, Array]:
         """Both networks; whoever seats the model finds that of values if it decides."""
-        values = prefixed(KEPT[self.job.play.final_policy], self.values.values().weights)
+        values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}
 
     @staticmethod
@@ -214,9 +216,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
                 f"stop.iterations {job.stop.iterations}: the calls "
                 "would learn nothing"
             )
-        pretrained.check(job, job.play.max_deals)
+        pretrained.check_bidding_job(job, job.play.max_deals)
         for name in job.play.opponents:
-            side_of(name)
+            load_side(name)
 
     @staticmethod
     def evaluate_model(
@@ -227,27 +229,27 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         plan, rules = job.network, loader.load(job.system)
         calls, values = (
             BiddingNetwork(unprefixed(name, weights), plan.activation, plan.bfloat16)
-            for name in ("calls", KEPT[job.play.final_policy])
+            for name in ("calls", VALUE_OUTPUT[job.play.final_policy])
         )
-        deals = pretrained.judged(
-            job, pretrained.parted(job, job.play.max_deals)[1], job.evaluate.final_boards
+        deals = pretrained.evaluation_boards(
+            job, pretrained.split_deals(job, job.play.max_deals)[1], job.evaluate.final_boards
         )
         before, *others = _opponents(job)
         alone, both = Side("calls", rules, calls), Side("calls and values", rules, calls, values)
         rows = []
         for side in (alone, both, before):
-            true = pretrained.true_calls(side, deals, pool)
+            true = pretrained.truthful_share(side, deals, pool)
             for other in others if side is before else (before, *others):
-                row = pretrained.row(side, other, deals, pool)
+                row = pretrained.match_row(side, other, deals, pool)
                 rows.append({"side": side.name, **row, "true_calls": true})
         return rows
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:
     """Against whom it is judged: the calls as they were before, and others."""
-    calls, _ = pretrained.networks_of(job)
+    calls, _ = pretrained.load_networks(job)
     before = Side(PRETRAINED, loader.load(job.system), calls)
-    return [before, *map(side_of, job.evaluate.opponents)]
+    return [before, *map(load_side, job.evaluate.opponents)]
 
 
 def _meet(
@@ -282,7 +284,7 @@ def _meet(
             "advantage": generalised_advantages(batch, value, 1.0, gae),
             "game": batch.game + seat * len(deals),
         })  # fmt: skip
-        told.append(remembered(batch, brought, own.ns, own.ew))
+        told.append(replay_rows(batch, brought, own.ns, own.ew))
     joined = ({n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
               for parts in (decided, told))  # fmt: skip
     decisions, memories = joined

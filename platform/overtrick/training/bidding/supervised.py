@@ -14,12 +14,12 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError
-from overtrick.datasets.bidding_examples import SPLITS, Examples
-from overtrick.datasets.bidding_examples_build import RECORDED, check_rules
+from overtrick.datasets.bidding_examples import SPLITS, BiddingExamples
+from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rules
 from overtrick.distributed.data_parallel import ALONE, Share
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
-from overtrick.evaluation.bidders import SystemJob
+from overtrick.evaluation.bidders import BiddingSystemJob
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction_rules import legal_in_situations
 from overtrick.games.bridge.system import loader
@@ -31,17 +31,17 @@ from overtrick.reports import bar_charts
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
-Learnt = Literal["calls", "imps"]
-LOOK = 100  # gradient steps between looks at the loss
-WARM = 500  # gradient steps in which the rate rises
+LearningTarget = Literal["calls", "imps"]
+LOSS_INTERVAL = 100  # gradient steps between looks at the loss
+WARMUP_STEPS = 500  # gradient steps in which the rate rises
 METRICS = {
     **{name: f"{name}_precision" for name in ("total", "real", "unreal")},
     "error": "error_imps",
 }
-AT_ONCE = 4096  # examples of one answer
+ROWS_AT_ONCE = 4096  # examples of one answer
 
 
-class BiddingConfig(Section):
+class NetworkTraining(Section):
     """How a network learns."""
 
     activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = Field(
@@ -69,10 +69,10 @@ class BiddingConfig(Section):
         """The rate of a step after so many, of so many in all."""
         if self.schedule == "constant":
             return self.learning_rate
-        return self.learning_rate * min(1.0, (done + 1) / WARM) * (1 - done / steps)
+        return self.learning_rate * min(1.0, (done + 1) / WARMUP_STEPS) * (1 - done / steps)
 
 
-class Network(BiddingConfig):
+class BiddingNetworkConfig(NetworkTraining):
     """A network and how it learns."""
 
     hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each layer")
@@ -87,23 +87,25 @@ class Network(BiddingConfig):
         )
 
 
-class Tested(Section):
+class ExampleEvaluation(Section):
     """How a network is judged, on deals that it has never met."""
 
     every: Count = Field(default=1, description="iterations between measurements")
     examples: Count = Field(default=100_000, description="of a measurement; the last uses all")
 
 
-class BiddingJob(SystemJob):
+class BiddingJob(BiddingSystemJob):
     """Everything that teaching a network needs."""
 
     used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
     examples: FolderPath = Field(description="a folder that `overtrick generate examples` made")
-    target: Learnt = Field(default="calls", description="which call is made, or what it brings")
-    network: Network = Network()
-    evaluate: Tested = Tested()
+    target: LearningTarget = Field(
+        default="calls", description="which call is made, or what it brings"
+    )
+    network: BiddingNetworkConfig = BiddingNetworkConfig()
+    evaluate: ExampleEvaluation = ExampleEvaluation()
 
 
 def score(rows: list[dict[str, Any]]) -> float:
@@ -118,8 +120,8 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
     def __init__(self, job: BiddingJob, pool: WorkerPool, share: Share = ALONE) -> None:
         super().__init__(job, pool)
         self.share = share
-        self.examples = Examples(job.examples, SPLITS[0], job.resources.data_readers)
-        self.kept = Examples(job.examples, SPLITS[1])
+        self.examples = BiddingExamples(job.examples, SPLITS[0], job.resources.data_readers)
+        self.kept = BiddingExamples(job.examples, SPLITS[1])
         device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
@@ -140,10 +142,10 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         total = 0.0
         for rows in self.examples.batches(network.batch_size, rng):
             self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
-            told = seen(self.share.rows(rows), self.job.target, network.raw_auction)
+            told = inputs_and_labels(self.share.rows(rows), self.job.target, network.raw_auction)
             losses.append(self.learner.learn(*told, of=len(rows["call"])))
             done += 1
-            if len(losses) == LOOK or done == each * self.iteration:
+            if len(losses) == LOSS_INTERVAL or done == each * self.iteration:
                 found = float(self.share.total(torch.stack(losses).sum()))
                 total += classifier.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
@@ -154,10 +156,10 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         return self.job.evaluate.every if self.share.rank == 0 else None
 
     def evaluate(self) -> Metrics:
-        return measured(self.job, self.learner, self.kept, self.job.evaluate.examples)[0]
+        return evaluate_network(self.job, self.learner, self.kept, self.job.evaluate.examples)[0]
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        shown = bidding_accuracy.SHOWN[self.job.target]
+        shown = bidding_accuracy.FIGURE_COLUMNS[self.job.target]
         return {"precision": bar_charts.grouped(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
@@ -170,8 +172,8 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         if job.game.name != "auction":
             raise UserError(f"the bidding trainer is for the auction, not for {job.game.name}")
         for split in SPLITS:
-            known = Examples(job.examples, split)
-        check_rules(job.examples, known.parameters)
+            known = BiddingExamples(job.examples, split)
+        check_system_rules(job.examples, known.parameters)
         by = [known.parameters[name] for name in ("system_ns", "system_ew")]
         if not known.parameters["solved"] and RECORDED not in by and job.system not in by:
             raise UserError(
@@ -192,13 +194,13 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         job: BiddingJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
         """Compute the accuracy of a stored network on the test deals."""
-        kept = Examples(job.examples, "test")
+        kept = BiddingExamples(job.examples, "test")
         _check_version(job, kept)
         learner = Classifier(unprefixed(job.target, weights), job.network.plan("cpu"))
-        return measured(job, learner, kept, len(kept))[1]
+        return evaluate_network(job, learner, kept, len(kept))[1]
 
 
-def _check_version(job: BiddingJob, examples: Examples) -> None:
+def _check_version(job: BiddingJob, examples: BiddingExamples) -> None:
     """Raise UserError for examples made with another version of the job's bidding system."""
     if job.system_version[loader.load(job.system).name] not in examples.parameters["rules"]:
         raise UserError(
@@ -207,25 +209,25 @@ def _check_version(job: BiddingJob, examples: Examples) -> None:
         )
 
 
-def measured(
-    job: BiddingJob, learner: Classifier, kept: Examples, most: int
+def evaluate_network(
+    job: BiddingJob, learner: Classifier, kept: BiddingExamples, most: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """The metrics and the table of a network on examples kept for testing, at most so many."""
     parts: list[dict[str, Array]] = []
     for rows in _pieces(kept.in_order(most)):
-        features, possible, _ = seen(rows, job.target, job.network.raw_auction)
+        features, possible, _ = inputs_and_labels(rows, job.target, job.network.raw_auction)
         told = learner.log_probs(features, possible)
         small = ("call", "length", "type", *(("imps",) if job.target == "imps" else ()))
-        answer = bidding_accuracy.ANSWERS[job.target](told)
+        answer = bidding_accuracy.PREDICTORS[job.target](told)
         parts.append({**answer, **{name: rows[name] for name in small}})
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    table = bidding_accuracy.table(whole, bidding_accuracy.MEASURES[job.target])
+    table = bidding_accuracy.accuracy_table(whole, bidding_accuracy.MEASURES[job.target])
     said = {k: v for k, v in table[0].items() if isinstance(v, float)}
     return {METRICS.get(name, name): value for name, value in said.items()}, table
 
 
-def seen(
-    rows: Mapping[str, Array], learn: Learnt, with_auction: bool
+def inputs_and_labels(
+    rows: Mapping[str, Array], learn: LearningTarget, with_auction: bool
 ) -> tuple[Array, Array, Array]:
     """What a network learns from: features (R, F), what is possible (R, A), what it was (R,)."""
     situation = rows["situation"]
@@ -240,5 +242,5 @@ def seen(
 
 def _pieces(whole: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:
     for rows in whole:
-        for first in range(0, len(rows["call"]), AT_ONCE):
-            yield {name: column[first : first + AT_ONCE] for name, column in rows.items()}
+        for first in range(0, len(rows["call"]), ROWS_AT_ONCE):
+            yield {name: column[first : first + ROWS_AT_ONCE] for name, column in rows.items()}

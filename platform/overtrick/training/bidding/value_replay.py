@@ -23,10 +23,10 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import RingBuffer
-from overtrick.training.bidding.supervised import BiddingConfig
+from overtrick.training.bidding.supervised import NetworkTraining
 
 
-class Remembered(Section):
+class ValueReplayConfig(Section):
     """What is remembered of play, and what is learnt from it."""
 
     replay_capacity: Count = Field(default=400_000, description="newest calls that are remembered")
@@ -41,7 +41,7 @@ class Remembered(Section):
     )
 
 
-class Outcomes:
+class ValueLearner:
     """The network of values, and the calls that it learns from.
 
     Remembered rows: `after` and `situation`, what it sees once the call is made; `imps`, what came
@@ -49,7 +49,11 @@ class Outcomes:
     """
 
     def __init__(
-        self, first: BiddingNetwork, network: BiddingConfig, plan: Remembered, iterations: int
+        self,
+        first: BiddingNetwork,
+        network: NetworkTraining,
+        plan: ValueReplayConfig,
+        iterations: int,
     ) -> None:
         self.network = network
         self.plan = plan
@@ -118,7 +122,7 @@ class Outcomes:
         self.learnt = int(state["learnt"])
 
 
-def remembered(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
+def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
     """What there is to remember of calls (D,) that brought so many IMPs (D,)."""
     rows = np.arange(len(batch))
     after = features_from_observation.features_after_call(

@@ -13,7 +13,7 @@ from pydantic import Field
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
 from overtrick.distributed.workers import WorkerPool
-from overtrick.evaluation.bidders import Side, side_of, turned
+from overtrick.evaluation.bidders import Side, load_side, rotate_deals
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
@@ -22,11 +22,11 @@ from overtrick.policies.rollout import play
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
-from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, WON, PairJob
-from overtrick.training.bidding.value_replay import Outcomes, Remembered, remembered
+from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, SHARD, BidderTrainingJob
+from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayConfig, replay_rows
 
 
-class Reinforcing(Remembered):
+class ValueRlConfig(ValueReplayConfig):
     """How the bidder plays itself, and what its network of values learns from that."""
 
     games: Count = Field(default=1000, description="auctions an iteration")
@@ -36,11 +36,11 @@ class Reinforcing(Remembered):
     )
 
 
-class BidderJob(PairJob):
+class BidderJob(BidderTrainingJob):
     """Everything that reinforcement needs."""
 
     trainer: Literal["bidder"]
-    bidder: Reinforcing = Reinforcing()
+    bidder: ValueRlConfig = ValueRlConfig()
 
 
 def score(rows: list[dict[str, Any]]) -> float:
@@ -56,17 +56,17 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
     def __init__(self, job: BidderJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.calls, first = pretrained.networks_of(job)
+        self.calls, first = pretrained.load_networks(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
-        self.outcomes = Outcomes(first, job.network, job.bidder, job.stop.iterations)
-        self.deals, self.kept = pretrained.parted(job, job.bidder.max_deals)
+        self.outcomes = ValueLearner(first, job.network, job.bidder, job.stop.iterations)
+        self.deals, self.kept = pretrained.split_deals(job, job.bidder.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Bid the auctions of an iteration and learn from the replay buffer."""
         section = self.job.bidder
         deal_rng, play_rng, learn_rng = rng.spawn(3)
         picked = deal_rng.integers(len(self.deals), size=section.games)
-        chosen = turned(self.deals[picked], deal_rng)
+        chosen = rotate_deals(self.deals[picked], deal_rng)
         shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
         for rows in self.pool.map(_bid, (self._side(), section.epsilon), shards, play_rng):
             self.outcomes.memory.add(rows, learn_rng)
@@ -74,15 +74,15 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         return {"loss_nats": loss, "auctions": float(self.iteration * section.games)}
 
     def evaluate(self) -> Metrics:
-        deals = pretrained.judged(self.job, self.kept, self.job.evaluate.boards)
-        row = pretrained.row(self._side(), _before(self.job), deals, self.pool)
-        return {WON: row["mean"], f"{WON}_se": row["standard_error"]}
+        deals = pretrained.evaluation_boards(self.job, self.kept, self.job.evaluate.boards)
+        row = pretrained.match_row(self._side(), _before(self.job), deals, self.pool)
+        return {IMPS_METRIC: row["mean"], f"{IMPS_METRIC}_se": row["standard_error"]}
 
     def _side(self) -> Side:
         return _side(self.job, self.calls, self.outcomes.values())
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return pretrained.way(history, "auctions")
+        return pretrained.learning_curve(history, "auctions")
 
     def model(self) -> dict[str, Array]:
         """Return both networks."""
@@ -99,7 +99,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
     @staticmethod
     def validate(job: BidderJob) -> None:
         """Raise UserError for another game, or unusable models, deals or opponents."""
-        pretrained.check(job, job.bidder.max_deals)
+        pretrained.check_bidding_job(job, job.bidder.max_deals)
 
     @staticmethod
     def evaluate_model(
@@ -107,13 +107,13 @@ class BidderTrainer(BaseTrainer[BidderJob]):
     ) -> Rows:
         """Compute a stored bidder's IMPs a board against its pretrained values and others."""
         section = job.network
-        calls = pretrained.networks_of(job)[0]._replace(weights=unprefixed("calls", weights))
+        calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
         values = BiddingNetwork(unprefixed("imps", weights), section.activation, section.bfloat16)
         side = _side(job, calls, values)
-        kept = pretrained.parted(job, job.bidder.max_deals)[1]
-        deals = pretrained.judged(job, kept, job.evaluate.final_boards)
-        others = [_before(job), *map(side_of, job.evaluate.opponents)]
-        return [pretrained.row(side, other, deals, pool) for other in others]
+        kept = pretrained.split_deals(job, job.bidder.max_deals)[1]
+        deals = pretrained.evaluation_boards(job, kept, job.evaluate.final_boards)
+        others = [_before(job), *map(load_side, job.evaluate.opponents)]
+        return [pretrained.match_row(side, other, deals, pool) for other in others]
 
 
 def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
@@ -122,7 +122,7 @@ def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
 
 def _before(job: BidderJob) -> Side:
     """The bidder before it learnt from play."""
-    return _side(job, *pretrained.networks_of(job))._replace(name=PRETRAINED)
+    return _side(job, *pretrained.load_networks(job))._replace(name=PRETRAINED)
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
@@ -131,4 +131,4 @@ def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, 
     policy = side.policy(side.system, side.system, epsilon)
     played = play(Auction(seats=2), (policy, policy), deals, rng)
     batch = played.batch
-    return remembered(batch, played.payoff[batch.game, batch.seat], side.system, side.system)
+    return replay_rows(batch, played.payoff[batch.game, batch.seat], side.system, side.system)

@@ -13,8 +13,8 @@ from overtrick.config.job_file import Count, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.cardplay import CardplayEvaluation, Scripted
-from overtrick.evaluation.game_cache import opponent_of
+from overtrick.evaluation.cardplay import CardplayEvaluation, ScriptedDefenders
+from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -30,10 +30,10 @@ from overtrick.training.shared_sections import HiddenLayers, QLearning
 SHARD = 250  # games of one shard, whatever the number of workers
 
 
-class Declarer(Section):
+class DqnDeclarerConfig(Section):
     """Who learns, and against whom."""
 
-    defenders: Scripted = Field(default="rules", description="whom the declarer meets")
+    defenders: ScriptedDefenders = Field(default="rules", description="whom the declarer meets")
     games: Count = Field(default=1000, description="games an iteration")
     hidden: HiddenLayers = (256, 256)
 
@@ -42,7 +42,7 @@ class DqnJob(Job):
     """Everything a deep Q-learning run needs."""
 
     trainer: Literal["dqn"]
-    dqn: Declarer = Declarer()
+    dqn: DqnDeclarerConfig = DqnDeclarerConfig()
     values: QLearning = QLearning()
     evaluate: CardplayEvaluation = CardplayEvaluation()
 
@@ -77,7 +77,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
 
     def evaluate(self) -> Metrics:
         deals = self.job.evaluate.deals
-        return cardplay.metrics_of(_table(self.job, self.model(), self.pool, deals))
+        return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
@@ -104,9 +104,9 @@ def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: i
     game, how = cardplay.card_game(job.game), job.evaluate
     declarer = best_of(unprefixed(GREEDY, weights), game)
     defence: dict[str, BehaviouralPolicy] = {
-        name: opponent_of(job.game, name) for name in how.defenders
+        name: cached_opponent(job.game, name) for name in how.defenders
     }
-    return cardplay.judged(job.game, declarer, defence, None, how, deals, job.seed, pool)
+    return cardplay.evaluate_declarer(job.game, declarer, defence, None, how, deals, job.seed, pool)
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
@@ -114,5 +114,5 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))
-    pair = (declarer, opponent_of(job.game, job.dqn.defenders))
+    pair = (declarer, cached_opponent(job.game, job.dqn.defenders))
     return canonical_trajectories(play(game, pair, games, rng, watch=[0]).batch)

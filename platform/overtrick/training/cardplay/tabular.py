@@ -15,8 +15,14 @@ from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.cardplay import POSITIONS, CardplayEvaluation, Kept, Scripted, Who
-from overtrick.evaluation.game_cache import opponent_of
+from overtrick.evaluation.cardplay import (
+    POSITIONS,
+    CardplayEvaluation,
+    CardplayGames,
+    Position,
+    ScriptedDefenders,
+)
+from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -25,10 +31,10 @@ from overtrick.reports import learning_curves
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
-UNIT = 1000  # games that are made, and learnt, at a time
+GAMES_PER_UNIT = 1000  # games that are made, and learnt, at a time
 
 
-class Tabular(Section):
+class TabularQConfig(Section):
     """Whose table it is, and what it learns from."""
 
     state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
@@ -50,10 +56,10 @@ class Tabular(Section):
         default=False, description="learn from lost games too, of negative reward"
     )
     games: Count = Field(default=15_000, description="games an iteration, those kept")
-    learners: tuple[Who, ...] = Field(
+    learners: tuple[Position, ...] = Field(
         default=("declarer",), min_length=1, description="who learns, an iteration each in turn"
     )
-    opponents: Scripted = Field(
+    opponents: ScriptedDefenders = Field(
         default="rules", description="how those play who are not among the learners"
     )
     epsilon: Fraction = Field(
@@ -75,7 +81,7 @@ class TabularJob(Job):
     """Everything a run of tables needs."""
 
     trainer: Literal["tabular"]
-    tabular: Tabular = Tabular()
+    tabular: TabularQConfig = TabularQConfig()
     evaluate: CardplayEvaluation = CardplayEvaluation()
 
     @model_validator(mode="after")
@@ -116,7 +122,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         who = section.learners[(self.iteration - 1) % len(section.learners)]
         known = {} if section.epsilon == 1 else {w: t.columns for w, t in self.tables.items()}
         common = (self.job, self.iteration, who, known)
-        units = [(k, count) for k, (count,) in enumerate(chunks(section.games, UNIT))]
+        units = [(k, count) for k, (count,) in enumerate(chunks(section.games, GAMES_PER_UNIT))]
         if section.merged_tables == 1:
             for games in self.pool.map(_make, common, units, rng):
                 _learn(self.tables[who], who, games)
@@ -128,7 +134,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         choices = float(self.tables[who].choices)
         return {learning_curves.GAMES: games_seen, f"choices/{who}": choices}
 
-    def _merge_into(self, who: Who, tables: list[dict[str, Array]], rng: Generator) -> None:
+    def _merge_into(self, who: Position, tables: list[dict[str, Array]], rng: Generator) -> None:
         """Merge tables in pairs, on the pool, and the result into the learner's own table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
@@ -137,7 +143,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 
     def evaluate(self) -> Metrics:
         deals = self.job.evaluate.deals
-        return cardplay.metrics_of(_table(self.job, self.model(), self.pool, deals))
+        return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
@@ -165,17 +171,18 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         few, of another kind, or unreadable."""
         cardplay.check_scoring(job.game)
         section = job.tabular
-        if section.merged_tables > -(-section.games // UNIT):
+        if section.merged_tables > -(-section.games // GAMES_PER_UNIT):
             raise UserError(
-                f"tabular.merged_tables: {section.games} games are made {UNIT} at a time, too "
-                "few for "
-                f"{section.merged_tables} tables"
+                f"tabular.merged_tables: {section.games} games are made {GAMES_PER_UNIT} at a "
+                f"time, too few for {section.merged_tables} tables"
             )
         if section.data is not None:
             strain = cardplay.card_game(job.game).strain
-            minibridge_games.check(section.data, {"strain": strain, "defenders": section.opponents})
+            minibridge_games.check_games_folder(
+                section.data, {"strain": strain, "defenders": section.opponents}
+            )
             have, wanted = (
-                len(minibridge_games.kept(section.data).deals),
+                len(minibridge_games.load_cached(section.data).deals),
                 section.games * job.stop.iterations,
             )
             if have < wanted:
@@ -195,20 +202,22 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
     learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
     best: dict[str, BehaviouralPolicy] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
-    declarer = best.get("declarer", opponent_of(job.game, job.tabular.opponents))
+    declarer = best.get("declarer", cached_opponent(job.game, job.tabular.opponents))
     table = _side(job, best)
     defence: dict[str, BehaviouralPolicy] = {
-        name: table if name == "learned" else opponent_of(job.game, name)
+        name: table if name == "learned" else cached_opponent(job.game, name)
         for name in job.evaluate.defenders
     }
     known = _Recognised(_greedy(job.tabular, learnt["declarer"])) if "declarer" in best else None
-    return cardplay.judged(job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool)
+    return cardplay.evaluate_declarer(
+        job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool
+    )
 
 
 def _side(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
     """A defence of those who learn, and for who does not the job's opponents."""
     game = cardplay.card_game(job.game)
-    return game.combined_policy(best, opponent_of(job.game, job.tabular.opponents))
+    return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 
 
 class _Recognised:
@@ -221,28 +230,32 @@ class _Recognised:
         return np.isfinite(self.policy.values(observations)).any(axis=1)
 
 
-def _greedy(plan: Tabular, columns: Mapping[str, Array], epsilon: float = 0.0) -> GreedyTable:
+def _greedy(
+    plan: TabularQConfig, columns: Mapping[str, Array], epsilon: float = 0.0
+) -> GreedyTable:
     return GreedyTable(REPRESENTATIONS[plan.state_abstraction], columns, epsilon)
 
 
-def _q_table(plan: Tabular) -> QTable:
+def _q_table(plan: TabularQConfig) -> QTable:
     rule = TabularConfig(plan.update, plan.learning_rate, plan.discount, plan.neighbour_share)
     return QTable(REPRESENTATIONS[plan.state_abstraction], rule, similar_cards())
 
 
-def _learn(table: QTable, who: Who, games: Kept) -> None:
+def _learn(table: QTable, who: Position, games: CardplayGames) -> None:
     worth = games.worth(who == "declarer")
     table.learn(decision_trajectories(games.deals, games.cards, POSITIONS[who], worth))
 
 
-def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
+def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
     """Games of a unit: the same whoever makes them."""
     job, iteration, who, known = common
-    plan: Tabular = job.tabular
+    plan: TabularQConfig = job.tabular
     game = cardplay.card_game(job.game)
     if plan.data is not None:
-        first = (iteration - 1) * plan.games + unit * UNIT
-        return Kept(*(column[first : first + count] for column in minibridge_games.kept(plan.data)))
+        first = (iteration - 1) * plan.games + unit * GAMES_PER_UNIT
+        return CardplayGames(
+            *(column[first : first + count] for column in minibridge_games.load_cached(plan.data))
+        )
     luck = generator(job.seed, RngStream.TRAIN, iteration, unit)
     if not known:
         return cardplay.random_games(game, count, plan.opponents, plan.learn_lost_games, luck)
@@ -250,7 +263,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> Kept:
         each: _greedy(plan, columns, plan.epsilon if each == who else 0.0)
         for each, columns in known.items()
     }
-    declarer = best.get("declarer", opponent_of(job.game, plan.opponents))
+    declarer = best.get("declarer", cached_opponent(job.game, plan.opponents))
     return cardplay.games_between(game, count, declarer, _side(job, best), luck)
 
 
@@ -263,7 +276,9 @@ def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> d
     return table.state()
 
 
-def _merge(rng: Generator, common: Tabular, *tables: Mapping[str, Array]) -> dict[str, Array]:
+def _merge(
+    rng: Generator, common: TabularQConfig, *tables: Mapping[str, Array]
+) -> dict[str, Array]:
     """One table of two; of one, itself."""
     made = []
     for columns in tables:

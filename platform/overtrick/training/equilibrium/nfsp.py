@@ -15,8 +15,13 @@ from overtrick.config.job_file import Count, Fraction, Job, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import Unadapted, evaluate, metrics_of, unchanged
-from overtrick.evaluation.game_cache import check_actions, two_seats
+from overtrick.evaluation.evaluate import (
+    FixedPolicyEvaluation,
+    evaluate,
+    flat_metrics,
+    without_adaptation,
+)
+from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
@@ -56,7 +61,7 @@ class NfspJob(Job):
     trainer: Literal["nfsp"]
     nfsp: Nfsp = Nfsp()
     values: QLearning = QLearning()
-    evaluate: Unadapted = Unadapted()
+    evaluate: FixedPolicyEvaluation = FixedPolicyEvaluation()
 
 
 @register("nfsp", NfspJob, scores.table_payoff, scores.payoff)
@@ -65,7 +70,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
 
     def __init__(self, job: NfspJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, self.tree = two_seats(job.game)
+        self.game, self.tree = two_seat_game(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         section = job.nfsp
         sizes = (inputs(self.game), *section.hidden, self.game.actions)
@@ -96,7 +101,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
         return self.learner.learn(concatenate_trajectories(batches), learn_rng)
 
     def evaluate(self) -> Metrics:
-        return self._exploitability() | metrics_of(self.rows(), self.game.unit)
+        return self._exploitability() | flat_metrics(self.rows(), self.game.unit)
 
     def _exploitability(self) -> Metrics:
         """Compute the exploitability of the average policy, where there is a tree."""
@@ -117,23 +122,23 @@ class NfspTrainer(BaseTrainer[NfspJob]):
     @staticmethod
     def validate(job: NfspJob) -> None:
         """Raise UserError for a game that is not for two, or unknown opponents."""
-        check_actions(two_seats(job.game)[0])
-        evaluate_page.check(job.game, job.evaluate)
+        check_discrete_actions(two_seat_game(job.game)[0])
+        evaluate_page.check_evaluation(job.game, job.evaluate)
 
     @staticmethod
     def evaluate_model(
         job: NfspJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
         """Evaluate an average policy, which never adapts, against the held-out opponents."""
-        game, _ = two_seats(job.game)
+        game, _ = two_seat_game(job.game)
         policy = Network(game.features, unprefixed("policy", weights))
-        return evaluate(job.game, unchanged, policy, job.evaluate, pool, rng)
+        return evaluate(job.game, without_adaptation, policy, job.evaluate, pool, rng)
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """All decisions of so many games, and which of them the best reply made."""
     choice, average, values, epsilon, anticipatory = common
-    game, _ = two_seats(choice)
+    game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)
     both = (Network(game.features, average), dqn.GreedyPolicy(game.features, values, epsilon))
     seating = (seat_rng.random((games, game.seats)) < anticipatory).astype(np.int64)

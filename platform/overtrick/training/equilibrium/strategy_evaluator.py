@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, CompactFeatures, Game, UserError
 from overtrick.datasets.card_abstraction_build import load_abstraction
-from overtrick.evaluation.game_cache import known
+from overtrick.evaluation.game_cache import cached_game
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
 from overtrick.reports import figures
 from overtrick.solvers import sequence_form
@@ -163,6 +163,6 @@ def arena_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _arenas:
-        game, tree = known(choice, memory)
+        game, tree = cached_game(choice, memory)
         _arenas[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
     return _arenas[key]

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate, reference_opponents
-from overtrick.evaluation.evaluate import Unadapted
-from overtrick.evaluation.game_cache import played
+from overtrick.evaluation.evaluate import FixedPolicyEvaluation
+from overtrick.evaluation.game_cache import playable_game
 from overtrick.training.shared_sections import EpsilonGreedy, HiddenLayers
 
 
-class Rllib(Section):
+class RllibConfig(Section):
     """What every algorithm of RLlib is told."""
 
     env_steps: Count = Field(
@@ -30,7 +30,7 @@ class Rllib(Section):
     discount: Fraction = Field(default=1.0, description="gamma, a decision")
 
 
-class Ppo(Section):
+class RllibPpoConfig(Section):
     """What PPO and APPO are told."""
 
     epochs: Count = Field(default=4, description="times that each decision is learnt from")
@@ -49,7 +49,7 @@ class Ppo(Section):
     vf_loss_coef: Positive = Field(default=0.5, description="weight of the critic's squared error")
 
 
-class Replay(Section):
+class RllibReplayConfig(Section):
     """What algorithms are told that remember games."""
 
     gradient_steps: Count = Field(
@@ -64,7 +64,7 @@ class Replay(Section):
     learning_starts: int = Field(default=1000, ge=0, description="turns before anything is learnt")
 
 
-class Dqn(EpsilonGreedy, Replay):
+class RllibDqnConfig(EpsilonGreedy, RllibReplayConfig):
     """What DQN is told."""
 
     target_update_interval: Count = Field(
@@ -73,7 +73,7 @@ class Dqn(EpsilonGreedy, Replay):
     double_q: bool = Field(default=True, description="double Q-learning")
 
 
-class Sac(Replay):
+class RllibSacConfig(RllibReplayConfig):
     """What SAC is told."""
 
     tau: Fraction = Field(
@@ -84,7 +84,7 @@ class Sac(Replay):
     )
 
 
-class Population(Section):
+class RllibOpponents(Section):
     """Who sits with the learner, beside itself."""
 
     unused_keys = (
@@ -125,12 +125,12 @@ class RllibJob(Job):
         default="rllib/PPO",
         description="DQN chooses among actions, SAC moves by real vectors, PPO and APPO do either",
     )
-    rllib: Rllib = Rllib()
-    ppo: Ppo = Ppo()
-    dqn: Dqn = Dqn()
-    sac: Sac = Sac()
-    population: Population = Population()
-    evaluate: Unadapted = Unadapted()
+    rllib: RllibConfig = RllibConfig()
+    ppo: RllibPpoConfig = RllibPpoConfig()
+    dqn: RllibDqnConfig = RllibDqnConfig()
+    sac: RllibSacConfig = RllibSacConfig()
+    population: RllibOpponents = RllibOpponents()
+    evaluate: FixedPolicyEvaluation = FixedPolicyEvaluation()
 
     @model_validator(mode="after")
     def _minibatch_is_filled(self) -> RllibJob:
@@ -144,10 +144,10 @@ class RllibJob(Job):
         return self.algorithm.removeprefix("rllib/")
 
 
-def check(job: RllibJob) -> None:
+def check_rllib_job(job: RllibJob) -> None:
     """Raise UserError for a game that is not played or that the algorithm cannot play, or opponents
     that do not exist."""
-    game, tree = played(job.game)
+    game, tree = playable_game(job.game)
     moves = game.actions is None
     if job.name == ("DQN" if moves else "SAC"):
         what = "moves by real vectors" if moves else "has single actions"
@@ -156,5 +156,5 @@ def check(job: RllibJob) -> None:
     if moves and job.rllib.networks == "seat":
         raise UserError(f"{game.name} looks alike from every seat: set rllib.networks to one")
     for name in job.population.opponents:
-        reference_opponents.check(name, game, tree)
-    evaluate.check(job.game, job.evaluate)
+        reference_opponents.check_opponent(name, game, tree)
+    evaluate.check_evaluation(job.game, job.evaluate)

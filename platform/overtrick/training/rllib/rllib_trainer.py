@@ -11,9 +11,9 @@ from numpy.random import Generator
 
 from overtrick.core import Array, SuitSymmetric
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import evaluate, metrics_of, unchanged
-from overtrick.evaluation.game_cache import opponent_of, played
-from overtrick.evaluation.reference_opponents import stranger
+from overtrick.evaluation.evaluate import evaluate, flat_metrics, without_adaptation
+from overtrick.evaluation.game_cache import cached_opponent, playable_game
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.by_seat import BySeat
@@ -28,7 +28,7 @@ from overtrick.training.rllib import rllib_job
 from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
 
 if TYPE_CHECKING:
-    from overtrick.rllib.algorithm_runner import Running
+    from overtrick.rllib.algorithm_runner import AlgorithmRunner
 
 SOME = 50  # games that tell how long one is
 PLAYED = "policy"  # what is played is called in the metric of exploitability
@@ -47,8 +47,8 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
         pool.close()
         super().__init__(job, LocalPool())
-        self.game, self.tree = played(job.game)
-        self._running: Running | None = None
+        self.game, self.tree = playable_game(job.game)
+        self._running: AlgorithmRunner | None = None
         self._left: dict[str, Array] = {}  # the state to go on from, until it runs
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -61,16 +61,16 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         return metrics
 
     def evaluate(self) -> Metrics:
-        return self._gap() | metrics_of(self.rows(), registry.evaluation_game(self.game).unit)
+        return self._gap() | flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
 
-    def _run(self) -> Running:
+    def _run(self) -> AlgorithmRunner:
         """The algorithm, at work from where it was left."""
         if self._running is None:
             from overtrick.rllib.algorithm_config import MultiAgentSetup
-            from overtrick.rllib.algorithm_runner import Running  # takes seconds
+            from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
 
             job = self.job
-            self._running = Running(
+            self._running = AlgorithmRunner(
                 MultiAgentSetup(
                     algorithm=job.name,
                     game=job.game.name,
@@ -88,7 +88,8 @@ class RllibTrainer(BaseTrainer[RllibJob]):
                     by_seat=job.rllib.networks == "seat",
                     past=job.population.past_selves,
                     strangers=tuple(
-                        partial(opponent_of, job.game, name) for name in job.population.opponents
+                        partial(cached_opponent, job.game, name)
+                        for name in job.population.opponents
                     ),
                     share=job.population.opponent_share,
                     own=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
@@ -115,12 +116,12 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     def model(self) -> dict[str, Array]:
         """The networks that play, as ours are kept; one for each seat under the seat's name."""
         from overtrick.rllib.algorithm_config import LEARNER
-        from overtrick.rllib.algorithm_runner import networks
+        from overtrick.rllib.algorithm_runner import policy_networks
 
         left = self._left if self._running is None else self._running.state()
         role = GREEDY if self.job.name == "DQN" else "policy"
         out: dict[str, Array] = {}
-        for module, weights in networks(left, self.job.name).items():
+        for module, weights in policy_networks(left, self.job.name).items():
             found = prefixed(role, weights)
             out |= found if module == LEARNER else prefixed(module, found)
         return out
@@ -141,20 +142,22 @@ class RllibTrainer(BaseTrainer[RllibJob]):
 
     @staticmethod
     def validate(job: RllibJob) -> None:
-        rllib_job.check(job)
+        rllib_job.check_rllib_job(job)
 
     @staticmethod
     def evaluate_model(
         job: RllibJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
         """Evaluate a stored policy, which never adapts, against the held-out opponents."""
-        game, _ = played(job.game)
-        return evaluate(job.game, unchanged, _player(game, weights), job.evaluate, pool, rng)
+        game, _ = playable_game(job.game)
+        return evaluate(
+            job.game, without_adaptation, _player(game, weights), job.evaluate, pool, rng
+        )
 
 
 def _length(game: Any, rng: Generator) -> float:
     """Turns of a game of random play, on average."""
-    uniform = stranger("random", game, None)
+    uniform = make_opponent("random", game, None)
     batch = play(game, (uniform,) * game.seats, SOME, rng).batch
     return len(batch) / SOME / (1 if game.actions is not None else game.seats)
 
