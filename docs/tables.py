@@ -22,7 +22,7 @@ from overtrick.evaluation.reference_opponents import names as strangers
 from overtrick.games import registry
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import Rules
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network_sizes import input_size
 from overtrick.solvers import cfr
 from overtrick.training.registry import JOBS
 
@@ -68,7 +68,7 @@ def about(name: str) -> str:
     sets = game.infosets or "too many to number"
     return rows(
         ("name", "seats", "actions", "information sets", "features", "payoff in", "opponents"),
-        [(f"`{name}`", game.seats, acts, sets, inputs(game), f"{game.unit}s",
+        [(f"`{name}`", game.seats, acts, sets, input_size(game), f"{game.unit}s",
           ", ".join(f"`{each}`" for each in strangers(game)))],
     )  # fmt: skip
 

@@ -30,8 +30,8 @@ from overtrick.core import (
     select_rows,
 )
 from overtrick.games import observation_checks
-from overtrick.policies.action_sampling import draw
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.action_sampling import sample_actions
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 
@@ -108,7 +108,7 @@ def _turns(game: Any, deals: Deals, rng: Generator) -> Turns:
             action = rng.uniform(-1, 1, (len(observations), len(game.action_names)))
         else:
             _rows(game, observations)
-            action = draw(Uniform().probs(observations), rng).action
+            action = sample_actions(UniformPolicy().probs(observations), rng).action
         turns.append((before, observations, game.step(state, observations, action)))
     _law(turns, "observe", "must return the rows that act at the start of a game, not none")
     return turns
@@ -311,7 +311,11 @@ def _enumeration(game: Any, played: Deals, turns: Turns) -> None:
     except ValueError as error:
         why = f"{error}: number information sets without gaps, with perfect recall"
         raise BrokenGameError(f"infosets: {why}") from None
-    _law(0 < game.least <= tree.nodes, "least", f"must be from 1 to {tree.nodes}, the tree's nodes")
+    _law(
+        0 < game.min_tree_size <= tree.nodes,
+        "min_tree_size",
+        f"must be from 1 to {tree.nodes}, the tree's nodes",
+    )
     for _, rows, _ in turns:
         assert rows.infoset is not None
         theirs = select_rows(tree.observations, rows.infoset)

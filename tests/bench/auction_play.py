@@ -8,7 +8,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 GAMES, PEER_GAMES, ROUNDS = 10_000, 100, 9
 PASS = 52  # as pyspiel numbers calls
@@ -27,7 +27,7 @@ def run() -> Result:
         dealt.apply_action(int(rng.choice(actions)))
 
     def ours() -> None:
-        play(game, [Uniform()] * 4, deals, rng, watch=())
+        play(game, [UniformPolicy()] * 4, deals, rng, recorded=())
 
     def peer() -> None:
         for _ in range(PEER_GAMES):

@@ -8,7 +8,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 GAMES, PEER_GAMES, ROUNDS = 10_000, 20, 9
 AUCTION = (55 + 5 * 2 + 4, 52, 52, 52)  # 3 NT and three passes, as pyspiel numbers calls
@@ -20,7 +20,7 @@ def run() -> Result:
     theirs = pyspiel.load_game("bridge(use_double_dummy_result=false)")
 
     def ours() -> None:
-        play(game, (Uniform(), Uniform()), GAMES, rng, watch=())
+        play(game, (UniformPolicy(), UniformPolicy()), GAMES, rng, recorded=())
 
     def peer() -> None:
         for _ in range(PEER_GAMES):

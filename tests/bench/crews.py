@@ -15,7 +15,7 @@ from overtrick.core import Array
 from overtrick.distributed.workers import Work, WorkerPool, generator, start_pool, start_ray
 from overtrick.evaluation import cardplay
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 HOLDEM = make("holdem")
 MINIBRIDGE = make("minibridge")
@@ -26,7 +26,7 @@ SHARDS, ROUNDS = 20, 5
 
 def play_holdem(rng: Generator, common: Any, games: int) -> Array:
     """(G, S) points of random limit hold'em."""
-    return play(HOLDEM, (Uniform(), Uniform()), games, rng, watch=()).payoff
+    return play(HOLDEM, (UniformPolicy(), UniformPolicy()), games, rng, recorded=()).payoff
 
 
 def make_cardplay(rng: Generator, common: Any, games: int) -> Any:

@@ -12,7 +12,7 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.core import Game
 from overtrick.environments.gymnasium_env import SingleSeatEnv
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 
 def run() -> Result:
@@ -25,7 +25,7 @@ def beside(
     bench: str, name: str, seat: int | None, peer: Callable[[], int], peer_name: str, goal: float
 ) -> Result:
     """One seat of ours through the Gymnasium door in turns with that of a peer."""
-    env, rng = SingleSeatEnv(make(name), [Uniform()], seat), np.random.default_rng(0)
+    env, rng = SingleSeatEnv(make(name), [UniformPolicy()], seat), np.random.default_rng(0)
     door = f"{name} through Gymnasium's interface"
     return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
 
@@ -46,7 +46,7 @@ def alone(game: Game, rng: np.random.Generator) -> int:
     """The same without a door; a game in which the seat never acts counts as none."""
     steps, games = 0, 0
     while games < GAMES:
-        player, state, acted = Uniform().start(1, rng), game.start(game.deal(1, rng)), 0
+        player, state, acted = UniformPolicy().start(1, rng), game.start(game.deal(1, rng)), 0
         while len(observations := game.observe(state)):
             if observations.seat[0] == 0:
                 game.features(observations)

@@ -25,7 +25,7 @@ from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, GameEnv, observation_space
 from overtrick.rllib.rl_modules import FixedPolicyModule, MaskedDqn, NoCatalog, extract_weights
@@ -163,11 +163,11 @@ def _ours(renamed: bool, whole: bool) -> Any:
     plan = DqnConfig(
         0.001, UPDATES * AT_ONCE // GAMES, ROWS, 100_000, 300, 1.0, "squared", True, whole
     )
-    learner = Dqn(game.features, initial_weights((inputs(game), 256, 256, 52), rng, 0.1), plan)
+    learner = Dqn(game.features, initial_weights((input_size(game), 256, 256, 52), rng, 0.1), plan)
     for first in range(0, GAMES, AT_ONCE):
         policy = learner.policy(True, max(0.1, 1 - 1.8 * first / GAMES))
         player = CanonicalPolicy(policy) if renamed else policy
-        batch = play(game, (player, rules), AT_ONCE, rng, watch=[0]).batch
+        batch = play(game, (player, rules), AT_ONCE, rng, recorded=[0]).batch
         learner.adam.pace(plan.rate * (1 - first / GAMES))
         learner.learn(canonical_trajectories(batch) if renamed else batch, rng)
     best = learner.policy(False)
@@ -177,7 +177,7 @@ def _ours(renamed: bool, whole: bool) -> Any:
 def _made(policy: Any) -> float:
     game = make("minibridge")
     rules = make_opponent("rules", game, None)
-    payoff = play(game, (policy, rules), DEALS, np.random.default_rng(1), watch=()).payoff[:, 0]
+    payoff = play(game, (policy, rules), DEALS, np.random.default_rng(1), recorded=()).payoff[:, 0]
     return float((payoff > 0).mean())
 
 

@@ -16,7 +16,7 @@ from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import prospects
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 DEALS, TURNS, LEARNT = 200, 26, 200_000
@@ -33,13 +33,13 @@ def run() -> Result:
     guide, found = table.policy(False), {}
     players: dict[str, Policy] = {
         "the table alone": guide,
-        "20 worlds, random": PimcPolicy(game, rules, Uniform(), 20),
+        "20 worlds, random": PimcPolicy(game, rules, UniformPolicy(), 20),
         "20 worlds, table": PimcPolicy(game, rules, guide, 20),
         "60 worlds, table": PimcPolicy(game, rules, guide, 60),
     }
     for name, declarer in players.items():
         began = time.perf_counter()
-        payoff = play(game, (declarer, rules), DEALS, np.random.default_rng(0), watch=()).payoff
+        payoff = play(game, (declarer, rules), DEALS, np.random.default_rng(0), recorded=()).payoff
         rate = DEALS * TURNS / (time.perf_counter() - began)
         found[name] = float((payoff[:, 0] > 0).mean()), rate
     said = "; ".join(f"{name}: {made:.1%}, {rate:,.0f} /s" for name, (made, rate) in found.items())

@@ -19,7 +19,7 @@ from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 GAMES, DEALS, BLOCK = (15_000, 100_000), 10_000, 5000
 PAPER = {"alpha": 0.3, "gamma": 0.9, "spread": 0.8}
@@ -34,7 +34,7 @@ def run() -> Result:
         for seed, lost in enumerate((False, True))
     )
     unseen = game.deal(DEALS, np.random.default_rng(2))
-    random, _ = _made(Uniform(), unseen)
+    random, _ = _made(UniformPolicy(), unseen)
     print("| games | representation | rule | unseen deals (95 %) | known | learnt deals | known |")
     print("|---|---|---|---|---|---|---|")
     print(f"| 0 | random card | | {_interval(random)} | | | |")
@@ -87,7 +87,7 @@ def _made(policy: Any, deals: Array) -> tuple[float, float]:
     made, known = 0, []
     for luck, first in enumerate(range(0, len(deals), 1000)):
         part = deals[first : first + 1000]
-        played = play(game, (policy, rules), part, np.random.default_rng(luck), watch=[0])
+        played = play(game, (policy, rules), part, np.random.default_rng(luck), recorded=[0])
         made += int((played.payoff[:, 0] > 0).sum())
         if isinstance(policy, GreedyTable):
             known.append(np.isfinite(policy.values(played.batch.observations())).any(axis=1).mean())

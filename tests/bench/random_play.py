@@ -9,7 +9,7 @@ from tests.bench.measure import Result, in_turns
 
 from overtrick import make
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 GAMES, CALLS, PEER_GAMES, ROUNDS = 10_000, 10, 2_000, 9
 
@@ -22,7 +22,7 @@ def beside_rlcard(bench: str, name: str, theirs: str, goal: float) -> Result:
 
     def ours() -> None:
         for _ in range(CALLS):
-            play(game, (Uniform(), Uniform()), GAMES, rng)
+            play(game, (UniformPolicy(), UniformPolicy()), GAMES, rng)
 
     def peer() -> None:
         for _ in range(PEER_GAMES):

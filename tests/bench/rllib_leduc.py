@@ -20,10 +20,10 @@ from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.state_keys import unprefixed
-from overtrick.policies.network import Network
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers import mccfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
@@ -93,7 +93,7 @@ def _steps(trainer: Any, job: Any) -> Way:
     for k in range(1, job.stop.iterations):
         metrics = trainer.step()
         games = int(metrics["games"]) if "games" in metrics else k * job.nfsp.games
-        yield games, lambda: Network(features, unprefixed("policy", trainer.model()))
+        yield games, lambda: NetworkPolicy(features, unprefixed("policy", trainer.model()))
 
 
 def _mccfr(plan: mccfr.MccfrVariant) -> Way:
@@ -102,7 +102,7 @@ def _mccfr(plan: mccfr.MccfrVariant) -> Way:
     solver = mccfr.MccfrSolver(tree, plan, np.random.default_rng(0))
     while True:
         solver.run(250)
-        yield tree.seats * solver.iteration, lambda: Tabular(solver.average())
+        yield tree.seats * solver.iteration, lambda: TabularPolicy(solver.average())
 
 
 def _ppo(each: int, parts: int, entropy: float) -> Way:
@@ -110,7 +110,7 @@ def _ppo(each: int, parts: int, entropy: float) -> Way:
     theirs: Any = job_file.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
     game, rng = make("leduc"), np.random.default_rng(0)
     hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.learning_rate, theirs.ppo
-    critic = Critic(inputs(game), hidden, rng, rate)
+    critic = Critic(input_size(game), hidden, rng, rate)
     solver = Ppo(rate, entropy, ppo.clip, ppo.epochs)
     learner = ActorCritic(
         game.features,

@@ -191,7 +191,7 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
     table, rules = make_opponent(str(folder), game, None), make_opponent("rules", game, None)
-    payoff = play(game, (table, rules), 500, generator(1), watch=()).payoff[:, 0]
+    payoff = play(game, (table, rules), 500, generator(1), recorded=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.6
     # unless its file was cut: a table without a free place would be searched for ever
     cut = {name: column[:-1] for name, column in trainer.model().items()}
@@ -222,7 +222,7 @@ def test_a_network_of_values_learns_and_is_a_player(tmp_path):
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
     network, rules = make_opponent(str(folder), game, None), make_opponent("rules", game, None)
-    payoff = play(game, (network, rules), 500, generator(1), watch=()).payoff[:, 0]
+    payoff = play(game, (network, rules), 500, generator(1), recorded=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.33
     assert np.array_equal(trainer.report(history).rows[0]["made"], history[-1][1]["made/rules"])
 

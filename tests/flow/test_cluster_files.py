@@ -20,7 +20,7 @@ from data import DATA, needed
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from overtrick.distributed.placement import grown
-from overtrick.startup import KEPT, THREADS
+from overtrick.startup import MALLOC_THRESHOLDS, THREADS
 
 ROOT = Path(__file__).parents[2]
 CLUSTER, DOCKER = ROOT / "cluster", ROOT / "docker"
@@ -171,7 +171,7 @@ def test_what_the_image_copies_is_let_through() -> None:
 
 def test_processes_in_the_image_begin_as_on_a_laptop() -> None:
     text = (DOCKER / "Dockerfile").read_text()
-    for name, value in dict.fromkeys(THREADS, 1).items() | KEPT.items():
+    for name, value in dict.fromkeys(THREADS, 1).items() | MALLOC_THRESHOLDS.items():
         assert re.search(rf"\b{name}={value}\b", text)
 
 
@@ -182,10 +182,10 @@ def test_what_a_shard_frees_is_there_for_the_next() -> None:
 
     def faults(more: dict[str, str]) -> int:
         asked = [sys.executable, "-c", shards]
-        bare = {k: v for k, v in os.environ.items() if k not in KEPT}
+        bare = {k: v for k, v in os.environ.items() if k not in MALLOC_THRESHOLDS}
         return int(subprocess.check_output(asked, env=bare | more))
 
-    with_kept = faults({name: str(size) for name, size in KEPT.items()})
+    with_kept = faults({name: str(size) for name, size in MALLOC_THRESHOLDS.items()})
     assert with_kept < faults({}) - 1_000
 
 

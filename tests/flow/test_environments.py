@@ -26,8 +26,8 @@ from overtrick.games.poker.rules import (
 )
 from overtrick.games.poker.single_game import MOST, Alone
 from overtrick.policies.rollout import play
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform, UniformMoves
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 from overtrick.solvers.extensive import best_response
 
 
@@ -40,7 +40,7 @@ def test_sumo_passes_pettingzoos_own_tests():
 
 def test_the_same_moves_come_to_the_same_points_as_in_play():
     game = overtrick.make("sumo")
-    played = play(game, [UniformMoves(8)] * 2, 1, np.random.default_rng(3))
+    played = play(game, [UniformVectorPolicy(8)] * 2, 1, np.random.default_rng(3))
     env = SimultaneousEnv(game)
     env._rng = np.random.default_rng(3).spawn(3)[0]  # the deal's generator in play
     seen, _ = env.reset()
@@ -126,7 +126,7 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     """The same deal and the same actions: the same seats, masks, features and points."""
     game = overtrick.make(name)
     deals = dealt(game, 1, np.random.default_rng(7))
-    played = play(game, [Uniform()] * game.seats, deals, np.random.default_rng(8))
+    played = play(game, [UniformPolicy()] * game.seats, deals, np.random.default_rng(8))
     batch = played.batch
     features, rows = game.features(batch.observations()), list(range(len(batch)))
     env = TurnBasedEnv(game)
@@ -228,7 +228,7 @@ def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, r
 @pytest.mark.parametrize("name", SINGLE)
 def test_no_game_ends_below_its_worst_payoff(name, dealt, rng):
     game = overtrick.make(name)
-    payoff = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng).payoff
+    payoff = play(game, [UniformPolicy()] * game.seats, dealt(game, 300, rng), rng).payoff
     assert game.lowest_payoff <= payoff.min()
 
 
@@ -241,7 +241,7 @@ def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
     turns.step(int(np.flatnonzero(seen["action_mask"] == 0)[0]))
     assert turns._cumulative_rewards == {a: game.lowest_payoff * (a == agent) for a in turns.agents}
     assert all(turns.terminations.values())
-    single = SingleSeatEnv(game, [Uniform()], seat=0)
+    single = SingleSeatEnv(game, [UniformPolicy()], seat=0)
     _, told = single.reset(seed=0)
     _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
     assert (points, over) == (game.lowest_payoff, True)
@@ -253,8 +253,8 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
     """Against a population of one and another, each in half of the games."""
     game, tree = whole("kuhn")
     mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
-    env = SingleSeatEnv(game, [Tabular(sigma) for sigma in theirs], seat=1)
-    player = Tabular(mine).start(1, rng)
+    env = SingleSeatEnv(game, [TabularPolicy(sigma) for sigma in theirs], seat=1)
+    player = TabularPolicy(mine).start(1, rng)
     won, games = [], 3_000
     env.reset(seed=4)
     for _ in range(games):
@@ -270,4 +270,4 @@ def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
     )
     assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
     with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
-        SingleSeatEnv(game, [Uniform()], seat=2)
+        SingleSeatEnv(game, [UniformPolicy()], seat=2)

@@ -23,7 +23,7 @@ from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.games.sumo import video
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import UniformMoves
+from overtrick.policies.uniform import UniformVectorPolicy
 from overtrick.runs import lifecycle, videos
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
@@ -155,7 +155,7 @@ def test_a_stored_model_meets_a_stranger(tmp_path, whole):
 def fight():
     """A short match between random ants."""
     game = overtrick.make("sumo")
-    return play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
+    return play(game, [UniformVectorPolicy(8)] * 2, 3, np.random.default_rng(3)).batch
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
 def test_positions_are_those_that_the_ants_had(view):
     """Also where each ant sees the match from a side of its own."""
     game = overtrick.make("sumo", integrator="euler", view=view)
-    batch = play(game, [UniformMoves(8)] * 2, 3, np.random.default_rng(3)).batch
+    batch = play(game, [UniformVectorPolicy(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
     first = video.recorded_positions(batch)[0]
     assert first == pytest.approx(game.start(deals).position[0])

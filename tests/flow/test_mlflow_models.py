@@ -26,7 +26,7 @@ from overtrick.learners.initialisation import initial_policy_weights, initial_we
 from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.runs import lifecycle
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
@@ -57,7 +57,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
     game = overtrick.make(name)
     if kind == "minibridge table":
         table = QTable(game.state_keys("prospects"), TabularConfig("q", None, 0.0))
-        table.learn(play(game, [Uniform()] * 2, 50, rng, watch=(0,)).batch)
+        table.learn(play(game, [UniformPolicy()] * 2, 50, rng, recorded=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":
         return prefixed(model_files.GREEDY, initial_weights((723, 8, 52), rng))
@@ -99,7 +99,7 @@ def met(game: Any) -> Any:
         return game.observe(game.start(deals))
     if game.name == "auction":
         deals[:, -20:] = rng.integers(14, size=(6, 20))  # as if they were solved
-    return play(game, [Uniform()] * game.seats, deals, rng).batch.observations()
+    return play(game, [UniformPolicy()] * game.seats, deals, rng).batch.observations()
 
 
 def test_every_kind_of_model_answers_as_it_plays(stored):

@@ -21,7 +21,7 @@ from tests.rounding import assert_float32_close
 
 import overtrick
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.serving import predictor
 from overtrick.storage import model_files
 from overtrick.tracking import mlflow_tracker
@@ -77,7 +77,9 @@ def server(store, tmp_path, whole, random_strategy, rng):
 def test_what_is_served_is_what_the_model_plays(server):
     url, folder = server
     game = overtrick.make("leduc")
-    observations = play(game, [Uniform()] * 2, 40, np.random.default_rng(1)).batch.observations()
+    observations = play(
+        game, [UniformPolicy()] * 2, 40, np.random.default_rng(1)
+    ).batch.observations()
     question = {
         "dataframe_split": {
             "columns": game.observation_fields,

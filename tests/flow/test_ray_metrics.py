@@ -18,7 +18,7 @@ from ray import cloudpickle
 import overtrick
 from overtrick.distributed.workers import RayPool, generator
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -52,7 +52,7 @@ def of_workers(name: str, text: str, workers: set[str]) -> float:
 
 
 def _some_games(rng: Generator, common: Any, games: int) -> str:
-    play(overtrick.make("kuhn"), [Uniform()] * 2, games, rng)
+    play(overtrick.make("kuhn"), [UniformPolicy()] * 2, games, rng)
     return ray.get_runtime_context().get_worker_id()
 
 

@@ -19,7 +19,7 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games import observation_checks, registry
 from overtrick.games.sumo import agent_zoo
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.rollout import play
 from overtrick.rllib.algorithm_config import MultiAgentSetup, algorithm_config, past_self_module
 from overtrick.rllib.multi_agent_env import (
@@ -154,7 +154,7 @@ def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
     assert not shares[sigma == 0].any()
 
 
-class First(Memoryless):
+class First(MemorylessPolicy):
     """The first card that may be played: which it is depends on what suits are called."""
 
     def probs(self, observations):

@@ -13,8 +13,8 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import reference_opponents
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import figures
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
@@ -243,7 +243,7 @@ def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
     with pytest.raises(UserError, match="another game"):
         best_response.exploitability(tree, other)
     with pytest.raises(UserError):
-        best_response.sigma_of(tree, [Tabular(tree.uniform() * 0.9), Uniform()])
+        best_response.sigma_of(tree, [TabularPolicy(tree.uniform() * 0.9), UniformPolicy()])
 
 
 def test_a_tree_that_does_not_fit_is_refused():

@@ -14,16 +14,16 @@ from overtrick.games.bridge.auction.observation import calls_from_observation
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, parse_calls
 from overtrick.games.bridge.cards import hand_bits
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.policies.action_sampling import draw
+from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 
 def moments(game, deals, rng):
     """Random auctions: each turn, and the calls that were made in it."""
     state = game.start(deals)
     while len(observations := game.observe(state)):
-        action = draw(Uniform().probs(observations), rng).action
+        action = sample_actions(UniformPolicy().probs(observations), rng).action
         yield observations, action
         game.step(state, observations, action)
 
@@ -180,7 +180,7 @@ def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt,
     states = [game.start(deals) for game in games]
     total = [np.zeros((200, game.seats)) for game in games]
     while len(observations := four.observe(states[0])):
-        action = draw(Uniform().probs(observations), rng).action
+        action = sample_actions(UniformPolicy().probs(observations), rng).action
         turns = [game.observe(state) for game, state in zip(games, states, strict=True)]
         assert np.array_equal(turns[1].observation, observations.observation)
         assert np.array_equal(turns[1].seat, observations.seat % 2)
@@ -281,7 +281,7 @@ def test_games_that_are_not_solved_are_solved_at_their_end(rng):
     solved = game.with_double_dummy(deals)
     assert (solved[:, -20:] >= 0).all()
     one, two = (
-        play(game, [Uniform()] * 2, each, np.random.default_rng(1)).payoff
+        play(game, [UniformPolicy()] * 2, each, np.random.default_rng(1)).payoff
         for each in (deals, solved)
     )
     assert np.array_equal(one, two)

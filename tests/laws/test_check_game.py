@@ -69,8 +69,8 @@ class Trusting(Broken):
 
 
 class Peeking(Broken):
-    def shown(self, state):
-        return super().shown(state) - 1
+    def revealed_columns(self, state):
+        return super().revealed_columns(state) - 1
 
 
 class Unnumbered(Broken):

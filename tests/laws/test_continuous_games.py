@@ -11,9 +11,9 @@ import pytest
 import overtrick
 from overtrick.core import Game, UserError, select_rows
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import UniformMoves
+from overtrick.policies.uniform import UniformVectorPolicy
 
-RANDOM = UniformMoves(8)
+RANDOM = UniformVectorPolicy(8)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +83,12 @@ def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
 
 def test_wins_and_losses_of_a_match_cancel():
     game = overtrick.make("sumo", reward="result")
-    payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
+    payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), recorded=[]).payoff
     assert (payoff.sum(axis=1) == 0).all()
     assert payoff.any()
     assert set(payoff.ravel()) <= {-1, 0, 1}
     game = overtrick.make("sumo", reward="wins")
-    wins = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), watch=[]).payoff
+    wins = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), recorded=[]).payoff
     assert np.array_equal(wins, payoff.clip(min=0))
 
 

@@ -25,9 +25,9 @@ from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.policies.action_sampling import draw
+from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 
@@ -77,7 +77,7 @@ def wander(game, deals, rng):
     moments = []
     while len(observations := game.observe(state)):
         assert len(moments) < LONGEST, "the games do not end"
-        action = draw(Uniform().probs(observations), rng).action
+        action = sample_actions(UniformPolicy().probs(observations), rng).action
         moments.append((observations, game.step(state, observations, action)))
     return moments
 
@@ -147,11 +147,11 @@ def pure_play(game, tree, rng, strategies=25):
     """
     deals, _ = game.every_deal()
     for _ in range(strategies):
-        strategy = draw(tree.uniform(), rng).action
+        strategy = sample_actions(tree.uniform(), rng).action
         state = game.start(deals)
         history = [()] * len(deals)
         while len(observations := game.observe(state)):
-            shown = game.shown(state)
+            shown = game.revealed_columns(state)
             for row, g in enumerate(observations.game):
                 yield history[g], tuple(deals[g].tolist()), int(shown[g]), observations, row
             action = strategy[observations.infoset]
@@ -177,7 +177,7 @@ def test_a_game_gives_all_that_the_protocol_names(game):
 
 def test_a_game_that_was_pickled_plays_the_same(game, dealt):
     again = pickle.loads(pickle.dumps(game))
-    policies = [Uniform()] * game.seats
+    policies = [UniformPolicy()] * game.seats
     one, two = (
         play(each, policies, dealt(each, 200, rng), rng)
         for each, rng in ((game, np.random.default_rng(1)), (again, np.random.default_rng(1)))
@@ -222,9 +222,9 @@ def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
 @small
 def test_the_least_size_of_a_tree_is_known_before_any_deal(unrolled):
     game, tree = unrolled
-    assert 0 < game.least <= tree.nodes
+    assert 0 < game.min_tree_size <= tree.nodes
     if isinstance(game, SmallPoker) and game.kinds == game.deck:
-        assert game.least == (tree.seat != CHANCE).sum()
+        assert game.min_tree_size == (tree.seat != CHANCE).sum()
 
 
 @small
@@ -275,7 +275,7 @@ def test_an_illegal_action_is_refused_and_changes_nothing(game, dealt, rng):
     state = game.start(dealt(game, 50, rng))
     while len(observations := game.observe(state)):
         untouched = copy.deepcopy(state)
-        fine = draw(Uniform().probs(observations), rng).action
+        fine = sample_actions(UniformPolicy().probs(observations), rng).action
         row = int(rng.integers(len(observations)))
         for wrong in [-1, game.actions, *np.flatnonzero(~observations.legal[row])]:
             action = fine.copy()
@@ -381,8 +381,8 @@ class Forgetful(SmallPoker):
 class Peeking(SmallPoker):
     """Kuhn poker that says that the second seat's card is never shown, and shows it to its seat."""
 
-    def shown(self, state):
-        return super().shown(state) - 1
+    def revealed_columns(self, state):
+        return super().revealed_columns(state) - 1
 
 
 class Miscounting(SmallPoker):
@@ -416,9 +416,11 @@ def test_taken_games_are_copies(game, dealt, rng):
         assert same(before, select_rows(taken, np.arange(60)[::-1]))
         twin = game.observe(taken)
         if len(twin):
-            game.step(taken, twin, draw(Uniform().probs(twin), rng).action)
+            game.step(taken, twin, sample_actions(UniformPolicy().probs(twin), rng).action)
         assert same(state, before)
-        game.step(state, observations, draw(Uniform().probs(observations), rng).action)
+        game.step(
+            state, observations, sample_actions(UniformPolicy().probs(observations), rng).action
+        )
 
 
 @small

@@ -20,13 +20,13 @@ from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ByStrength
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import stack
-from overtrick.policies.action_sampling import draw
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.action_sampling import sample_actions
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import forward, masked_log_softmax, pad, pad_slots, tensors
-from overtrick.policies.network import Network
+from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.rollout import play
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers import cfr
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
@@ -53,7 +53,7 @@ def asked(whole, dealt):
         if isinstance(game, Enumerable):
             return game, whole(name)[1].observations
         rng = np.random.default_rng(13)
-        batch = play(game, [Uniform()] * game.seats, dealt(game, 1_500, rng), rng).batch
+        batch = play(game, [UniformPolicy()] * game.seats, dealt(game, 1_500, rng), rng).batch
         return game, batch.observations()
 
     return of
@@ -67,11 +67,11 @@ def seated(request, asked, whole):
     rng = np.random.default_rng(11)
     features = game.features(observations).shape[1]
     if kind == "uniform":
-        policy = Uniform()
+        policy = UniformPolicy()
     elif kind == "tabular":
-        policy = Tabular(cfr.solve(whole(name)[1], 20))
+        policy = TabularPolicy(cfr.solve(whole(name)[1], 20))
     elif kind == "network":
-        policy = Network(game.features, initial_weights((features, 16, game.actions), rng))
+        policy = NetworkPolicy(game.features, initial_weights((features, 16, game.actions), rng))
     else:
         policy = registry.scripted_players(game)[kind](game)
     return kind, policy, observations
@@ -271,7 +271,7 @@ luck = st.sampled_from([0.0, 5e-324, 1e-17, 0.5, 1 - 2**-53]) | st.floats(0, 1 -
 def test_draw_never_takes_what_has_no_probability(table, number):
     table[:, -1] += (table.sum(axis=1) == 0) * 1.0
     probs = table / table.sum(axis=1, keepdims=True)
-    choice = draw(probs, Luck(number))
+    choice = sample_actions(probs, Luck(number))
     taken = probs[np.arange(len(probs)), choice.action]
     assert (taken > 0).all()
     assert np.array_equal(choice.logp, np.log(taken))
@@ -279,16 +279,16 @@ def test_draw_never_takes_what_has_no_probability(table, number):
 
 def test_draw_takes_the_first_and_the_last_action_at_the_ends_of_luck():
     probs = np.array([[0.0, 0.5, 0.5, 0.0]])
-    assert draw(probs, Luck(0.0)).action == 1
-    assert draw(probs, Luck(1 - 2**-53)).action == 2
-    assert len(draw(np.zeros((0, 3)), Luck(0.5)).action) == 0
+    assert sample_actions(probs, Luck(0.0)).action == 1
+    assert sample_actions(probs, Luck(1 - 2**-53)).action == 2
+    assert len(sample_actions(np.zeros((0, 3)), Luck(0.5)).action) == 0
 
 
 def test_a_network_that_is_very_sure_still_gives_probabilities(whole, rng):
     game, tree = whole("leduc")
     (weights,) = members(game, tree.observations, 1, rng)
     sure = {name: value * 300 for name, value in weights.items()}
-    policy = Network(game.features, sure)
+    policy = NetworkPolicy(game.features, sure)
     probs = policy.probs(tree.observations)
     assert (probs == 0).any(axis=1).all()
     assert np.abs(probs.sum(axis=1) - 1).max() < FLOAT32
@@ -311,22 +311,24 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
         observations.infoset,
     )
     choice = (
-        Crowd(game.features, stack(alone))
+        BatchedNetworks(game.features, stack(alone))
         .start(each * count, np.random.default_rng(5))
         .act(observations)
     )
     probs = np.empty(observations.legal.shape)
     for m, weights in enumerate(alone):
         mine = playing // each == m
-        probs[mine] = Network(game.features, weights).probs(select_rows(observations, mine))
-    expected = draw(probs, np.random.default_rng(5))
+        probs[mine] = NetworkPolicy(game.features, weights).probs(select_rows(observations, mine))
+    expected = sample_actions(probs, np.random.default_rng(5))
     assert np.array_equal(choice.action, expected.action)
     assert np.abs(np.exp(choice.logp) - np.exp(expected.logp)).max() < FLOAT32
 
 
 def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
     game, tree = whole("kuhn")
-    player = Crowd(game.features, stack(members(game, tree.observations, 3, rng))).start(6, rng)
+    player = BatchedNetworks(game.features, stack(members(game, tree.observations, 3, rng))).start(
+        6, rng
+    )
     last = select_rows(tree.observations, np.array([0, 4]))
     choice = player.act(
         Observations(np.array([2, 3]), last.seat, last.observation, last.legal, last.infoset)
@@ -336,7 +338,7 @@ def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
 
 def test_a_crowd_refuses_games_that_its_members_cannot_share(whole, rng):
     game, tree = whole("kuhn")
-    crowd = Crowd(game.features, stack(members(game, tree.observations, 3, rng)))
+    crowd = BatchedNetworks(game.features, stack(members(game, tree.observations, 3, rng)))
     with pytest.raises(ValueError, match="7 games cannot be shared evenly by 3 members"):
         crowd.start(7, rng)
 

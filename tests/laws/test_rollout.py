@@ -11,10 +11,10 @@ import pytest
 import overtrick
 from overtrick.core import Actions, Enumerable, Observations
 from overtrick.evaluation.evaluate import exact_payoff
-from overtrick.policies.action_sampling import draw
-from overtrick.policies.rollout import decisions_of, duplicate, play, random_seating
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.action_sampling import sample_actions
+from overtrick.policies.rollout import play, play_duplicate, random_seating, select_policy_decisions
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
@@ -39,8 +39,8 @@ def for_two(request, whole):
 
 def pure(tree, rng):
     """A random pure strategy as a policy: no luck but the deal is left."""
-    actions = draw(tree.uniform(), rng).action
-    return Tabular(np.eye(tree.legal.shape[1])[actions])
+    actions = sample_actions(tree.uniform(), rng).action
+    return TabularPolicy(np.eye(tree.legal.shape[1])[actions])
 
 
 class Always:
@@ -112,7 +112,7 @@ def test_a_reward_is_what_came_between_a_decision_and_the_next(rng):
 
 def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     game, tree = unrolled
-    batch = play(game, [Uniform()] * game.seats, 300, rng).batch
+    batch = play(game, [UniformPolicy()] * game.seats, 300, rng).batch
     owner = batch.game * game.seats + batch.seat
     assert (np.diff(owner) >= 0).all()
     later = owner[1:] == owner[:-1]
@@ -126,14 +126,14 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
 
 
 def test_last_marks_the_final_decision_of_each_seat_of_each_game(game, dealt, rng):
-    batch = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng).batch
+    batch = play(game, [UniformPolicy()] * game.seats, dealt(game, 300, rng), rng).batch
     owner = batch.game * game.seats + batch.seat
     _, finals = np.unique(owner[::-1], return_index=True)
     assert np.array_equal(np.flatnonzero(batch.last), np.sort(len(owner) - 1 - finals))
 
 
 def test_the_rewards_of_a_seat_sum_to_its_payoff(game, dealt, rng):
-    played = play(game, [Uniform()] * game.seats, dealt(game, 300, rng), rng)
+    played = play(game, [UniformPolicy()] * game.seats, dealt(game, 300, rng), rng)
     batch = played.batch
     owner = batch.game * game.seats + batch.seat
     total = np.bincount(owner, batch.reward, minlength=played.payoff.size)
@@ -144,7 +144,7 @@ def test_the_rewards_of_a_seat_sum_to_its_payoff(game, dealt, rng):
 
 def test_a_seat_that_never_acted_has_a_payoff_but_no_rows(whole, rng):
     game, _ = whole("leduc")
-    played = play(game, [Always(FOLD), Uniform()], 50, rng)
+    played = play(game, [Always(FOLD), UniformPolicy()], 50, rng)
     # the small blind of half a big blind is lost at once
     assert (played.payoff == [-0.5, 0.5]).all()
     assert (played.batch.seat == 0).all()
@@ -157,7 +157,9 @@ def test_actions_are_legal_and_logp_is_theirs(unrolled, rng):
     sigma = np.stack([rng.dirichlet(np.ones(tree.legal.shape[1])) for _ in range(tree.infosets)])
     sigma = np.where(tree.legal, sigma, 0)
     sigma /= sigma.sum(axis=1, keepdims=True)
-    batch = play(game, [Tabular(sigma), *[Uniform()] * (game.seats - 1)], 300, rng).batch
+    batch = play(
+        game, [TabularPolicy(sigma), *[UniformPolicy()] * (game.seats - 1)], 300, rng
+    ).batch
     rows = np.arange(len(batch))
     assert batch.legal[rows, batch.action].all()
     zero = batch.seat == 0
@@ -181,13 +183,13 @@ def test_a_note_stays_with_its_decision(whole, rng):
     game, _ = whole("leduc")
     played = play(game, [Always(RAISE, CALL), Always(CALL, CHECK)], 4, rng)
     # seat 1's call closes round one, so that seat 0 opens round two as well
-    assert played.batch.note["times"].tolist() == [1, 2, 1, 2] * 4
+    assert played.batch.extras["times"].tolist() == [1, 2, 1, 2] * 4
     assert played.batch.action.tolist() == [RAISE, RAISE, CALL, CALL] * 4
 
 
 def test_the_same_seed_plays_the_same_games(for_two):
     game, tree = for_two
-    policies = [Uniform(), Tabular(tree.uniform())]
+    policies = [UniformPolicy(), TabularPolicy(tree.uniform())]
     seating = random_seating(100, np.random.default_rng(2))
     one, two = (play(game, policies, 100, np.random.default_rng(1), seating) for _ in range(2))
     other = play(game, policies, 100, np.random.default_rng(2), seating)
@@ -225,7 +227,7 @@ def test_exchanged_seats_exchange_the_policies(for_two, rng):
 def test_only_watched_policies_leave_decisions(for_two):
     game, _ = for_two
     seating = random_seating(100, np.random.default_rng(4))
-    policies = [Uniform(), Uniform()]
+    policies = [UniformPolicy(), UniformPolicy()]
 
     def run(watch):
         return play(game, policies, 100, np.random.default_rng(3), seating, watch)
@@ -255,10 +257,12 @@ def test_only_watched_policies_leave_decisions(for_two):
 
 def test_what_one_policy_does_never_changes_anothers_luck(whole):
     game, tree = whole("leduc")
-    others = [Uniform(), Tabular(tree.uniform()), Always(FOLD), Always(RAISE, CALL)]
+    others = [UniformPolicy(), TabularPolicy(tree.uniform()), Always(FOLD), Always(RAISE, CALL)]
     opened = []
     for other in others:
-        batch = play(game, [Uniform(), other], 200, np.random.default_rng(8), watch=[0]).batch
+        batch = play(
+            game, [UniformPolicy(), other], 200, np.random.default_rng(8), recorded=[0]
+        ).batch
         opening = (batch.seat == 0) & (tree.stage[batch.infoset] == 0)
         opened.append((batch.observation[opening].tolist(), batch.action[opening].tolist()))
     # the same cards and the same first moves, whoever sits across
@@ -269,8 +273,10 @@ def test_what_one_policy_does_never_changes_anothers_luck(whole):
 def test_policies_that_act_at_once_draw_from_generators_of_their_own(whole):
     game, _ = whole("brps")
     answers = []
-    for first in (Uniform(), Always(0)):  # one draws, the other does not
-        batch = play(game, [first, Uniform()], 100, np.random.default_rng(8), watch=[1]).batch
+    for first in (UniformPolicy(), Always(0)):  # one draws, the other does not
+        batch = play(
+            game, [first, UniformPolicy()], 100, np.random.default_rng(8), recorded=[1]
+        ).batch
         answers.append(batch.action.tolist())
     assert answers[0] == answers[1]
 
@@ -278,7 +284,7 @@ def test_policies_that_act_at_once_draw_from_generators_of_their_own(whole):
 def test_every_seat_needs_a_policy(whole, rng):
     game, _ = whole("kuhn_three")
     with pytest.raises(ValueError, match="3 seats, for 2 policies"):
-        play(game, [Uniform(), Uniform()], 5, rng)
+        play(game, [UniformPolicy(), UniformPolicy()], 5, rng)
 
 
 def test_an_illegal_action_stops_play(whole, rng):
@@ -293,13 +299,13 @@ def test_an_illegal_action_stops_play(whole, rng):
             )
 
     with pytest.raises(ValueError, match="illegal action 3"):  # the small blind cannot check
-        play(game, [Cheat(), Uniform()], 5, rng)
+        play(game, [Cheat(), UniformPolicy()], 5, rng)
 
 
 def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(for_two, rng):
     game, tree = for_two
     policy = pure(tree, rng)
-    won, mean = duplicate(game, policy, policy, 100, rng)
+    won, mean = play_duplicate(game, policy, policy, 100, rng)
     assert won.shape == (100, 2)
     assert np.array_equal(won[:, 0], -won[:, 1])
     assert not mean.any()
@@ -307,15 +313,15 @@ def test_duplicate_play_of_a_pure_policy_with_itself_comes_out_even(for_two, rng
 
 def test_duplicate_play_is_fair_to_equal_policies(for_two, rng):
     game, _ = for_two
-    _, mean = duplicate(game, Uniform(), Uniform(), 4000, rng)
+    _, mean = play_duplicate(game, UniformPolicy(), UniformPolicy(), 4000, rng)
     assert abs(mean.mean()) < 5 * mean.std(ddof=1) / np.sqrt(len(mean))
 
 
 def test_duplicate_play_gives_the_opponent_the_opposite(for_two, rng):
     game, tree = for_two
     a, b = pure(tree, rng), pure(tree, rng)
-    won, mean = duplicate(game, a, b, 100, np.random.default_rng(6))
-    lost, minus = duplicate(game, b, a, 100, np.random.default_rng(6))
+    won, mean = play_duplicate(game, a, b, 100, np.random.default_rng(6))
+    lost, minus = play_duplicate(game, b, a, 100, np.random.default_rng(6))
     # what a wins in one seat is what b loses in the other
     assert np.array_equal(won, -lost[:, ::-1])
     assert np.array_equal(mean, -minus)
@@ -325,8 +331,8 @@ def test_duplicate_play_takes_the_luck_of_the_deal_out(whole, rng):
     game, tree = whole("one_card")
     timid = np.where(tree.legal[:, [1]], [1.0, 0.0], 0.0)  # always pass
     assert timid.shape == tree.legal.shape
-    _, mean = duplicate(game, Tabular(timid), Tabular(timid), 200, rng)
-    alone = play(game, [Tabular(timid)] * 2, 200, rng).payoff[:, 0]
+    _, mean = play_duplicate(game, TabularPolicy(timid), TabularPolicy(timid), 200, rng)
+    alone = play(game, [TabularPolicy(timid)] * 2, 200, rng).payoff[:, 0]
     assert not mean.any()
     assert alone.std() > 0.9  # the higher card wins an ante
 
@@ -334,11 +340,11 @@ def test_duplicate_play_takes_the_luck_of_the_deal_out(whole, rng):
 def test_duplicate_play_of_three_has_each_seat_once(whole, rng):
     game, tree = whole("kuhn_three")
     a, b = pure(tree, rng), pure(tree, rng)
-    won, mean = duplicate(game, a, a, 100, rng)  # a deal is one game, seen from each seat
+    won, mean = play_duplicate(game, a, a, 100, rng)  # a deal is one game, seen from each seat
     assert won.shape == (100, 3)
     assert won.any()
     assert not won.sum(axis=1).any()
-    _, mean = duplicate(game, a, b, 4000, rng)
+    _, mean = play_duplicate(game, a, b, 4000, rng)
     exact = exact_payoff(tree, a.sigma, b.sigma)
     assert abs(mean.mean() - exact) < 5 * mean.std(ddof=1) / np.sqrt(len(mean))
 
@@ -351,14 +357,14 @@ def test_random_seating_seats_both_policies_and_each_first_half_the_time(rng, li
 
 def test_the_decisions_of_one_policy_are_those_of_watching_it_alone(for_two):
     game, tree = for_two
-    both = (Uniform(), Tabular(tree.uniform()))
+    both = (UniformPolicy(), TabularPolicy(tree.uniform()))
     seating = random_seating(40, np.random.default_rng(0))
 
     def batch(watch):
-        return play(game, both, 40, np.random.default_rng(1), seating, watch=watch).batch
+        return play(game, both, 40, np.random.default_rng(1), seating, recorded=watch).batch
 
     for policy in range(2):
-        found, alone = decisions_of(batch(None), seating, policy), batch([policy])
+        found, alone = select_policy_decisions(batch(None), seating, policy), batch([policy])
         assert found.games == alone.games
         assert len(alone) >= 20
         for name in (

@@ -9,8 +9,8 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
 from overtrick.games.openspiel_tree import OpenSpiel
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
@@ -42,7 +42,7 @@ CHECKED = {
     "fallback": lambda tree, sigma: local_best_response.exact_local_best_response(
         tree, tree.uniform(), [sigma], 0
     ),
-    "sigma_of": lambda tree, sigma: best_response.sigma_of(tree, [Tabular(sigma)] * 2),
+    "sigma_of": lambda tree, sigma: best_response.sigma_of(tree, [TabularPolicy(sigma)] * 2),
 }
 
 
@@ -88,15 +88,15 @@ def test_nothing_may_stand_at_illegal_actions(whole, illegal):
 
 def test_a_seat_without_a_policy_is_refused(whole):
     with pytest.raises(UserError, match="row"):
-        best_response.sigma_of(whole("kuhn")[1], [Uniform()])
+        best_response.sigma_of(whole("kuhn")[1], [UniformPolicy()])
 
 
 def test_a_table_cannot_sit_in_a_larger_game(whole):
     game, _ = whole("leduc")
-    table = Tabular(whole("kuhn")[1].uniform())
+    table = TabularPolicy(whole("kuhn")[1].uniform())
     with pytest.raises(UserError, match="for another game"):
         local_best_response.local_best_response(
-            game, table, [Uniform()], 4, np.random.default_rng(0), 2
+            game, table, [UniformPolicy()], 4, np.random.default_rng(0), 2
         )
 
 

@@ -10,8 +10,8 @@ from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
-from overtrick.policies.network_sizes import inputs
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.network_sizes import input_size
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.training.adaptation import held_out_evaluation
 from overtrick.training.adaptation.rollouts import adapt, exact_sample, strategies
 
@@ -27,12 +27,12 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     game, tree = two_seat_game(KUHN)
     monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
-    size = inputs(game)
+    size = input_size(game)
     theta = initial_weights((size, 32, game.actions), rng)
     critic = initial_weights((size, 8, 1), rng, head=0.1)
     how = AdaptationEvaluation(steps=1, games=20_000, repeats=2, learning_rate=1.0)
     start = held_out_evaluation.Start(theta, critic, False, 1.0, "opponent_model")
-    before, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
+    before, after = held_out_evaluation.adapted(rng, start, how, KUHN, TabularPolicy(theirs))
 
     alone = repeat(theta, 1)
     right = strategies(game, tree, adapt(alone, exact_sample(game, tree, alone, theirs[None]), 1.0))
@@ -56,13 +56,13 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     if not tree_fits:
         monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
-    theta = initial_weights((inputs(game), 32, game.actions), rng, head=0.1)
-    critic = initial_weights((inputs(game), 8, 1), rng, head=0.1)
+    theta = initial_weights((input_size(game), 32, game.actions), rng, head=0.1)
+    critic = initial_weights((input_size(game), 8, 1), rng, head=0.1)
     how = AdaptationEvaluation(steps=1, games=5_000, repeats=2, learning_rate=0.3)
     start = held_out_evaluation.Start(
         theta, critic, False, 1.0, "opponent_model", gradient_steps=10
     )
-    _, after = held_out_evaluation.adapted(rng, start, how, KUHN, Tabular(theirs))
+    _, after = held_out_evaluation.adapted(rng, start, how, KUHN, TabularPolicy(theirs))
 
     payoffs, params = [], repeat(theta, 1)
     for _ in range(10):

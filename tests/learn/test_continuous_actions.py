@@ -20,10 +20,10 @@ from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, A
 from overtrick.learners.policy_gradient.sample import join_samples, rollout_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.weights import repeat
-from overtrick.policies.action_sampling import draw_moves
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.action_sampling import sample_gaussian_actions
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import LOG_STD, tensors
-from overtrick.policies.network import of_network
+from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
 from overtrick.training.adaptation.rollouts import adapt, meet, networks
 from overtrick.training.registry import JOBS, TRAINERS
@@ -83,8 +83,8 @@ def crowd(game, members, rng, hidden=(8,)):
 def told(game, weights, rng, games=40):
     """What members did in some games, as a sample."""
     members = len(weights[LOG_STD])
-    policies = (Crowd(game.features, weights), Crowd(game.features, weights))
-    batch = play(game, policies, members * games, rng, watch=[0]).batch
+    policies = (BatchedNetworks(game.features, weights), BatchedNetworks(game.features, weights))
+    batch = play(game, policies, members * games, rng, recorded=[0]).batch
     features = game.features(batch.observations())
     advantage = rng.normal(size=len(batch))
     return rollout_sample(weights, batch, features, advantage, games, batch.game // games), batch
@@ -150,8 +150,8 @@ def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
     )  # fmt: skip
     for _ in range(80):
         both = learner.policy(), learner.policy()
-        learner.learn(play(game, both, 300, rng, watch=[0]).batch, rng)
-    batch = play(game, (learner.policy(), learner.policy()), 2_000, rng, watch=[0]).batch
+        learner.learn(play(game, both, 300, rng, recorded=[0]).batch, rng)
+    batch = play(game, (learner.policy(), learner.policy()), 2_000, rng, recorded=[0]).batch
     assert batch.reward.mean() > -0.05  # at first it is -1.2
     assert np.exp(learner.theta[LOG_STD]).max() < 0.2
 
@@ -160,7 +160,7 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     game = Target(shown=False)
     weights = repeat(initial_policy_weights(game, (8,), rng), 2)
     critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
-    met = meet(game, weights, critic, Crowd(game.features, weights), 4_000, 1.0, 1.0, rng)
+    met = meet(game, weights, critic, BatchedNetworks(game.features, weights), 4_000, 1.0, 1.0, rng)
     after = adapt(weights, met.sample, 0.2)
     for policy in networks(game, after):
         throws = policy.start(1, rng).act(
@@ -174,7 +174,7 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
 def test_moves_that_are_no_numbers_are_one_line(rng):
     for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0)):
         with pytest.raises(RunError, match="a policy has diverged"):
-            draw_moves(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
+            sample_gaussian_actions(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
 
 
 def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
@@ -242,9 +242,11 @@ def test_one_network_is_a_crowd_of_one(rng):
     game = Target()
     weights = {n: v[0] for n, v in crowd(game, 1, rng).items()}
     observations = game.observe(game.start(game.deal(6, rng)))
-    one = of_network(game.features, weights).start(6, np.random.default_rng(1)).act(observations)
+    one = (
+        network_policy(game.features, weights).start(6, np.random.default_rng(1)).act(observations)
+    )
     many = (
-        Crowd(game.features, repeat(weights, 1))
+        BatchedNetworks(game.features, repeat(weights, 1))
         .start(6, np.random.default_rng(1))
         .act(observations)
     )

@@ -20,10 +20,10 @@ from overtrick.learners.value_based.dron import (
     mixture_of_experts,
     opponent_profile,
 )
-from overtrick.policies.action_sampling import draw
+from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.forward_pass import forward, tensors
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.training import registry
@@ -102,7 +102,7 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc", "holdem"])
 def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
     game, _ = two_seat_game(job_file.GameChoice(name=name))
-    batch = play(game, [Uniform(), Uniform()], 300, rng).batch
+    batch = play(game, [UniformPolicy(), UniformPolicy()], 300, rng).batch
     situation = game.public_situation(batch.observations())
     assert 0 <= situation.min() <= situation.max() < game.public_situations
     counts = np.zeros((1, game.public_situations, game.actions))
@@ -144,7 +144,8 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 
         def start(self, games, rng):
             self.players = [
-                each.start(games, rng) for each in (make_opponent("call", game, tree), Uniform())
+                each.start(games, rng)
+                for each in (make_opponent("call", game, tree), UniformPolicy())
             ]
             self.half = games // 2
             return self
@@ -154,7 +155,9 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
             return np.where((observations.game < self.half)[:, None], call, any_)
 
         def act(self, observations):
-            return draw(self.probs(observations), np.random.default_rng(len(observations)))
+            return sample_actions(
+                self.probs(observations), np.random.default_rng(len(observations))
+            )
 
     first, second = dron.meet(game, weights, 1.0, Both(), 2, 100, 1, rng)
     assert not first[0].any()

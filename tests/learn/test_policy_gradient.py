@@ -30,10 +30,10 @@ from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradi
 from overtrick.learners.policy_gradient.trpo import Trpo, conjugate_gradient
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import forward, tensors
-from overtrick.policies.network import Network
-from overtrick.policies.network_sizes import hindsight_inputs, inputs
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network_sizes import input_size, privileged_input_size
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.adaptation.rollouts import exact_sample, meet, strategies
@@ -137,7 +137,7 @@ def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
     one.step()
     steps = {float(v) for n, v in one.learner.solver.state().items() if n.startswith("step.")}
     assert steps <= {float(k * passes) for k in range(1, 9)}
-    seen = hindsight_inputs(one.game) if "gradient_estimator" in more else inputs(one.game)
+    seen = privileged_input_size(one.game) if "gradient_estimator" in more else input_size(one.game)
     assert len(one.learner.critic.weights["w0"]) == seen
     won, best = trained("kuhn", "random", "ppo", iterations=40, **more)
     assert won[0] < 0.5 * best
@@ -201,7 +201,7 @@ def test_trpo_keeps_its_bound_on_the_divergence(bound):
         assert metrics["step_taken"] > 0
         # the same divergence from the policies themselves, on games of the old one
         observations = play(
-            one.game, [before, Uniform()], 2000, np.random.default_rng(0), watch=[0]
+            one.game, [before, UniformPolicy()], 2000, np.random.default_rng(0), recorded=[0]
         )
         observations = observations.batch.observations()
         p, q = before.probs(observations), one.learner.policy().probs(observations)
@@ -268,9 +268,9 @@ def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
 
 def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_choices(whole):
     game, tree = whole("leduc")
-    inputs = game.features(tree.observations).shape[1]
+    input_size = game.features(tree.observations).shape[1]
     even = {
-        "w0": np.zeros((1, inputs, game.actions), np.float32),
+        "w0": np.zeros((1, input_size, game.actions), np.float32),
         "b0": np.zeros((1, game.actions), np.float32),
     }
     sample = exact_tensors(game, tree, even, tree.uniform()[None])
@@ -358,9 +358,11 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
     game, tree = whole("kuhn")
     members, games = 60, 100
     theta = network(game, tree, rng)
-    critic = initial_weights((hindsight_inputs(game) if hindsight else inputs(game), 4, 1), rng)
+    critic = initial_weights(
+        (privileged_input_size(game) if hindsight else input_size(game), 4, 1), rng
+    )
     many = repeat(theta, members)
-    met = meet(game, many, critic, Uniform(), games, 1.0, 1.0, rng, hindsight=hindsight)
+    met = meet(game, many, critic, UniformPolicy(), games, 1.0, 1.0, rng, hindsight=hindsight)
     head = "b1"
 
     def gradient(params, sample):
@@ -385,10 +387,10 @@ def test_a_critic_that_knows_the_deal_leaves_less_noise(rng):
     """Both critics learn from the same games of hold'em, and are judged by new ones."""
     game = make("holdem")
     caller = scripted_players(game)["call"](game)
-    theta = initial_weights((inputs(game), 16, game.actions), rng)
+    theta = initial_weights((input_size(game), 16, game.actions), rng)
     left = {}
     for hindsight in (False, True):
-        wide = hindsight_inputs(game) if hindsight else inputs(game)
+        wide = privileged_input_size(game) if hindsight else input_size(game)
         critic = Critic(wide, (32,), np.random.default_rng(1), 0.003)
         for luck in np.random.default_rng(2).spawn(8):
             ours = (game, repeat(theta, 1), critic.weights, caller, 1000, 1.0, 1.0, luck)
@@ -404,12 +406,14 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
     members, games = 3, 80
     many = {n: np.stack([v] * members) for n, v in network(game, tree, rng).items()}
     theta = {n: v[0] for n, v in many.items()}
-    batch = play(game, [Network(game.features, theta), Uniform()], members * games, rng).batch
+    batch = play(
+        game, [NetworkPolicy(game.features, theta), UniformPolicy()], members * games, rng
+    ).batch
     features = game.features(batch.observations())
     critic = initial_weights((features.shape[1], 4, 1), rng)
     advantage = generalised_advantages(batch, predict(critic, features), 0.99, 0.95)
     logp = np.log(
-        np.where(batch.legal, Network(game.features, theta).probs(batch.observations()), 1)
+        np.where(batch.legal, NetworkPolicy(game.features, theta).probs(batch.observations()), 1)
     )
     logp = np.where(batch.legal, logp, -np.inf)
     member = batch.game // games
@@ -434,7 +438,7 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
     parts, gradients = [], []
     weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
     for one, games in zip(weights, (5, 40, 12), strict=True):
-        sample = meet(game, one, critic, Uniform(), games, 1.0, 1.0, rng).sample
+        sample = meet(game, one, critic, UniformPolicy(), games, 1.0, 1.0, rng).sample
         parts.append(sample)
         leaves = {n: v.requires_grad_() for n, v in tensors(one).items()}
         loss = policy_gradient_loss(leaves, sample_tensors(sample))

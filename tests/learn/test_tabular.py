@@ -14,7 +14,7 @@ from overtrick.learners.value_based.tabular import (
     merge_tables,
 )
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 
@@ -56,12 +56,12 @@ def values_of(table, states):
 def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
     game = make("kuhn")
     tree = build(game)
-    opponent = best_response.sigma_of(tree, [Uniform()] * 2)
+    opponent = best_response.sigma_of(tree, [UniformPolicy()] * 2)
     table = QTable(states, TabularConfig(rule, None, 1.0))
     rng = np.random.default_rng(0)
     for round in range(20):
         mine = table.policy(True, 1.0 if round == 0 else epsilon)
-        table.learn(play(game, (mine, Uniform()), 1000, rng, watch=[0]).batch)
+        table.learn(play(game, (mine, UniformPolicy()), 1000, rng, recorded=[0]).batch)
     both = best_response.sigma_of(tree, [table.policy(False)] * 2)
     reply = np.where((tree.observations.seat == 0)[:, None], both, opponent)
     best, _ = best_response.best_response(tree, opponent, 0)

@@ -18,9 +18,9 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, epsilon_greedy
 from overtrick.learners.value_based.replay_buffer import ReservoirBuffer, RingBuffer
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play, random_seating
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.training import registry
@@ -95,7 +95,7 @@ def test_no_illegal_action_is_the_best():
 
 def learner(game, rng, **changes):
     plan = replace(PLAN, **changes)
-    return Dqn(game.features, initial_weights((inputs(game), 32, game.actions), rng, 0.1), plan)
+    return Dqn(game.features, initial_weights((input_size(game), 32, game.actions), rng, 0.1), plan)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
     assert won() < 0.9 * best
     for luck in rng.spawn(60):
         both = (one.policy(epsilon=0.3), theirs)
-        batch = play(game, both, 500, luck, random_seating(500, luck), watch=[0]).batch
+        batch = play(game, both, 500, luck, random_seating(500, luck), recorded=[0]).batch
         one.learn(batch, luck)
     assert abs(won() - best) < 0.03 * best
 
@@ -136,7 +136,7 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
         assert {tuple(row) for row in observations.observation.tolist()} <= came
         return game.features(observations)
 
-    learner = Dqn(features, initial_weights((inputs(game), 8, game.actions), rng, 0.1), plan)
+    learner = Dqn(features, initial_weights((input_size(game), 8, game.actions), rng, 0.1), plan)
     assert learner.learn(batch, rng)["value_loss"] > 0
     assert (0,) * len(game.observation_fields) not in came
 
@@ -147,7 +147,7 @@ def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     one = learner(game, rng)
     caller = make_opponent("call", game, tree)
     for luck in rng.spawn(80):
-        batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, watch=[0]).batch
+        batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, recorded=[0]).batch
         one.learn(batch, luck)
     rows, hands = tree.observations, game.hand(tree.observations)
     opens = (rows.seat == 0) & (rows.observation[:, -1] == 0)
@@ -189,10 +189,12 @@ def test_only_best_replies_are_averaged():
 
 def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
     game = make("leduc")
-    batch = play(game, (Uniform(), Uniform()), 200, np.random.default_rng(0), watch=[0]).batch
+    batch = play(
+        game, (UniformPolicy(), UniformPolicy()), 200, np.random.default_rng(0), recorded=[0]
+    ).batch
     whole = Dqn(
         game.features,
-        initial_weights((inputs(game), 8, game.actions), np.random.default_rng(1)),
+        initial_weights((input_size(game), 8, game.actions), np.random.default_rng(1)),
         replace(PLAN, whole=True, gamma=0.5),
     )
     whole.learn(batch, np.random.default_rng(2))

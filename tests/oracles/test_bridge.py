@@ -27,9 +27,9 @@ from overtrick.games.bridge.cards import (
     random_deals,
     suit_lengths,
 )
-from overtrick.policies.action_sampling import draw
+from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 
 def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
@@ -203,7 +203,7 @@ def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_differ
                 assert np.array_equal(
                     getattr(game.observe(other), name), getattr(observations, name)
                 )
-        action = draw(Uniform().probs(observations), rng).action
+        action = sample_actions(UniformPolicy().probs(observations), rng).action
         history.append(action)
         game.step(state, observations, action)
     assert different > 0.9 * 5 * 300
@@ -225,7 +225,7 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
     )
     deals = plain.deal(400, rng)
     payoffs = [
-        play(each, [Uniform()] * 2, deals, np.random.default_rng(1)).payoff
+        play(each, [UniformPolicy()] * 2, deals, np.random.default_rng(1)).payoff
         for each in (plain, tricks)
     ]
     made, above = (payoff[:, 0] for payoff in payoffs)
@@ -233,7 +233,7 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
     assert ((made > 0) == (above > 0)).all()
     assert (above != 0).all()
     assert above.max() <= 14 - deals[:, 53].min()
-    seats = play(four, [Uniform()] * 4, deals[:20], rng).payoff
+    seats = play(four, [UniformPolicy()] * 4, deals[:20], rng).payoff
     assert (seats[:, 0] == seats[:, 2]).all()
     assert (seats[:, 0] == -seats[:, 1]).all()
     assert (seats[:, 1] == seats[:, 3]).all()
@@ -315,6 +315,6 @@ def test_the_order_of_the_rules_is_theirs_who_use_them():
 def test_a_random_declarer_makes_three_contracts_in_ten_against_the_rules():
     """The report has 30 % in notrump (Hadjur 2018)."""
     game = overtrick.make("minibridge")
-    players = [Uniform(), make_opponent("rules", game, None)]
-    payoff = play(game, players, 10_000, np.random.default_rng(0), watch=[]).payoff
+    players = [UniformPolicy(), make_opponent("rules", game, None)]
+    payoff = play(game, players, 10_000, np.random.default_rng(0), recorded=[]).payoff
     assert 0.25 <= (payoff[:, 0] > 0).mean() <= 0.35

@@ -19,7 +19,7 @@ from overtrick.games.bridge.cards import CARD_NAMES, CARDS, format_deal, hand_bi
 from overtrick.games.bridge.trick_rules import replay_tricks
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
@@ -51,7 +51,7 @@ def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rn
     assert (counted == won).all()
     assert (wrong == -1).all()
     policies = [make_opponent(name, game, None) for name in (declarer, defenders)]
-    payoff = play(game, policies, deals, rng, watch=()).payoff[:, 0]
+    payoff = play(game, policies, deals, rng, recorded=()).payoff[:, 0]
     error = np.sqrt(0.5 / len(deals))
     made = (won >= deals[:, CARDS + 1]).mean()
     assert made == pytest.approx((payoff > 0).mean(), abs=4 * error)
@@ -60,7 +60,7 @@ def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rn
 @pytest.mark.parametrize(("seat", "positions"), [(0, (0, 2)), (1, (1, 3))])
 def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rng):
     deals = game.deal(50, rng)
-    batch = play(game, (Uniform(), Uniform()), deals, rng).batch
+    batch = play(game, (UniformPolicy(), UniformPolicy()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
     observations = select_rows(batch.observations(), rows)
     again = play_records.decision_trajectories(deals, cards_of(batch), positions, np.arange(50.0))
@@ -73,7 +73,7 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
 
 def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
     deals = game.deal(20, rng)
-    played = play(game, (Uniform(), Uniform()), deals, rng)
+    played = play(game, (UniformPolicy(), UniformPolicy()), deals, rng)
     batch, cards = played.batch, cards_of(played.batch)
     rows = rng.choice(len(batch), 200)
     observations = select_rows(batch.observations(), rows)
@@ -90,7 +90,7 @@ def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
 
 def some_rows(game, rng):
     """Decisions of the declaring side in games of random players."""
-    batch = play(game, (Uniform(), Uniform()), 200, rng, watch=[0]).batch
+    batch = play(game, (UniformPolicy(), UniformPolicy()), 200, rng, recorded=[0]).batch
     return batch.observations()
 
 
@@ -144,7 +144,7 @@ def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_sui
 
 
 def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
-    batch = play(game, (Uniform(), Uniform()), 30, rng).batch
+    batch = play(game, (UniformPolicy(), UniformPolicy()), 30, rng).batch
     observations = batch.observations()
     other, own = suit_canonical.canonical_observations(observations)
     assert (np.sort(own, axis=1) == np.arange(CARDS)).all()
@@ -169,8 +169,8 @@ def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     assert (np.diff(counts, axis=1) <= 0).all()
     again = suit_canonical.canonical_trajectories(batch)
     assert np.array_equal(own[rows, again.action], batch.action)
-    probs = suit_canonical.CanonicalPolicy(Uniform()).probs(observations)
-    assert np.allclose(probs, Uniform().probs(observations))
+    probs = suit_canonical.CanonicalPolicy(UniformPolicy()).probs(observations)
+    assert np.allclose(probs, UniformPolicy().probs(observations))
     twice, _ = suit_canonical.canonical_observations(other)  # names that are new already stay
     assert np.array_equal(twice.observation[follows], other.observation[follows])
 
@@ -196,8 +196,8 @@ def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
 def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
     game = overtrick.make("minibridge", scoring="tricks")
     rules = make_opponent("rules", game, None)
-    sampling = PimcPolicy(game, rules, Uniform(), worlds=6)
-    payoff = play(game, (sampling, rules), 40, rng, watch=()).payoff
+    sampling = PimcPolicy(game, rules, UniformPolicy(), worlds=6)
+    payoff = play(game, (sampling, rules), 40, rng, recorded=()).payoff
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
 
 
@@ -206,7 +206,7 @@ def test_twelve_cards_are_played_as_all_are(rng):
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
     assert {CARD_NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
     game = overtrick.make("minibridge")
-    payoff = play(game, (Uniform(), Uniform()), deals, rng).payoff[:, 0]
+    payoff = play(game, (UniformPolicy(), UniformPolicy()), deals, rng).payoff[:, 0]
     cards, won = play_out(deals, "random", "random", rng)
     assert cards.shape == (500, 12)
     error = np.sqrt(0.5 / 500)
@@ -228,7 +228,7 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
         reached, _ = exhaustive_search.contract_probability(deal, policy)
         assert reached <= best
         assert reached == pytest.approx(best, abs=0.05)
-        payoff = play(game, (policy, Uniform()), deals, rng).payoff[:, 0]
+        payoff = play(game, (policy, UniformPolicy()), deals, rng).payoff[:, 0]
         assert (payoff > 0).mean() == pytest.approx(reached, abs=4 * np.sqrt(0.25 / 4000))
 
 

@@ -13,9 +13,9 @@ from overtrick.games import registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import SmallPoker
 from overtrick.games.poker.game import Poker
-from overtrick.policies.action_sampling import draw
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.action_sampling import sample_actions
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead.local_best_response import (
     Responder,
@@ -46,7 +46,7 @@ def wander(game, deals, policy, rng):
     state, past = game.start(deals), []
     while len(observations := game.observe(state)):
         yield observations, list(past)
-        action = draw(policy.probs(observations), rng).action
+        action = sample_actions(policy.probs(observations), rng).action
         acted = np.full((len(deals), game.seats), -1)
         acted[observations.game, observations.seat] = action
         past.append(acted)
@@ -100,7 +100,7 @@ def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
     whole, stranger, local, best
 ):
     game, tree = whole("leduc")
-    policy = {"random": Uniform(), "call": caller(game)}[stranger]
+    policy = {"random": UniformPolicy(), "call": caller(game)}[stranger]
     sigma = best_response.sigma_of(tree, [policy] * 2)
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     assert abs(mean_of_seats(exact_local_best_response, tree, sigma, fallbacks) - local) < 5e-5
@@ -115,7 +115,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
     game, tree = whole(name, **options)
     sigma = random_strategy(tree, rng)
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
-    responder = Responder(game, Tabular(sigma), tuple(map(Tabular, fallbacks)), 4_000)
+    responder = Responder(game, TabularPolicy(sigma), tuple(map(TabularPolicy, fallbacks)), 4_000)
     exact = np.full(tree.legal.shape, -np.inf)
     for seat in range(2):
         own = tree.observations.seat == seat
@@ -127,7 +127,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
             worth = best_response.counterfactual_values(tree, base, others, seat)[own] / come
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
-    for observations, past in wander(game, game.deal(8, rng), Tabular(sigma), rng):
+    for observations, past in wander(game, game.deal(8, rng), TabularPolicy(sigma), rng):
         hopes = responder.hopes(observations, past, rng)
         assert np.array_equal(np.isneginf(hopes), ~observations.legal)
         gaps.extend(hopes[observations.legal] - exact[observations.infoset][observations.legal])
@@ -146,7 +146,7 @@ def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_resp
         sigma = random_strategy(tree, rng)
         fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
         bound = local_best_response(
-            game, Tabular(sigma), [caller(game)], 1_200, np.random.default_rng(seed), 100
+            game, TabularPolicy(sigma), [caller(game)], 1_200, np.random.default_rng(seed), 100
         )
         best = mean_of_seats(best_response.best_response, tree, sigma)
         exact = mean_of_seats(exact_local_best_response, tree, sigma, fallbacks)
@@ -160,7 +160,7 @@ def test_a_sampled_bound_is_below_the_best_response_to_many_policies(whole, rng,
     above = []
     for _ in range(20):
         sigma = random_strategy(tree, rng)
-        bound = local_best_response(game, Tabular(sigma), [caller(game)], 200, rng, 20)
+        bound = local_best_response(game, TabularPolicy(sigma), [caller(game)], 200, rng, 20)
         best = mean_of_seats(best_response.best_response, tree, sigma)
         above.append((bound.mean - best) / bound.standard_error)
     assert max(above) < 4
@@ -171,7 +171,7 @@ def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy
     """In a matrix game the best column is found, though the other seat chooses unseen."""
     game, tree = whole("brps")
     sigma = random_strategy(tree, rng)
-    bound = local_best_response(game, Tabular(sigma), [Uniform()], 1_000, rng)
+    bound = local_best_response(game, TabularPolicy(sigma), [UniformPolicy()], 1_000, rng)
     best = mean_of_seats(best_response.best_response, tree, sigma)
     assert abs(bound.mean - best) < 4 * bound.standard_error
 
@@ -247,7 +247,7 @@ def played_twice(kind, seat):
     done, points = [], []
     for deals in (true.reshape(-1, 3), false.reshape(-1, 3)):
         game = kind(rules.LEDUC_TEXTBOOK, fold=False)
-        responder = Responder(game, Uniform(), (caller(game),), 20)
+        responder = Responder(game, UniformPolicy(), (caller(game),), 20)
         sits = np.full(len(deals), seat)
         points.append(responder.play(deals, sits, np.random.default_rng(5)))
         done.append(np.concatenate(game.done, axis=1))
@@ -272,7 +272,9 @@ def test_a_peek_would_be_seen(seat):
 def test_the_same_luck_gives_the_same_bound():
     game = overtrick.make("leduc")
     one, two, three = (
-        local_best_response(game, Uniform(), [caller(game)], 200, np.random.default_rng(seed), 20)
+        local_best_response(
+            game, UniformPolicy(), [caller(game)], 200, np.random.default_rng(seed), 20
+        )
         for seed in (3, 3, 4)
     )
     assert one == two != three
@@ -290,7 +292,7 @@ def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeyp
     )  # seven pairs
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     bound = local_best_response(
-        game, Uniform(), [caller(game)], 2_000, np.random.default_rng(2), 50
+        game, UniformPolicy(), [caller(game)], 2_000, np.random.default_rng(2), 50
     )
     exact = mean_of_seats(exact_local_best_response, tree, tree.uniform(), fallbacks)
     assert abs(bound.mean - exact) < 4 * bound.standard_error
@@ -300,14 +302,14 @@ def test_what_a_local_best_response_cannot_do_is_refused(rng):
     three = Poker(replace(rules.KUHN, name="three", ranks=4, posts=(1, 1, 1)))
     kuhn = overtrick.make("kuhn")
     for game, fallbacks, games, particles, reason in [
-        (three, [Uniform()], 100, 10, "three: .* needs 2 seats"),
-        (kuhn, [Uniform()], 101, 10, "101 games: .* even number"),
-        (kuhn, [Uniform()], 2, 10, "2 games: .* 4 or more"),
-        (kuhn, [Uniform()], 100, 0, "at least 1 particle"),
+        (three, [UniformPolicy()], 100, 10, "three: .* needs 2 seats"),
+        (kuhn, [UniformPolicy()], 101, 10, "101 games: .* even number"),
+        (kuhn, [UniformPolicy()], 2, 10, "2 games: .* 4 or more"),
+        (kuhn, [UniformPolicy()], 100, 0, "at least 1 particle"),
         (kuhn, [], 100, 10, "at least 1 particle and 1 fallback"),
     ]:
         with pytest.raises(UserError, match=reason):
-            local_best_response(game, Uniform(), fallbacks, games, rng, particles)
+            local_best_response(game, UniformPolicy(), fallbacks, games, rng, particles)
 
 
 @pytest.mark.parametrize(("name", "options"), [*GAMES, ("holdem", {})])
@@ -315,7 +317,7 @@ def test_a_redealt_game_looks_the_same_to_the_seat(name, options, rng):
     game = overtrick.make(name, **options)
     assert isinstance(game, Redealable)
     dealt, hidden = game.deal(500, rng), False
-    for observations, past in wander(game, dealt, Uniform(), rng):
+    for observations, past in wander(game, dealt, UniformPolicy(), rng):
         again = game.redeal(observations, rng)
         hidden |= (again != dealt[observations.game]).any()
         state = game.start(again)

@@ -9,7 +9,7 @@ import pytest
 
 from overtrick.core import CHANCE, END, Observations, TreeNodes
 from overtrick.games import registry
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import tree_from_nodes
@@ -114,7 +114,9 @@ def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_st
 def test_what_never_comes_is_not_searched(whole):
     """A caller never raises, so nobody ever has to answer its raise."""
     game, tree = whole("leduc")
-    sigma = best_response.sigma_of(tree, [Uniform(), registry.scripted_players(game)["call"](game)])
+    sigma = best_response.sigma_of(
+        tree, [UniformPolicy(), registry.scripted_players(game)["call"](game)]
+    )
     found = expectimax_mcts.expectimax(tree, sigma, 0, DECISIONS)
     others = best_response.reach(tree, sigma, without=0)
     acts = tree.seat == 0

@@ -9,7 +9,7 @@ from open_spiel.python import rl_environment
 
 from overtrick.core import UserError
 from overtrick.environments.openspiel_game import OpenSpielGame, openspiel_game
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 
@@ -37,7 +37,7 @@ def test_openspiels_cfr_and_ours_reach_the_same_strategies(theirs):
 def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
     tree = theirs.data.tree
     sigma = random_strategy(tree, rng)
-    policy = theirs.tabular(Tabular(sigma))
+    policy = theirs.tabular(TabularPolicy(sigma))
     assert np.array_equal(theirs.sigma(policy), sigma)
     judged = pyspiel.nash_conv(theirs, policy, True)
     assert judged == pytest.approx(best_response.nash_conv(tree, sigma), abs=1e-9)

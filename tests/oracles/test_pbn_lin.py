@@ -21,7 +21,7 @@ from overtrick.games.bridge.cards import CARD_NAMES, parse_deal, random_deals
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 
 DEAL = "N:KT8.A96.A95.7542 QJ96.K42.T73.T96 A752.T8.KQJ4.AQ3 43.QJ753.862.KJ8"
 LIN = (
@@ -59,7 +59,8 @@ def test_games_can_be_worth_points(scoring, rng):
     game, made = (overtrick.make("minibridge", scoring=each) for each in (scoring, "made"))
     deals = game.deal(200, rng)
     points, won = (
-        play(each, [Uniform()] * 2, deals, np.random.default_rng(3)).payoff for each in (game, made)
+        play(each, [UniformPolicy()] * 2, deals, np.random.default_rng(3)).payoff
+        for each in (game, made)
     )
     assert game.unit == "point"
     assert (np.sign(points) == won).all()
@@ -116,7 +117,7 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
 def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = play_records.cards_in_play_order(play(game, [Uniform()] * 4, deals, rng).batch)[
+    cards = play_records.cards_in_play_order(play(game, [UniformPolicy()] * 4, deals, rng).batch)[
         0
     ].tolist()
     board = pbn_lin.validated(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
@@ -182,7 +183,7 @@ def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
 def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
-    cards = play_records.cards_in_play_order(play(game, [Uniform()] * 4, deals, rng).batch)[
+    cards = play_records.cards_in_play_order(play(game, [UniformPolicy()] * 4, deals, rng).batch)[
         0
     ].tolist()
     whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))

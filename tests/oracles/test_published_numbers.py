@@ -14,8 +14,8 @@ from overtrick.learners.policy_gradient.advantages import (
     generalised_advantages,
     subtract_leave_one_out_mean,
 )
-from overtrick.policies.action_sampling import draw
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.action_sampling import sample_actions
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 
@@ -118,7 +118,10 @@ def test_uniform_play_has_the_published_nash_conv(whole, name, published):
 )
 def test_the_best_responses_of_the_benchmark_are_worth_what_they_are(whole, stranger, best):
     game, tree = whole("leduc")
-    players = {"random": Uniform, "call": lambda: registry.scripted_players(game)["call"](game)}
+    players = {
+        "random": UniformPolicy,
+        "call": lambda: registry.scripted_players(game)["call"](game),
+    }
     sigma = best_response.sigma_of(tree, [players[stranger]()] * 2)
     won = [best_response.best_response(tree, sigma, seat)[0] for seat in range(2)]
     assert abs(sum(won) / 2 - best) < 1e-12
@@ -172,7 +175,7 @@ def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
         own = (tree.observations.seat == seat)[:, None]
-        pure = np.eye(tree.legal.shape[1])[draw(tree.uniform(), rng).action]
+        pure = np.eye(tree.legal.shape[1])[sample_actions(tree.uniform(), rng).action]
         reach = best_response.reach(tree, np.where(own, pure, sigma))
         allowed = best_response.reach(tree, np.where(own, pure, 1.0)) > 0
         assert np.abs(reach - others * allowed).max() < 1e-15

@@ -16,7 +16,7 @@ from overtrick.games.sumo.game import FALLEN_HEIGHT, STEP_LIMIT, ant_observation
 from overtrick.games.sumo.observation import OBSERVATION_FIELDS
 from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.policies.rollout import play
-from overtrick.policies.uniform import UniformMoves
+from overtrick.policies.uniform import UniformVectorPolicy
 
 CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 
@@ -313,9 +313,9 @@ def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
 
 def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
     game = overtrick.make("sumo", reward="result", zoo=folder)
-    strong, weak = make_opponent("zoo:lstm2", game, None), UniformMoves(8)
+    strong, weak = make_opponent("zoo:lstm2", game, None), UniformVectorPolicy(8)
     seating = np.tile([[0, 1], [1, 0]], (10, 1))
-    played = play(game, (strong, weak), 20, np.random.default_rng(5), seating, watch=[0])
+    played = play(game, (strong, weak), 20, np.random.default_rng(5), seating, recorded=[0])
     won = np.where(seating == 0, played.payoff, 0).sum(axis=1)
     assert (won > 0).mean() >= 0.9
     assert 20 < len(played.batch) / 20 < 80  # steps of a match

@@ -124,7 +124,7 @@ def _cluster(address: str) -> Cluster:
         raise UserError(
             "where is the cluster? --address http://HEAD:8265, or RAY_API_SERVER_ADDRESS"
         )
-    startup.given_token()
+    startup.drop_generated_token()
     return Cluster(address)
 
 

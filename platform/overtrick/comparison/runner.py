@@ -29,7 +29,7 @@ from overtrick.evaluation.evaluate import (
 )
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import figures, learning_curves
 from overtrick.runs import group, html_page, lifecycle, tune_trial
 from overtrick.solvers.extensive import best_response
@@ -168,7 +168,7 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
         return TRAINERS[job.trainer].evaluate_model(job, knows, crew, luck)[0]
     policy: Any = knows
     if entry.policy is not None:  # of the exact oracle nobody asks how it plays
-        policy = Uniform() if entry.policy == EXACT else cached_opponent(choice, entry.policy)
+        policy = UniformPolicy() if entry.policy == EXACT else cached_opponent(choice, entry.policy)
     how = how.model_copy(update={"opponents": (who,)})
     (row,) = evaluate(choice, without_adaptation, policy, how, crew, luck)
     if entry.policy == EXACT:

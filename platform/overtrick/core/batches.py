@@ -32,7 +32,7 @@ class Actions:
 
     action: Array  # (R,), or (R, A) real vectors
     logp: Array  # (R,) natural logarithm of the probability, or density, that this action had
-    note: dict[str, Array] = field(default_factory=dict)  # (R,) each: what a learner wants back
+    extras: dict[str, Array] = field(default_factory=dict)  # (R,) each: what a learner wants back
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Trajectories:
     logp: Array  # (D,)
     reward: Array  # (D,) points gained by this seat from this decision to its next one
     last: Array  # (D,) bool: this seat decides no more in this game
-    note: dict[str, Array] = field(default_factory=dict)
+    extras: dict[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.game)

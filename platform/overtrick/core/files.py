@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with writing(path):
+        with naming_file_in_errors(path):
             yield temporary
             os.replace(temporary, path)
     finally:
@@ -59,10 +59,10 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def add_line(path: Path, line: str) -> None:
+def append_line(path: Path, line: str) -> None:
     """Add a line to a file that grows; if the disk is full, no part of it stays."""
     left = memoryview(line.encode() + b"\n")
-    with writing(path), path.open("ab", buffering=0) as file:
+    with naming_file_in_errors(path), path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
             while left:
@@ -72,7 +72,7 @@ def add_line(path: Path, line: str) -> None:
             raise
 
 
-def whole_lines(path: Path, mend: bool = True) -> list[str]:
+def read_complete_lines(path: Path, mend: bool = True) -> list[str]:
     """The lines of a file that grows, none if it is not there yet, without a last one that is cut
     in two. mend: that one is taken out of the file, so that the next is written on a line of its
     own; not where another process may be writing it."""
@@ -93,7 +93,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
     """Arrays by name as safetensors, where nobody looks before it is done."""
-    with writing(path):
+    with naming_file_in_errors(path):
         try:
             save_file(dict(weights), path)
         except SafetensorError as error:
@@ -104,7 +104,7 @@ def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def naming_file_in_errors(path: Path) -> Iterator[None]:
     """What the disk refuses meanwhile, full or broken, is told with the name of the file: Python
     names only one that cannot be opened."""
     try:

@@ -69,13 +69,13 @@ class Enumerable(Game, Protocol):
     """
 
     @property
-    def least(self) -> int:
+    def min_tree_size(self) -> int:
         """A lower bound on the deals or nodes of the tree, known before any is made."""
 
     def every_deal(self) -> tuple[Deals, Array]:
         """Return all distinct deals (G, C) and their probabilities (G,), each above 0."""
 
-    def shown(self, state: Any) -> Array:
+    def revealed_columns(self, state: Any) -> Array:
         """Return (G,) the number of columns of the deal that any seat has observed so far."""
 
 

@@ -13,12 +13,12 @@ BOUNDS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]  # seconds o
 _played = {"games": 0}
 
 
-def played(games: int) -> None:
+def count_games(games: int) -> None:
     """So many games came to their end in this process."""
     _played["games"] += games
 
 
-class Meters:
+class WorkerMetrics:
     """Of one worker: the games that it plays, the seconds of its shards and those between them."""
 
     def __init__(self) -> None:

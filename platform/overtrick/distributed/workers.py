@@ -30,7 +30,7 @@ from ray.exceptions import (
 from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, RunError, UserError
-from overtrick.core.ray_metrics import Meters
+from overtrick.core.ray_metrics import WorkerMetrics
 from overtrick.distributed.placement import MACHINES, check_room, grown, times, total
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
@@ -223,7 +223,7 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 @ray.remote(max_restarts=0)
 class _Worker:
     def __init__(self) -> None:
-        self._meters = Meters()
+        self._meters = WorkerMetrics()
 
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
         with self._meters.shard():

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from overtrick.core import Array, Game, Policy, UserError
 from overtrick.environments.single_game import lowest_payoff, make_single_game, validated_move
 from overtrick.games import registry
-from overtrick.policies.uniform import Uniform, UniformMoves
+from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 
 Info = dict[str, Any]
 """action_mask: 1 for each legal action, if there are such; seat: the one that the agent has."""
@@ -116,5 +116,5 @@ def single_env(
     game = registry.make(name, **options)
     registry.check_playable(game)
     real = game.actions is None
-    anybody: Policy = UniformMoves(len(game.action_names)) if real else Uniform()
+    anybody: Policy = UniformVectorPolicy(len(game.action_names)) if real else UniformPolicy()
     return SingleSeatEnv(game, others or (anybody,), seat)

@@ -71,7 +71,7 @@ def make_single_game(game: Game) -> SingleGame:
     """The quicker way to play a game."""
     if (
         isinstance(game, Enumerable)
-        and max(game.infosets or MAX_TREE_SIZE + 1, game.least) <= MAX_TREE_SIZE
+        and max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size) <= MAX_TREE_SIZE
     ):
         return TreeSingleGame(game)
     return registry.single_game(game) or EngineSingleGame(game)

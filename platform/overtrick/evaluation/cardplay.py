@@ -227,7 +227,7 @@ def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, 
     game = card_game(choice)
     watch = () if known is None else (0,)
     unseen = evaluation_deals(choice, seed, shard, deals)
-    played = play(game, (declarer, defenders), unseen, rng, watch=watch)
+    played = play(game, (declarer, defenders), unseen, rng, recorded=watch)
     recognised = 0.0 if known is None else float(known(played.batch.observations()).sum())
     return float((played.payoff[:, 0] > 0).sum()), recognised
 

@@ -15,8 +15,8 @@ from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_equilibrium, cached_opponent, playable_game
 from overtrick.games import registry
-from overtrick.policies.rollout import duplicate
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.rollout import play_duplicate
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.reports.metric_names import opponent_label, payoff_name
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
@@ -183,13 +183,13 @@ def bound_exploitability(
         key = free.tobytes()
         if key not in done:
             if how.bound_method == "nearest":
-                done[key] = Tabular(
+                done[key] = TabularPolicy(
                     safe_exploitation.nearest_safe_strategy(
                         tree, safe, free, how.exploitability_bound
                     )
                 )
             else:
-                done[key] = Tabular(
+                done[key] = TabularPolicy(
                     safe_exploitation.largest_safe_mixture(
                         tree, safe, free, how.exploitability_bound
                     )[0]
@@ -224,7 +224,7 @@ def payoff_against(
             best_response.sigma_of(tree, [each] * tree.seats) for each in (policy, opponent)
         )
         return exact_payoff(tree, mine, theirs), 0.0
-    _, won = duplicate(game, policy, opponent, deals, rng)
+    _, won = play_duplicate(game, policy, opponent, deals, rng)
     return float(won.mean()), float(won.std(ddof=1) / np.sqrt(deals))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from overtrick.core import Enumerable, ExplicitTreeGame, Game, UserError, nearest
 from overtrick.games import registry
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform, UniformMoves
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -48,10 +48,14 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
     if _is_model(name):
         return model_files.policy(locate.locate(name), game)
     if name == "random":
-        return Uniform() if game.actions is not None else UniformMoves(len(game.action_names))
+        return (
+            UniformPolicy()
+            if game.actions is not None
+            else UniformVectorPolicy(len(game.action_names))
+        )
     if name == "cfr":
         assert tree is not None
-        return Tabular(cfr.solve(tree, CFR_ITERATIONS))
+        return TabularPolicy(cfr.solve(tree, CFR_ITERATIONS))
     return registry.scripted_players(game)[name](game)
 
 

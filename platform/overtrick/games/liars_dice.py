@@ -66,7 +66,7 @@ class LiarsDice:
         return LiarsDice, (self.dice, self.faces)
 
     @property
-    def least(self) -> int:
+    def min_tree_size(self) -> int:
         """The decisions and ends after every roll: all nodes but those of chance."""
         return int(self.faces ** (self.seats * self.dice) * (2 ** (self.bids + 1) - 1))
 
@@ -89,7 +89,7 @@ class LiarsDice:
         dice = np.sort(deals.reshape(-1, self.seats, self.dice), axis=2)
         return Rounds(dice, np.full((len(deals), self.bids), NOBODY), np.zeros(len(deals), bool))
 
-    def shown(self, state: Rounds) -> Array:
+    def revealed_columns(self, state: Rounds) -> Array:
         return np.full(len(state.over), self.seats * self.dice)
 
     def observe(self, state: Rounds) -> Observations:

@@ -67,7 +67,7 @@ class Matrix:
     def start(self, deals: Deals) -> Choices:
         return Choices(np.full((len(deals), self.seats), -1))
 
-    def shown(self, state: Choices) -> Array:
+    def revealed_columns(self, state: Choices) -> Array:
         return np.zeros(len(state.chosen), np.int64)
 
     def observe(self, state: Choices) -> Observations:

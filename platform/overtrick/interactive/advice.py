@@ -19,7 +19,7 @@ from overtrick.games.bridge.auction import observation
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.explanation import describe_meaning
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.lookahead.pimc import PimcPolicy
@@ -123,7 +123,7 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
     if exact is not None:
         basis = "the exact mean of this action, then best replies to the opponent"
     elif isinstance(game, Resumable) and isinstance(policy, BehaviouralPolicy):
-        search = PimcPolicy(game, policy, Uniform(), WORLDS)
+        search = PimcPolicy(game, policy, UniformPolicy(), WORLDS)
         thoughts, basis = partial(_thoughts, policy, None, search), (
             f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
             "opponent"

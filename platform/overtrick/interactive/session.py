@@ -81,7 +81,9 @@ def game(table: Table, seat: int, seed: int, number: int, ask: Ask) -> Finished:
             for who in range(table.game.seats)
         ]
         try:
-            played = play(recorder, seated, 1, generator(seed, RngStream.JUDGE, number), watch=())
+            played = play(
+                recorder, seated, 1, generator(seed, RngStream.JUDGE, number), recorded=()
+            )
         except TakenBack:
             choices.pop()
             continue

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from overtrick.core import Game
 from overtrick.policies.forward_pass import LOG_STD, Weights
-from overtrick.policies.network_sizes import inputs, outputs
+from overtrick.policies.network_sizes import input_size, output_size
 
 INITIAL_ACTION_STD = 0.5
 """Standard deviation of each number of a move, before anything is learnt."""
@@ -20,7 +20,7 @@ def initial_policy_weights(
     game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0
 ) -> Weights:
     """Fresh weights of a policy for a game, as `initial`; moves begin near 0."""
-    layers = (inputs(game), *hidden, outputs(game))
+    layers = (input_size(game), *hidden, output_size(game))
     if game.actions is not None:
         return initial_weights(layers, rng, head)
     spread = np.full(layers[-1], np.log(INITIAL_ACTION_STD), np.float32)

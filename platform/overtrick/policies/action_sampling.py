@@ -11,10 +11,10 @@ from overtrick.core import (
     RunError,
 )
 
-WILD = 20.0  # a log_std that nobody means
+MAX_LOG_STD = 20.0  # a log_std that nobody means
 
 
-def draw(probs: Array, rng: Generator) -> Actions:
+def sample_actions(probs: Array, rng: Generator) -> Actions:
     """One action a row from (R, A) probabilities. Never one whose probability is 0."""
     cumulative = probs.cumsum(axis=1)
     if not (cumulative[:, -1] > 0).all():
@@ -27,9 +27,9 @@ def draw(probs: Array, rng: Generator) -> Actions:
     return Actions(action, np.log(probs[np.arange(len(probs)), action]))
 
 
-def draw_moves(mean: Array, log_std: Array, rng: Generator) -> Actions:
+def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Actions:
     """One move a row from independent normal distributions, (R, A) each."""
-    if not (np.isfinite(mean).all() and (log_std < WILD).all()):
+    if not (np.isfinite(mean).all() and (log_std < MAX_LOG_STD).all()):
         raise RunError(
             "a policy has diverged: its moves are no numbers; try smaller gradient steps"
         )

@@ -13,7 +13,7 @@ from overtrick.core import (
     Observations,
     PolicySession,
 )
-from overtrick.policies.action_sampling import draw, draw_moves
+from overtrick.policies.action_sampling import sample_actions, sample_gaussian_actions
 from overtrick.policies.forward_pass import (
     LOG_STD,
     Weights,
@@ -25,7 +25,7 @@ from overtrick.policies.forward_pass import (
 )
 
 
-class Crowd:
+class BatchedNetworks:
     """A population of networks as one batch of weights, leading axis = member.
 
     Seated for G games, member m plays games m * G / M up to (m + 1) * G / M; G must be a
@@ -40,11 +40,11 @@ class Crowd:
         members = len(self.weights["w0"])
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")
-        return _SeatedCrowd(self, games // members, rng)
+        return _BatchedNetworksSession(self, games // members, rng)
 
 
-class _SeatedCrowd:
-    def __init__(self, crowd: Crowd, games_each: int, rng: Generator) -> None:
+class _BatchedNetworksSession:
+    def __init__(self, crowd: BatchedNetworks, games_each: int, rng: Generator) -> None:
         self.crowd = crowd
         self.weights = tensors(crowd.weights)
         self.members = len(crowd.weights["w0"])
@@ -58,6 +58,8 @@ class _SeatedCrowd:
         with torch.inference_mode():
             out = forward(self.weights, torch.from_numpy(features))[member, slot]
             if observations.legal is None:
-                return draw_moves(out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng)
+                return sample_gaussian_actions(
+                    out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng
+                )
             logp = masked_log_softmax(out, torch.from_numpy(observations.legal))
-        return draw(logp.double().exp().numpy(), self.rng)
+        return sample_actions(logp.double().exp().numpy(), self.rng)

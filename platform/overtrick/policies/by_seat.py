@@ -12,10 +12,10 @@ from overtrick.core import (
     Observations,
     select_rows,
 )
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class BySeat(Memoryless):
+class PolicyBySeat(MemorylessPolicy):
     """In each seat the policy that is meant for it."""
 
     def __init__(self, policies: Sequence[BehaviouralPolicy]) -> None:

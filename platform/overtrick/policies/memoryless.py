@@ -13,10 +13,10 @@ from overtrick.core import (
     Observations,
     PolicySession,
 )
-from overtrick.policies.action_sampling import draw
+from overtrick.policies.action_sampling import sample_actions
 
 
-class Memoryless(ABC):
+class MemorylessPolicy(ABC):
     """A policy known by its probabilities; subclasses give `probs`."""
 
     @abstractmethod
@@ -24,10 +24,10 @@ class Memoryless(ABC):
         """(R, A) float64, 0 where illegal, each row summing to 1."""
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        return Sampler(self, rng)
+        return MemorylessSession(self, rng)
 
 
-class Sampler:
+class MemorylessSession:
     """Draws from a policy's probabilities."""
 
     def __init__(self, policy: BehaviouralPolicy, rng: Generator) -> None:
@@ -35,4 +35,4 @@ class Sampler:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
-        return draw(self.policy.probs(observations), self.rng)
+        return sample_actions(self.policy.probs(observations), self.rng)

@@ -11,12 +11,12 @@ from overtrick.core import (
     Array,
     Observations,
 )
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, tensors
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class Network(Memoryless):
+class NetworkPolicy(MemorylessPolicy):
     """A multilayer perceptron over a game's features (R, F)."""
 
     def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
@@ -34,8 +34,8 @@ class Network(Memoryless):
             )
 
 
-def of_network(features: Callable[[Observations], Array], weights: Weights) -> Any:
+def network_policy(features: Callable[[Observations], Array], weights: Weights) -> Any:
     """The policy of one network: Mixed, unless it moves by real vectors."""
     if LOG_STD in weights:
-        return Crowd(features, {name: value[None] for name, value in weights.items()})
-    return Network(features, weights)
+        return BatchedNetworks(features, {name: value[None] for name, value in weights.items()})
+    return NetworkPolicy(features, weights)

@@ -15,17 +15,17 @@ from overtrick.core import (
 )
 
 
-def inputs(game: Game) -> int:
+def input_size(game: Game) -> int:
     """F: how many numbers a network sees of each row."""
     return int(game.features(_opening(game)[0]).shape[1])
 
 
-def outputs(game: Game) -> int:
+def output_size(game: Game) -> int:
     """How many numbers a network says of each row: A, or the width of a move."""
     return len(game.action_names) if game.actions is None else game.actions
 
 
-def hindsight_inputs(game: Any) -> int:
+def privileged_input_size(game: Any) -> int:
     """F: how many numbers a critic sees who judges finished games. Raises UserError for none."""
     if not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{game.name} tells nothing in hindsight: set credit to critic")

@@ -22,8 +22,8 @@ from overtrick.core import (
     select_rows,
 )
 
-HINDSIGHT = "hindsight"
-"""Batch.note: (D, F) what is known of each decision once all cards are on the table."""
+PRIVILEGED = "hindsight"
+"""Batch.extras: (D, F) what is known of each decision once all cards are on the table."""
 
 
 def play(
@@ -32,8 +32,8 @@ def play(
     games: int | Deals,
     rng: Generator,
     seating: Array | None = None,
-    watch: Sequence[int] | None = None,
-    hindsight: bool = False,
+    recorded: Sequence[int] | None = None,
+    privileged: bool = False,
 ) -> Rollout:
     """Play whole games and keep the decisions of some of the policies.
 
@@ -52,7 +52,9 @@ def play(
     players = [p.start(len(deals), r) for p, r in zip(policies, their_rngs, strict=True)]
     if seating is None:
         seating = np.broadcast_to(np.arange(game.seats), (len(deals), game.seats))
-    watched = np.isin(np.arange(len(policies)), range(len(policies)) if watch is None else watch)
+    is_recorded = np.isin(
+        np.arange(len(policies)), range(len(policies)) if recorded is None else recorded
+    )
     payoff = np.zeros((len(deals), game.seats))
     kept: list[_Moment] = []
     while len(observations := game.observe(state)):
@@ -69,21 +71,21 @@ def play(
                     (len(observations), *choice.action.shape[1:]), choice.action.dtype
                 )
             action[rows] = choice.action
-            if watched[index]:
+            if is_recorded[index]:
                 before = payoff[part.game, part.seat]
-                kept.append((part, choice.action, choice.logp, choice.note, before))
+                kept.append((part, choice.action, choice.logp, choice.extras, before))
         assert action is not None
         payoff += game.step(state, observations, action)
-    ray_metrics.played(len(deals))
+    ray_metrics.count_games(len(deals))
     batch = _batch(game, kept, payoff, observations)
-    if hindsight:
+    if privileged:
         assert isinstance(game, PrivilegedFeatures), f"{game.name} has no privileged features"
         told = game.privileged_features(batch.observations(), deals[batch.game])
-        batch = replace(batch, note={**batch.note, HINDSIGHT: told})
+        batch = replace(batch, extras={**batch.extras, PRIVILEGED: told})
     return Rollout(batch, payoff, count_diverged_games(state))
 
 
-def duplicate(
+def play_duplicate(
     game: Game, policy: Policy, opponent: Policy, deals: int, rng: Generator
 ) -> tuple[Array, Array]:
     """Each deal played S times: `policy` has each seat once, `opponent` all others.
@@ -96,7 +98,7 @@ def duplicate(
     own = np.tile(np.eye(game.seats, dtype=bool), (deals, 1))
     each = np.repeat(dealt, game.seats, axis=0)
     seating = np.where(own, 0, 1)
-    payoff = play(game, (policy, opponent), each, play_rng, seating, watch=()).payoff
+    payoff = play(game, (policy, opponent), each, play_rng, seating, recorded=()).payoff
     won = payoff[own].reshape(deals, game.seats)
     return won, won.mean(axis=1)
 
@@ -107,7 +109,7 @@ def random_seating(games: int, rng: Generator) -> Array:
     return np.stack([first, 1 - first], axis=1)
 
 
-def decisions_of(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
+def select_policy_decisions(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
     """What one policy decided, of a batch in which several were watched; seating as in `play`."""
     rows = np.flatnonzero(seating[batch.game, batch.seat] == policy)
     observations = select_rows(batch.observations(), rows)
@@ -122,7 +124,7 @@ def decisions_of(batch: Trajectories, seating: Array, policy: int) -> Trajectori
         logp=batch.logp[rows],
         reward=batch.reward[rows],
         last=batch.last[rows],
-        note={name: value[rows] for name, value in batch.note.items()},
+        extras={name: value[rows] for name, value in batch.extras.items()},
     )
 
 
@@ -172,7 +174,7 @@ def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Observations) -
         logp=join([m[2] for m in kept], before),
         reward=after - before,
         last=last,
-        note={n: join([note[n] for note in notes], v) for n, v in notes[0].items()}
+        extras={n: join([note[n] for note in notes], v) for n, v in notes[0].items()}
         if notes
         else {},
     )

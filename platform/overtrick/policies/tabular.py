@@ -7,10 +7,10 @@ from overtrick.core import (
     Observations,
     UserError,
 )
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class Tabular(Memoryless):
+class TabularPolicy(MemorylessPolicy):
     """Probabilities by information set: sigma (N, A), 0 where illegal.
 
     `probs` raises UserError for a turn of a game with other actions or more information sets.

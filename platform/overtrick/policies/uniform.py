@@ -11,10 +11,10 @@ from overtrick.core import (
     Observations,
     PolicySession,
 )
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class Uniform(Memoryless):
+class UniformPolicy(MemorylessPolicy):
     """Every legal action with equal probability."""
 
     def probs(self, observations: Observations) -> Array:
@@ -22,17 +22,17 @@ class Uniform(Memoryless):
         return observations.legal / observations.legal.sum(axis=1, keepdims=True)
 
 
-class UniformMoves:
+class UniformVectorPolicy:
     """Every vector of so many numbers from -1 to 1 with equal probability."""
 
     def __init__(self, width: int) -> None:
         self.width = width
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        return _SeatedMoves(self.width, rng)
+        return _UniformVectorSession(self.width, rng)
 
 
-class _SeatedMoves:
+class _UniformVectorSession:
     def __init__(self, width: int, rng: Generator) -> None:
         self.width = width
         self.rng = rng

@@ -18,7 +18,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from overtrick.core import Array, Game
 from overtrick.games import registry
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network_sizes import input_size
 
 FEATURES, ACTION_MASK, OBSERVATION, MATCH = "observations", "action_mask", "facts", "match"
 AnyDict = dict[str, Any]
@@ -28,7 +28,7 @@ _tables = itertools.count()  # of this process
 def observation_space(game: Game, facts: bool) -> Dict:
     """The space of observations; facts: are they among them, and beside them the table and which
     of its games it is?"""
-    spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (inputs(game),), np.float32)}
+    spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
     if game.actions is not None:
         spaces[ACTION_MASK] = Box(0, 1, (game.actions,), np.float32)
     if facts:

@@ -13,7 +13,7 @@ from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.learners.state_keys import unprefixed
-from overtrick.policies.network import of_network
+from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
 from overtrick.runs import tune_trial
 from overtrick.storage import model_files
@@ -85,7 +85,7 @@ def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
     trainer.load(state)
     made, _ = two_seat_game(job.game)
-    learner = of_network(made.features, unprefixed("policy", trainer.model()))
+    learner = network_policy(made.features, unprefixed("policy", trainer.model()))
     both = (learner, cached_opponent(job.game, job.videos.opponent))
     try:
         registry.video_writer(made, path)(

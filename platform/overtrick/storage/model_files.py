@@ -18,12 +18,12 @@ from overtrick.core.files import replacing_folder, write_text, write_weights
 from overtrick.learners.state_keys import unprefixed
 from overtrick.learners.value_based.dqn import GreedyPolicy
 from overtrick.learners.value_based.tabular import GreedyTable
-from overtrick.policies.by_seat import BySeat
+from overtrick.policies.by_seat import PolicyBySeat
 from overtrick.policies.forward_pass import LOG_STD, Weights
-from overtrick.policies.network import of_network
-from overtrick.policies.network_sizes import inputs, outputs
-from overtrick.policies.tabular import Tabular
-from overtrick.policies.uniform import Uniform
+from overtrick.policies.network import network_policy
+from overtrick.policies.network_sizes import input_size, output_size
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.storage.old_names import translate_job
 
 FORMAT = 1
@@ -117,7 +117,7 @@ def policy(folder: Path, game: Any) -> Any:
         return _tables({who: unprefixed(who, weights) for who in players}, stored, folder, game)
     if unprefixed(SEAT.format(0), weights):
         seats = [unprefixed(SEAT.format(k), weights) for k in range(game.seats)]
-        return BySeat([_alone(each, folder, game) for each in seats])
+        return PolicyBySeat([_alone(each, folder, game) for each in seats])
     return _alone(weights, folder, game)
 
 
@@ -153,14 +153,14 @@ def _tables(
         if not fits or any(not _has_room(columns[key]) for key in ("choice", "state")):
             raise UserError(f"the table of {who} in {folder} is damaged: its columns do not fit")
     greedy = {who: GreedyTable(states, columns) for who, columns in players.items()}
-    return game.combined_policy(greedy, Uniform())
+    return game.combined_policy(greedy, UniformPolicy())
 
 
 def _has_room(keys: Array) -> bool:
     return len(keys) > 0 and len(keys) & (len(keys) - 1) == 0 and bool((keys == 0).any())
 
 
-def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
+def _tabular(sigma: Array, folder: Path, game: Any) -> TabularPolicy:
     sets = getattr(game, "infosets", None)  # a game that lays out its own tree counts them there
     if sigma.ndim != 2 or sigma.shape != (sets or len(sigma), game.actions):
         raise UserError(
@@ -174,7 +174,7 @@ def _tabular(sigma: Array, folder: Path, game: Any) -> Tabular:
             f"the strategy in {folder} is damaged: row {wrong[0]} must be probabilities with sum "
             f"1, but sums to {sums[wrong[0]]:.6g}; solve again or restore it"
         )
-    return Tabular(sigma)
+    return TabularPolicy(sigma)
 
 
 def _network(weights: dict[str, Array], folder: Path, game: Any) -> Any:
@@ -184,10 +184,12 @@ def _network(weights: dict[str, Array], folder: Path, game: Any) -> Any:
     if bool(moves) != (game.actions is None):
         raise UserError(f"the model in {folder} is damaged: it has other layers than w0, b0, ...")
     rest = {name: value for name, value in weights.items() if name != LOG_STD}
-    check_layers(rest, inputs(game), outputs(game), f"the model in {folder}", game.name, moves)
-    if moves and weights[LOG_STD].shape != (outputs(game),):
+    check_layers(
+        rest, input_size(game), output_size(game), f"the model in {folder}", game.name, moves
+    )
+    if moves and weights[LOG_STD].shape != (output_size(game),):
         raise UserError(f"the model in {folder} is damaged: log_std is {weights[LOG_STD].shape}")
-    return of_network(game.features, weights)
+    return network_policy(game.features, weights)
 
 
 def check_layers(

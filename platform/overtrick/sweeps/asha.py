@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core.files import add_line, whole_lines
+from overtrick.core.files import append_line, read_complete_lines
 
 Measure = Callable[[Mapping[str, float]], float | None]
 """The score of an iteration's metrics, larger is better; None if it was not measured then."""
@@ -35,7 +35,7 @@ class Asha:
         self._rungs: dict[int, dict[int, float]] = {}  # by iteration: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
         self._error = ""  # why no trial can be judged, so that all stop
-        for line in whole_lines(file):
+        for line in read_complete_lines(file):
             told = json.loads(line)
             self._decide(told["trial"], told["iteration"], told["score"])
 
@@ -53,7 +53,7 @@ class Asha:
             return False
         score = sound(score)
         told = {"trial": trial, "iteration": iteration, "score": score}
-        add_line(self._file, json.dumps(told))
+        append_line(self._file, json.dumps(told))
         self._decide(trial, iteration, score)
         return trial in self._stopped
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import RunError, UserError
-from overtrick.core.files import add_line, whole_lines, write_text
+from overtrick.core.files import append_line, read_complete_lines, write_text
 from overtrick.tracking import model_versions, server_address
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
@@ -60,7 +60,7 @@ class Tracker:
         self._sent = folder / "track.sent"
         self._identity = folder / IDENTITY
         self._parent = parent  # the folder of the run that this one is a part of
-        events = [json.loads(line) for line in whole_lines(self._spool)]
+        events = [json.loads(line) for line in read_complete_lines(self._spool)]
         self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
         self._told = max((e["time"] for e in events), default=0)  # ms since 1970
         self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
@@ -122,7 +122,7 @@ class Tracker:
 
     def _add(self, event: dict[str, Any]) -> None:
         self._told = event["time"] = max(self._told, time.time_ns() // 1_000_000)  # never back
-        add_line(self._spool, json.dumps(event))
+        append_line(self._spool, json.dumps(event))
         self._waiting.append(event)
         self._new.set()
 
@@ -155,7 +155,9 @@ class Tracker:
                 raise
             if len(part) > 1:
                 return False
-            add_line(self.folder / "track.rejected", json.dumps({"error": str(error), **part[0]}))
+            append_line(
+                self.folder / "track.rejected", json.dumps({"error": str(error), **part[0]})
+            )
             self.rejected += 1
         write_text(self._sent, str(self._sent_events + len(part)))
         self._sent_events += len(part)
@@ -200,7 +202,7 @@ class Tracker:
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
     """Every iteration that a run in a folder has reported and its metrics; the run may go on."""
-    events = [json.loads(line) for line in whole_lines(folder / SPOOL, mend=False)]
+    events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, mend=False)]
     return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 

@@ -16,7 +16,7 @@ from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
-from overtrick.policies.rollout import duplicate
+from overtrick.policies.rollout import play_duplicate
 from overtrick.reports.metric_names import opponent_label
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
@@ -70,7 +70,7 @@ class TournamentJob(Job):
 
 def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) -> Meeting:
     """a and b on so many boards, each played from both seats."""
-    seats, won = duplicate(game, a, b, boards, rng)
+    seats, won = play_duplicate(game, a, b, boards, rng)
     wins = [(way * seats > 0).sum() for way in (1, -1)]
     return Meeting(boards, won.sum(), np.square(won).sum(), *map(float, wins))
 

@@ -38,7 +38,7 @@ class SmallPoker(Poker):
     def deal(self, games: int, rng: Generator) -> Deals:
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
-    def shown(self, state: Hands) -> Array:
+    def revealed_columns(self, state: Hands) -> Array:
         return self.seats + self.turned[state.node]
 
     def observe(self, state: Hands) -> Observations:
@@ -89,7 +89,7 @@ class SmallPoker(Poker):
         return deals // self.rules.suits if self.fold else deals
 
     @property
-    def least(self) -> int:
+    def min_tree_size(self) -> int:
         """Deals that `every_deal` lays out, or nodes of the tree that are sure: the larger."""
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))

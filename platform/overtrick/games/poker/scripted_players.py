@@ -11,10 +11,10 @@ from overtrick.core import Array, BehaviouralPolicy, Observations
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class Scripted(Memoryless):
+class Scripted(MemorylessPolicy):
     """A player who, at each decision, takes the first of its wishes that is legal."""
 
     def __init__(self, game: Poker) -> None:

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, UserError
 from overtrick.games.sumo.observation import MOTORS, OBSERVATION_FIELDS, in_world_axes, rotated
-from overtrick.policies.action_sampling import draw_moves
+from overtrick.policies.action_sampling import sample_gaussian_actions
 
 Kind = Literal["mlp", "lstm"]
 POLICY_NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
@@ -114,7 +114,7 @@ class _ZooSession:
         mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
         if not zoo.sample:
             return Actions(rotated(mean, -turns), np.zeros(len(mean)))
-        drawn = draw_moves(mean, zoo.log_std, self.rng)
+        drawn = sample_gaussian_actions(mean, zoo.log_std, self.rng)
         return replace(drawn, action=rotated(drawn.action, -turns))
 
     def _remember(self, x: Array, observations: Observations) -> Array:

@@ -22,7 +22,7 @@ from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import Params, repeat, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
-from overtrick.policies.network import of_network
+from overtrick.policies.network import network_policy
 
 
 class PolicyOptimizer(Protocol):
@@ -72,14 +72,14 @@ class ActorCritic:
 
     def policy(self, explore: bool = True) -> Any:
         """The stochastic policy; it explores by itself."""
-        return of_network(self.features, self.theta)
+        return network_policy(self.features, self.theta)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """One improvement from the decisions of whole games; none, if there were no decisions."""
         if not len(batch):
             return {}
         features = self.features(batch.observations())
-        judged = features if self.told is None else batch.note[self.told]
+        judged = features if self.told is None else batch.extras[self.told]
         advantage = generalised_advantages(
             batch, predict(self.critic.weights, judged), self.gamma, self.lam
         )

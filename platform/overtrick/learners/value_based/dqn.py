@@ -24,7 +24,7 @@ from overtrick.learners.value_based.replay_buffer import (
 )
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, forward, tensors
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
@@ -92,7 +92,7 @@ class Dqn:
         self.memory.add(
             {
                 **observation_columns(batch),
-                **{name: batch.note[name] for name in self.notes},
+                **{name: batch.extras[name] for name in self.notes},
                 "action": batch.action.astype(np.int64),
                 "reward": reward.astype(np.float32),
                 "last": last,
@@ -159,7 +159,7 @@ class Dqn:
         self.learnt = int(state["learnt"])
 
 
-class GreedyPolicy(Memoryless):
+class GreedyPolicy(MemorylessPolicy):
     """The legal action of the highest value; with probability epsilon (0 to 1) any legal one.
 
     notes: what `values` wants to see beside the features, the same at every decision.

@@ -18,7 +18,7 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy, epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
-from overtrick.policies.memoryless import Memoryless, Sampler
+from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession
 
 OPPONENT = "opponent"
 """The note (D, P) of a batch that says what was known of the opponent when the game began."""
@@ -97,10 +97,10 @@ class DronPolicy:
     def start(self, games: int, rng: Generator) -> PolicySession:
         if games % len(self.known):
             raise ValueError(f"{games} games cannot be shared by {len(self.known)} opponents")
-        return Sampler(_ProfiledPolicy(self, games // len(self.known)), rng)
+        return MemorylessSession(_ProfiledPolicy(self, games // len(self.known)), rng)
 
 
-class _ProfiledPolicy(Memoryless):
+class _ProfiledPolicy(MemorylessPolicy):
     def __init__(self, informed: DronPolicy, games_each: int) -> None:
         self.informed = informed
         self.params = tensors(informed.weights)

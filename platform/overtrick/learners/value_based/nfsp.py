@@ -19,7 +19,7 @@ from overtrick.learners.value_based.replay_buffer import (
 )
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
-from overtrick.policies.network import Network
+from overtrick.policies.network import NetworkPolicy
 
 BEST_RESPONSE_NOTE = "best"
 """The note of a batch that says which decisions (D,) the best reply made."""
@@ -56,9 +56,9 @@ class Nfsp:
         self.adam = Adam(average, plan.rate)
         self.memory = ReservoirBuffer(plan.room)
 
-    def policy(self, explore: bool = True) -> Network:
+    def policy(self, explore: bool = True) -> NetworkPolicy:
         """The average policy; it explores by itself."""
-        return Network(self.features, self.average())
+        return NetworkPolicy(self.features, self.average())
 
     def average(self) -> Weights:
         """The weights of the average policy."""
@@ -67,7 +67,7 @@ class Nfsp:
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Better values and a better average, from the decisions of whole games."""
         best_rng, average_rng = rng.spawn(2)
-        mine = batch.note[BEST_RESPONSE_NOTE]
+        mine = batch.extras[BEST_RESPONSE_NOTE]
         # the best reply itself, without the actions that it only tried
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
         rows = {**observation_columns(batch), "action": reply}

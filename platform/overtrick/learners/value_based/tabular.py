@@ -16,7 +16,7 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Observations, Trajectories
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 MAX_LOAD = 0.7  # share of places taken at which a table grows
 INITIAL_CAPACITY = 1 << 12  # places of a new table
@@ -125,7 +125,7 @@ class QTable:
         self.known = int((self.columns["state"] > 0).sum())
 
 
-class GreedyTable(Memoryless):
+class GreedyTable(MemorylessPolicy):
     """The legal action of the highest known value; any where none is known, or with probability
     epsilon (0 to 1)."""
 

@@ -53,8 +53,8 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
     information sets.
     """
     assert game.infosets is not None
-    if not fits(game.least, game.infosets):
-        raise _too_large(game, game.least)
+    if not fits(game.min_tree_size, game.infosets):
+        raise _too_large(game, game.min_tree_size)
     deals, probability = game.every_deal()
     weight = probability / probability.min()
     if np.allclose(weight, np.rint(weight), rtol=1e-12):
@@ -129,7 +129,7 @@ def _levels(
     while len(parent):
         nodes = len(parent)
         found += nodes
-        hidden = shown < game.shown(rows.state)  # chance moves before anybody else
+        hidden = shown < game.revealed_columns(rows.state)  # chance moves before anybody else
         observations, row_of = _next_to_act(game, rows, ~hidden)
         seat = np.full(nodes, END)
         seat[rows.node[hidden]] = CHANCE

@@ -32,10 +32,10 @@ from overtrick.evaluation.evaluate import HeldOutEvaluation, evaluate, flat_metr
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network_sizes import inputs
-from overtrick.policies.rollout import decisions_of, play, random_seating
+from overtrick.policies.network_sizes import input_size
+from overtrick.policies.rollout import play, random_seating, select_policy_decisions
 from overtrick.reports import figures, metric_names
 from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import newcomers, shards
@@ -79,7 +79,7 @@ class DronTrainer(BaseTrainer[DronJob]):
         super().__init__(job, pool)
         self.game = _watched(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
-        self.sizes = (inputs(self.game), *job.dron.opponent_hidden, self.game.actions)
+        self.sizes = (input_size(self.game), *job.dron.opponent_hidden, self.game.actions)
         self.learner = learner.dron_learner(
             self.game.features, _fresh(job, rng), job.values.config()
         )
@@ -142,7 +142,7 @@ def _fresh(job: DronJob, rng: Generator) -> Weights:
     """Experts and a gate that have learnt nothing."""
     game, plan = _watched(job.game), job.dron
     return learner.initial_experts(
-        inputs(game), plan.hidden, game.actions, game.public_situations * game.actions,
+        input_size(game), plan.hidden, game.actions, game.public_situations * game.actions,
         plan.gate_hidden, plan.experts, rng,
     )  # fmt: skip
 
@@ -191,10 +191,10 @@ def meet(
             game.public_situation(batch.observations())[~own],
             batch.action[~own],
         )
-        mine = decisions_of(batch, seating, 0)
+        mine = select_policy_decisions(batch, seating, 0)
         note = {learner.OPPONENT: known[mine.game // games]}
         won = np.where(seating == 0, played.payoff, 0).sum(axis=1).reshape(members, games)
-        yield known, replace(mine, note=note), won.mean(axis=1)
+        yield known, replace(mine, extras=note), won.mean(axis=1)
         np.add.at(counts, theirs, 1)
 
 
@@ -202,7 +202,7 @@ def _meet_newcomers(rng: Generator, common: Any, members: Weights) -> tuple[Traj
     """The decisions of all steps against each of some newcomers, and the payoffs (steps, M)."""
     choice, weights, epsilon, games, steps = common
     game = _watched(choice)
-    crowd = Crowd(game.features, members)
+    crowd = BatchedNetworks(game.features, members)
     met = list(meet(game, weights, epsilon, crowd, len(members["w0"]), games, steps, rng))
     return concatenate_trajectories([batch for _, batch, _ in met]), np.stack(
         [payoff for *_, payoff in met]

@@ -23,11 +23,11 @@ from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.behaviour_cloning import CloningConfig, clone_behaviour
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network import Network
-from overtrick.policies.network_sizes import inputs
-from overtrick.policies.rollout import decisions_of, play, random_seating
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network_sizes import input_size
+from overtrick.policies.rollout import play, random_seating, select_policy_decisions
 from overtrick.reports import figures
 from overtrick.training import scores
 from overtrick.training.adaptation.opponent_modelling import Knows, Modelling, modelled, rows_of
@@ -82,7 +82,7 @@ class EomTrainer(BaseTrainer[EomJob]):
         self.game, _ = two_seat_game(job.game)
         section = job.eom
         rng = generator(job.seed, RngStream.INITIAL)
-        features = inputs(self.game)
+        features = input_size(self.game)
         self.sizes = (features, *section.hidden, self.game.actions)
         self.learner = ActorCritic(
             self.game.features,
@@ -155,6 +155,6 @@ def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Traj
     seat_rng, play_rng = rng.spawn(2)
     total = games * len(new["w0"])
     seating = random_seating(total, seat_rng)
-    both = (Network(game.features, theta), Crowd(game.features, new))
+    both = (NetworkPolicy(game.features, theta), BatchedNetworks(game.features, new))
     batch = play(game, both, total, play_rng, seating).batch
-    return decisions_of(batch, seating, 0), decisions_of(batch, seating, 1)
+    return select_policy_decisions(batch, seating, 0), select_policy_decisions(batch, seating, 1)

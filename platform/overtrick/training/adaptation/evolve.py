@@ -20,9 +20,9 @@ from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network_sizes import inputs, outputs
+from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population
 from overtrick.reports import figures
@@ -80,7 +80,7 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         super().__init__(job, pool)
         self.game, _ = two_seat_game(job.game)
         section = job.evolve
-        sizes = (inputs(self.game), *section.hidden, outputs(self.game))
+        sizes = (input_size(self.game), *section.hidden, output_size(self.game))
         rng = generator(job.seed, RngStream.INITIAL)
         log_std = None
         if self.game.actions is None:
@@ -163,4 +163,4 @@ def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
     choice, members, games = common
     game, _ = two_seat_game(choice)
     ours, theirs = ({n: v[side] for n, v in members.items()} for side in (one, other))
-    return fitness(game, ours, Crowd(game.features, theirs), games, rng)
+    return fitness(game, ours, BatchedNetworks(game.features, theirs), games, rng)

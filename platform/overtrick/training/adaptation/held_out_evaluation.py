@@ -15,9 +15,9 @@ from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import cached_equilibrium, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.safe_exploitation import safe_best_response
@@ -117,7 +117,7 @@ def adapted(
             likely = thought(seen + PRIOR_GAMES["opponent_model"] * cached_equilibrium(choice))
             policies.append(
                 [
-                    Tabular(safe_best_response(tree, each, how.exploitability_bound))
+                    TabularPolicy(safe_best_response(tree, each, how.exploitability_bound))
                     for each in likely
                 ]
             )
@@ -151,7 +151,7 @@ def _imagining(
         models = imitations(game, seen, prior, Modelling(), fit_rng)
         for luck in imagine_rng.spawn(start.gradient_steps):
             met = meet(
-                game, params, start.critic, Crowd(game.features, models), IMAGINED,
+                game, params, start.critic, BatchedNetworks(game.features, models), IMAGINED,
                 start.discount, 1.0, luck, merge=True, hindsight=start.privileged,
             )  # fmt: skip
             params = adapt(params, met.sample, how.learning_rate)

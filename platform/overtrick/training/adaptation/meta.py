@@ -26,9 +26,9 @@ from overtrick.learners.policy_gradient.sample import (
 )
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import repeat
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network_sizes import hindsight_inputs, inputs, outputs
+from overtrick.policies.network_sizes import input_size, output_size, privileged_input_size
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training import scores
@@ -60,10 +60,10 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         super().__init__(job, pool)
         self.game, self.tree = two_seat_game(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
-        policy_inputs = inputs(self.game)
-        self.sizes = (policy_inputs, *job.meta.hidden, outputs(self.game))
+        policy_inputs = input_size(self.game)
+        self.sizes = (policy_inputs, *job.meta.hidden, output_size(self.game))
         privileged = job.meta.gradient_estimator == "privileged_critic"
-        critic_inputs = hindsight_inputs(self.game) if privileged else policy_inputs
+        critic_inputs = privileged_input_size(self.game) if privileged else policy_inputs
         critic = Critic(critic_inputs, job.meta.hidden, rng, job.meta.critic_learning_rate)
         self.learner = ActorCritic(
             self.game.features,
@@ -192,7 +192,7 @@ def _adapt_to(
     game, tree = two_seat_game(choice)
     members = len(opponents["w0"])
     params = repeat(theta, members)
-    crowd = Crowd(game.features, opponents)
+    crowd = BatchedNetworks(game.features, opponents)
     theirs = None if tree is None else strategies(game, tree, opponents)
     features, returns, payoffs, astray, seen = [], [], [], 0, None
     samples: list[DiscreteSample | ContinuousSample] = []

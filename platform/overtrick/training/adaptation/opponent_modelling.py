@@ -32,9 +32,9 @@ from overtrick.learners.supervised.opponent_model import (
     learn_response,
 )
 from overtrick.policies.forward_pass import Weights, pad, pad_slots
-from overtrick.policies.network import Network
+from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.rollout import play, random_seating
-from overtrick.policies.tabular import Tabular
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training.adaptation.rollouts import networks, strategies
@@ -95,7 +95,7 @@ def modelled(
     decided, in every finished game: as everyone may whose gradients take luck out by AIVAT.
     """
     game, tree = two_seat_game(choice)
-    policies: list[BehaviouralPolicy] = [Network(game.features, knows.first)] * how.repeats
+    policies: list[BehaviouralPolicy] = [NetworkPolicy(game.features, knows.first)] * how.repeats
     weights = [knows.first] * how.repeats  # of PPO's replies
     seen: Sequence[Trajectories | None] = [None] * how.repeats
     out = [policies]
@@ -106,7 +106,8 @@ def modelled(
         if knows.plan.response == "exact":
             assert tree is not None
             policies = [
-                Tabular(best_reply(tree, best_response.sigma_of(tree, [m] * 2))) for m in models
+                TabularPolicy(best_reply(tree, best_response.sigma_of(tree, [m] * 2)))
+                for m in models
             ]
         else:
             weights = [
@@ -115,7 +116,7 @@ def modelled(
                     weights, models, reply_rng.spawn(how.repeats), strict=True
                 )
             ]
-            policies = [Network(game.features, each) for each in weights]
+            policies = [NetworkPolicy(game.features, each) for each in weights]
         out.append(policies)
     return out
 
@@ -130,7 +131,7 @@ def watched(
     for past, policy, luck in zip(seen, policies, rng.spawn(len(policies)), strict=True):
         seat_rng, games_rng = luck.spawn(2)
         seating = random_seating(games, seat_rng)
-        new = play(game, (policy, opponent), games, games_rng, seating, watch=[1]).batch
+        new = play(game, (policy, opponent), games, games_rng, seating, recorded=[1]).batch
         shown.append(new if past is None else concatenate_trajectories([past, new]))
     return shown
 
@@ -149,7 +150,7 @@ def fit(
     )
     rows = Demonstrations(features, legal, taken)
     guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
-    return [Tabular(sigma) for sigma in correct_by_counts(guess, taken, plan.prior_count)]
+    return [TabularPolicy(sigma) for sigma in correct_by_counts(guess, taken, plan.prior_count)]
 
 
 def imitations(
@@ -218,7 +219,7 @@ def _learnt(
     def simulate(policy: Policy, luck: Generator) -> Trajectories:
         seat_rng, play_rng = luck.spawn(2)
         seating = random_seating(plan.ppo_games, seat_rng)
-        return play(game, (policy, model), plan.ppo_games, play_rng, seating, watch=[0]).batch
+        return play(game, (policy, model), plan.ppo_games, play_rng, seating, recorded=[0]).batch
 
     learn_response(learner, simulate, plan.ppo_iterations, reply_rng)
     return learner.theta

@@ -18,7 +18,7 @@ from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat, stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
-from overtrick.policies.network import of_network
+from overtrick.policies.network import network_policy
 from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population, with_candidate
 from overtrick.training.adaptation.rollouts import fitness
@@ -204,4 +204,4 @@ def _score(rng: Generator, common: Any, members: Weights) -> Array:
     """(M,) mean points a game of members against the guest (eq. 8)."""
     choice, guest, games = common
     game, _ = two_seat_game(choice)
-    return fitness(game, members, of_network(game.features, guest), games, rng)
+    return fitness(game, members, network_policy(game.features, guest), games, rng)

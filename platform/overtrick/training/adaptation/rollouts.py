@@ -28,10 +28,10 @@ from overtrick.learners.policy_gradient.sample import (
     sample_tensors,
 )
 from overtrick.learners.weights import to_arrays
-from overtrick.policies.batched_networks import Crowd
+from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
-from overtrick.policies.network import of_network
-from overtrick.policies.rollout import HINDSIGHT, play, random_seating
+from overtrick.policies.network import network_policy
+from overtrick.policies.rollout import PRIVILEGED, play, random_seating
 from overtrick.solvers import aivat
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -82,12 +82,12 @@ def meet(
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
     seating = random_seating(members * games, seat_rng)
-    both = (Crowd(game.features, params), opponents)
+    both = (BatchedNetworks(game.features, params), opponents)
     played = play(game, both, members * games, play_rng, seating, [0], hindsight)
     batch = played.batch
     member = batch.game // games
     features = game.features(batch.observations())
-    judged = batch.note[HINDSIGHT] if hindsight else features
+    judged = batch.extras[PRIVILEGED] if hindsight else features
     advantage = generalised_advantages(batch, predict(critic, judged), gamma, lam)
     if batch.infoset is not None:
         advantage = subtract_leave_one_out_mean(
@@ -233,7 +233,9 @@ def _logp(tree: Tree, sigma: Array) -> Array:
 def networks(game: Game, params: Weights) -> list[Any]:
     """M policies from weights with leading axis M; Mixed, unless moves are real vectors."""
     members = len(params["w0"])
-    return [of_network(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)]
+    return [
+        network_policy(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)
+    ]
 
 
 def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Generator) -> Array:
@@ -241,6 +243,6 @@ def fitness(game: Game, members: Weights, opponent: Policy, games: int, rng: Gen
     count = len(members["w0"])
     seat_rng, play_rng = rng.spawn(2)
     seating = random_seating(count * games, seat_rng)
-    both = (Crowd(game.features, members), opponent)
-    payoff = play(game, both, count * games, play_rng, seating, watch=()).payoff
+    both = (BatchedNetworks(game.features, members), opponent)
+    payoff = play(game, both, count * games, play_rng, seating, recorded=()).payoff
     return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(count, games).mean(axis=1)

@@ -266,7 +266,7 @@ def _meet(
         own = SamplingBidder(ns.system, ew.system, side.calls, side.imps)
         theirs = other.policy(ns.system, ew.system)
         seated = (own, theirs) if seat == 0 else (theirs, own)
-        tables.append((own, play(game, seated, deals, child, watch=(seat,))))
+        tables.append((own, play(game, seated, deals, child, recorded=(seat,))))
     won = [played.payoff[:, seat] for seat, (_, played) in enumerate(tables)]
     if reward == "table":
         won = [imps((won[0] + won[1]).astype(np.int64))] * 2

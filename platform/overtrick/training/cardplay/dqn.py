@@ -19,7 +19,7 @@ from overtrick.games.bridge.cardplay.suit_canonical import canonical_trajectorie
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.reports import learning_curves
 from overtrick.storage.model_files import GREEDY, best_of
@@ -60,7 +60,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
     def __init__(self, job: DqnJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
         game = cardplay.card_game(job.game)
-        sizes = (inputs(game), *job.dqn.hidden, len(game.action_names))
+        sizes = (input_size(game), *job.dqn.hidden, len(game.action_names))
         weights = initial_weights(sizes, generator(job.seed, RngStream.INITIAL), 0.1)
         self.learner = dqn.Dqn(game.features, weights, job.values.config())
 
@@ -115,4 +115,4 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))
     pair = (declarer, cached_opponent(job.game, job.dqn.defenders))
-    return canonical_trajectories(play(game, pair, games, rng, watch=[0]).batch)
+    return canonical_trajectories(play(game, pair, games, rng, recorded=[0]).batch)

@@ -109,5 +109,5 @@ def _play(rng: Generator, job: PimcJob, deals: Array) -> int:
     )
     declarer = PimcPolicy(game, defenders, guide, plan.worlds)
     pair = (declarer, cached_opponent(choice, plan.defenders))
-    payoff = play(game, pair, deals, rng, watch=()).payoff
+    payoff = play(game, pair, deals, rng, recorded=()).payoff
     return int((payoff[:, 0] > 0).sum())

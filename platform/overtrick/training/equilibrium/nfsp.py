@@ -26,8 +26,8 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based import nfsp as learner
-from overtrick.policies.network import Network
-from overtrick.policies.network_sizes import inputs
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
@@ -73,7 +73,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
         self.game, self.tree = two_seat_game(job.game)
         rng = generator(job.seed, RngStream.INITIAL)
         section = job.nfsp
-        sizes = (inputs(self.game), *section.hidden, self.game.actions)
+        sizes = (input_size(self.game), *section.hidden, self.game.actions)
         values = dqn.Dqn(self.game.features, initial_weights(sizes, rng, 0.1), job.values.config())
         self.learner = learner.Nfsp(
             self.game.features,
@@ -131,7 +131,7 @@ class NfspTrainer(BaseTrainer[NfspJob]):
     ) -> Rows:
         """Evaluate an average policy, which never adapts, against the held-out opponents."""
         game, _ = two_seat_game(job.game)
-        policy = Network(game.features, unprefixed("policy", weights))
+        policy = NetworkPolicy(game.features, unprefixed("policy", weights))
         return evaluate(job.game, without_adaptation, policy, job.evaluate, pool, rng)
 
 
@@ -140,7 +140,7 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)
-    both = (Network(game.features, average), dqn.GreedyPolicy(game.features, values, epsilon))
+    both = (NetworkPolicy(game.features, average), dqn.GreedyPolicy(game.features, values, epsilon))
     seating = (seat_rng.random((games, game.seats)) < anticipatory).astype(np.int64)
     batch = play(game, both, games, play_rng, seating).batch
     return replace(batch, note={learner.BEST_RESPONSE_NOTE: seating[batch.game, batch.seat] == 1})

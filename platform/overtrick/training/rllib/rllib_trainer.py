@@ -16,8 +16,8 @@ from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.policies.by_seat import BySeat
-from overtrick.policies.network import of_network
+from overtrick.policies.by_seat import PolicyBySeat
+from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
@@ -166,7 +166,7 @@ def _player(game: Any, weights: Mapping[str, Array]) -> Any:
     """The policy of a model."""
     seats = [unprefixed(SEAT.format(k), weights) for k in range(game.seats)]
     if all(seats):
-        return BySeat([_player(game, each) for each in seats])
+        return PolicyBySeat([_player(game, each) for each in seats])
     if greedy := unprefixed(GREEDY, weights):
         return best_of(greedy, game)
-    return of_network(game.features, unprefixed("policy", weights))
+    return network_policy(game.features, unprefixed("policy", weights))

@@ -16,7 +16,7 @@ from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 MAX_IMPS = 24  # IMPs
 IMP_CLASSES = 2 * MAX_IMPS + 1
@@ -107,7 +107,7 @@ def situations_after(situation: Array, made: Array) -> Array:
     return after
 
 
-class SystemBidder(Memoryless):
+class SystemBidder(MemorylessPolicy):
     """Bids by the rules of systems, one for each side."""
 
     def __init__(self, ns: System, ew: System) -> None:
@@ -122,7 +122,7 @@ class SystemBidder(Memoryless):
         return found
 
 
-class NetworkBidder(Memoryless):
+class NetworkBidder(MemorylessPolicy):
     """Of the calls that are likely, the one that is expected to bring most; without a network of
     values, the likeliest. ns, ew: how the calls of both sides are understood.
 

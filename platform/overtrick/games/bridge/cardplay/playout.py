@@ -38,7 +38,7 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
     won = np.empty(len(deals), np.int64)
     strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
     _play_out(held, strain, needed, by_rule, cards, won, rng)
-    ray_metrics.played(len(deals))
+    ray_metrics.count_games(len(deals))
     return cards, won
 
 

@@ -24,7 +24,7 @@ from overtrick.games.bridge.cardplay.kernels import (
 )
 from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 Rule = Callable[..., int]
 """(hand, may, place, led, best, dummy, strain) -> card. hand and may: the cards held, and those of
@@ -214,7 +214,7 @@ def _chances(seen, probs):  # type: ignore[no-untyped-def]
                 probs[row, card] = 1 / count_cards(may)
 
 
-class RuleDefender(Memoryless):
+class RuleDefender(MemorylessPolicy):
     """A defender who plays by RULES, and where none decides any card."""
 
     def probs(self, observations: Observations) -> Array:
@@ -224,7 +224,7 @@ class RuleDefender(Memoryless):
         return probs
 
 
-class PolicyByPosition(Memoryless):
+class PolicyByPosition(MemorylessPolicy):
     """A side whose two hands are played by two policies: those of the positions of this turn."""
 
     def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:

@@ -21,7 +21,7 @@ from overtrick.games.bridge.cardplay.kernels import (
 )
 from overtrick.games.bridge.cards import CARDS, NOTRUMP, SUIT_MASK, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD
-from overtrick.policies.memoryless import Memoryless
+from overtrick.policies.memoryless import MemorylessPolicy
 
 
 def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
@@ -39,11 +39,11 @@ def canonical_trajectories(batch: Trajectories) -> Trajectories:
     action = (own == batch.action[:, None]).argmax(axis=1)
     return Trajectories(
         batch.games, batch.game, batch.seat, observations.observation, observations.legal, None,
-        action, batch.logp, batch.reward, batch.last, batch.note,
+        action, batch.logp, batch.reward, batch.last, batch.extras,
     )  # fmt: skip
 
 
-class CanonicalPolicy(Memoryless):
+class CanonicalPolicy(MemorylessPolicy):
     """Plays as a policy does that knows renamed suits only."""
 
     def __init__(self, policy: BehaviouralPolicy) -> None:

@@ -38,7 +38,7 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
     """
     calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
     _bid(*asked(hands, dealer, vulnerable, ns, ew), *tools(), calls)
-    ray_metrics.played(len(hands))
+    ray_metrics.count_games(len(hands))
     return calls
 
 
