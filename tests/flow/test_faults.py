@@ -121,14 +121,14 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
 
 def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """From now on no spool takes a line that holds this, or whose path does."""
-    add = mlflow_tracker.add_line
+    add = mlflow_tracker.append_line
 
     def full(path: Path, line: str) -> None:
         if what in f"{path} {line}":
             raise OSError(28, f"cannot write {path}: No space left on device")
         add(path, line)
 
-    monkeypatch.setattr(mlflow_tracker, "add_line", full)
+    monkeypatch.setattr(mlflow_tracker, "append_line", full)
 
 
 def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(

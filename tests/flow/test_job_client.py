@@ -53,7 +53,7 @@ def overtrick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     """Run a command in a folder with a job; its exit code, its last line, all that it printed."""
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(startup, "MADE_UP", set())  # the head has the token of these tests
+    monkeypatch.setattr(startup, "GENERATED", set())  # the head has the token of these tests
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "shared"))
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
