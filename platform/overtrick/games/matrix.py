@@ -35,7 +35,7 @@ class Matrix:
     seats = 2
     infosets = 2
     public_situations = 1
-    least = 1
+    min_tree_size = 1
     observation_fields = ("seat",)
 
     def __init__(
