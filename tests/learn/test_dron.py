@@ -165,7 +165,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
     assert not raises[0].any()
     assert raises[1].max() > 0.2
     for known, batch, _ in (first, second):
-        assert (batch.note[OPPONENT] == known[batch.game // 100]).all()
+        assert (batch.extras[OPPONENT] == known[batch.game // 100]).all()
 
 
 def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):

@@ -143,4 +143,4 @@ def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     both = (NetworkPolicy(game.features, average), dqn.GreedyPolicy(game.features, values, epsilon))
     seating = (seat_rng.random((games, game.seats)) < anticipatory).astype(np.int64)
     batch = play(game, both, games, play_rng, seating).batch
-    return replace(batch, note={learner.BEST_RESPONSE_NOTE: seating[batch.game, batch.seat] == 1})
+    return replace(batch, extras={learner.BEST_RESPONSE_NOTE: seating[batch.game, batch.seat] == 1})
