@@ -21,7 +21,7 @@ from overtrick.config import job_file
 from overtrick.evaluation.reference_opponents import names as strangers
 from overtrick.games import registry
 from overtrick.games.poker import rules as poker
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.rules import PokerRules
 from overtrick.policies.network_sizes import input_size
 from overtrick.solvers import cfr
 from overtrick.training.registry import JOBS
@@ -36,7 +36,7 @@ ELSEWHERE = {
 }
 """Files that stand outside docs/, and the pages that show them."""
 
-POKER = {each.name: each for each in vars(poker).values() if isinstance(each, Rules)}
+POKER = {each.name: each for each in vars(poker).values() if isinstance(each, PokerRules)}
 
 OBSERVATION = ("Observation fields", "Facts")
 """First words of the sentence about the observation in the docstring of a game."""
@@ -99,7 +99,9 @@ def actions(name: str) -> str:
 def rules(names: str) -> str:
     """The rules of poker games side by side, with what games/poker/rules.py says of each."""
     known = [POKER[name] for name in names.split()]
-    meanings = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(Rules), re.MULTILINE))
+    meanings = dict(
+        re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(PokerRules), re.MULTILINE)
+    )
     body = [
         (field, *(_plain(getattr(each, field)) for each in known), meaning)
         for field, meaning in meanings.items()

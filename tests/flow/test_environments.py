@@ -24,7 +24,7 @@ from overtrick.games.poker.rules import (
     LIMIT_HOLDEM,
     LIMIT_HOLDEM_TEXTBOOK,
 )
-from overtrick.games.poker.single_game import MOST, Alone
+from overtrick.games.poker.single_game import MAX_DEALT, SinglePokerGame
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
@@ -169,10 +169,10 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
 def test_a_step_that_is_looked_up_is_the_engines(game, rng):
     """The same generator: the same deals in the same order, and at every step the same."""
     quick, engine = make_single_game(game), EngineSingleGame(game)
-    assert isinstance(quick, Alone)
+    assert isinstance(quick, SinglePokerGame)
     for seed in (1, 2):
         ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
-        for _ in range(2 * MOST):
+        for _ in range(2 * MAX_DEALT):
             quick.begin(ours)
             engine.begin(theirs)
             while engine.seat >= 0:
@@ -194,8 +194,8 @@ def test_a_step_that_is_looked_up_is_the_engines(game, rng):
 
 
 def test_holdem_is_looked_up_at_both_doors():
-    assert isinstance(aec_env("holdem").single_game, Alone)
-    assert isinstance(single_env("holdem").single_game, Alone)
+    assert isinstance(aec_env("holdem").single_game, SinglePokerGame)
+    assert isinstance(single_env("holdem").single_game, SinglePokerGame)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])

@@ -23,7 +23,7 @@ from overtrick.core import (
 )
 from overtrick.games import observation_checks, registry
 from overtrick.games.poker import rules
-from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play
@@ -223,7 +223,7 @@ def test_every_deal_is_distinct_and_their_probabilities_sum_to_one(game):
 def test_the_least_size_of_a_tree_is_known_before_any_deal(unrolled):
     game, tree = unrolled
     assert 0 < game.min_tree_size <= tree.nodes
-    if isinstance(game, SmallPoker) and game.kinds == game.deck:
+    if isinstance(game, EnumerablePoker) and game.kinds == game.deck:
         assert game.min_tree_size == (tree.seat != CHANCE).sum()
 
 
@@ -355,7 +355,7 @@ def test_random_games_win_what_the_exact_solver_expects(unrolled, wandered):
     assert (np.abs(gap) < 5 * error).all()
 
 
-class Forgetful(SmallPoker):
+class Forgetful(EnumerablePoker):
     """Kuhn poker in which seat 0 no longer knows its card when it has to answer a bet."""
 
     def __init__(self):
@@ -378,14 +378,14 @@ class Forgetful(SmallPoker):
         )
 
 
-class Peeking(SmallPoker):
+class Peeking(EnumerablePoker):
     """Kuhn poker that says that the second seat's card is never shown, and shows it to its seat."""
 
     def revealed_columns(self, state):
         return super().revealed_columns(state) - 1
 
 
-class Miscounting(SmallPoker):
+class Miscounting(EnumerablePoker):
     """Kuhn poker with an information set that nobody ever comes to."""
 
     def __init__(self):

@@ -10,7 +10,7 @@ import pytest
 import overtrick
 from overtrick.core import END, Observations, TreeNodes, UserError
 from overtrick.games.openspiel_tree import OpenSpiel
-from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build, estimated_bytes
@@ -104,7 +104,7 @@ def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, s
     def never(self):
         raise AssertionError
 
-    monkeypatch.setattr(SmallPoker, "_equal_deals", property(never))
+    monkeypatch.setattr(EnumerablePoker, "_equal_deals", property(never))
     game = overtrick.make(name, ranks=4_000)
     with pytest.raises(UserError, match=f"{name} has {said} deals or nodes or more"):
         build(game, memory=16 * GIB)

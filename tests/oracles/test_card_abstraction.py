@@ -12,10 +12,17 @@ import pytest
 from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import strength
 from overtrick.games.poker.holdem import card_abstraction
-from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Parameters
-from overtrick.games.poker.holdem.hand_isomorphism import BOARD, cards_of, holdings, number
+from overtrick.games.poker.holdem.card_abstraction import ROUNDS, AbstractionParameters
+from overtrick.games.poker.holdem.hand_isomorphism import (
+    BOARD,
+    example_hands,
+    hand_index,
+    hand_indexer,
+)
 
-SMALL = Parameters(preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3)
+SMALL = AbstractionParameters(
+    preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3
+)
 ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
 
 
@@ -23,7 +30,7 @@ ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
 def told():
     """(4 arrays, 4 tables) the bucket of every holding of the small deck, and their strengths."""
     rng = np.random.default_rng(0)
-    counts = holdings(SMALL.ranks).counts
+    counts = hand_indexer(SMALL.ranks).counts
     rolled = [card_abstraction.roll_out(SMALL, r, 0, int(counts[r]), rng) for r in range(4)]
     return list(
         zip(*(card_abstraction.cluster(SMALL, r, [rolled[r]], rng) for r in range(4)), strict=True)
@@ -35,8 +42,10 @@ def built(told):
     """The abstraction of the small deck, and how often each thing was dealt."""
     buckets, tables = told
     rng = np.random.default_rng(1)
-    dealt = [card_abstraction.deal(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)]
-    return card_abstraction.join(SMALL, dealt, tables)
+    dealt = [
+        card_abstraction.count_transitions(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)
+    ]
+    return card_abstraction.build_abstraction(SMALL, dealt, tables)
 
 
 def exact_equity(cards):
@@ -55,16 +64,16 @@ def exact_equity(cards):
 
 def test_there_are_as_many_holdings_as_published():
     """Waugh 2013, "A fast and optimal hand isomorphism algorithm"."""
-    assert holdings().counts.tolist() == [169, 1_286_792, 13_960_050, 123_156_254]
+    assert hand_indexer().counts.tolist() == [169, 1_286_792, 13_960_050, 123_156_254]
 
 
 @pytest.mark.parametrize("round", range(4))
 def test_a_number_is_that_of_its_cards_in_any_order_and_suits(round, rng):
-    known = holdings()
+    known = hand_indexer()
     numbers = np.unique(rng.integers(known.counts[round], size=20_000))
-    cards = cards_of(known, round, numbers)
+    cards = example_hands(known, round, numbers)
     assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
-    np.testing.assert_array_equal(number(known, cards), numbers)
+    np.testing.assert_array_equal(hand_index(known, cards), numbers)
     renamed = (
         cards // 4 * 4
         + rng.permuted(np.tile(np.arange(4), (len(cards), 1)), axis=1)[
@@ -72,19 +81,19 @@ def test_a_number_is_that_of_its_cards_in_any_order_and_suits(round, rng):
         ]
     )
     shuffled = [rng.permuted(part, axis=1) for part in (renamed[:, :2], renamed[:, 2:])]
-    np.testing.assert_array_equal(number(known, np.hstack(shuffled)), numbers)
+    np.testing.assert_array_equal(hand_index(known, np.hstack(shuffled)), numbers)
 
 
 @pytest.mark.parametrize("round", [0, 1])
 def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
     plan = dataclasses.replace(SMALL, ranks=5, flop=1, preflop=1)
-    known, deck = holdings(5), range(32, 52)
+    known, deck = hand_indexer(5), range(32, 52)
     holds = [
         (*hole, *board)
         for hole in itertools.combinations(deck, 2)
         for board in itertools.combinations(sorted({*deck} - {*hole}), BOARD[round])
     ]
-    counts = np.bincount(number(known, np.array(holds)))
+    counts = np.bincount(hand_index(known, np.array(holds)))
     rolled = card_abstraction.roll_out(plan, round, 0, len(counts), np.random.default_rng(0))
     assert len(counts) == known.counts[round]
     np.testing.assert_array_equal(rolled["weight"], counts)
@@ -93,7 +102,7 @@ def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
 @pytest.mark.parametrize(("round", "board"), enumerate(BOARD[:3]))
 def test_weights_add_up_to_all_holdings(round, board):
     plan = dataclasses.replace(SMALL, ranks=9, preflop=1, flop=1, turn=1)
-    last = int(holdings(9).counts[round])
+    last = int(hand_indexer(9).counts[round])
     rolled = card_abstraction.roll_out(plan, round, 0, last, np.random.default_rng(0))
     assert rolled["weight"].sum(dtype=np.int64) == comb(36, 2) * comb(34, board)
 
@@ -102,18 +111,18 @@ def test_weights_add_up_to_all_holdings(round, board):
 def test_roll_outs_come_near_the_exact_strength(size, rng):
     cards = [0, 21, 50, 45, 34, 9, 17][:size]
     round, rolls = BOARD.index(len(cards) - 2), 100_000
-    found = int(number(holdings(), np.array([cards]))[0])
-    plan = dataclasses.replace(Parameters(), **{ROUNDS[round]: rolls})
+    found = int(hand_index(hand_indexer(), np.array([cards]))[0])
+    plan = dataclasses.replace(AbstractionParameters(), **{ROUNDS[round]: rolls})
     score = card_abstraction.roll_out(plan, round, found, found + 1, rng)["score"][0] / (2 * rolls)
     assert abs(score - exact_equity(cards)) < 4 * 0.5 / rolls**0.5
 
 
 def test_aces_are_the_best_hand_and_seven_deuce_is_among_the_worst(rng):
     """The equities of these hands against a uniform one are in every table of hold'em odds."""
-    plan = Parameters(preflop=100_000)
+    plan = AbstractionParameters(preflop=100_000)
     rolled = card_abstraction.roll_out(plan, 0, 0, 169, rng)
     bucket, told = card_abstraction.cluster(plan, 0, [rolled], rng)
-    aces, worst = number(holdings(), np.array([ACES, SEVEN_DEUCE]))
+    aces, worst = hand_index(hand_indexer(), np.array([ACES, SEVEN_DEUCE]))
     equity = rolled["score"] / (2 * plan.preflop)
     assert equity[aces] == pytest.approx(0.852, abs=0.005)
     assert equity[worst] == pytest.approx(0.346, abs=0.005)
@@ -183,8 +192,8 @@ def test_a_bucket_wins_against_all_what_its_strength_says(built):
 
 def test_what_was_never_dealt_still_has_probabilities(told):
     buckets, tables = told
-    few = card_abstraction.deal(SMALL, buckets, 3, np.random.default_rng(0))
-    built = card_abstraction.join(SMALL, [few], tables)
+    few = card_abstraction.count_transitions(SMALL, buckets, 3, np.random.default_rng(0))
+    built = card_abstraction.build_abstraction(SMALL, [few], tables)
     for move, joint in zip(built.moves, built.joint, strict=True):
         np.testing.assert_allclose(move.sum(axis=1), 1)
         np.testing.assert_allclose(joint.sum(axis=(2, 3)), 1)
@@ -192,7 +201,7 @@ def test_what_was_never_dealt_still_has_probabilities(told):
 
 
 def test_more_buckets_than_strengths_are_refused(rng):
-    plan = Parameters(buckets=6, river=2)
+    plan = AbstractionParameters(buckets=6, river=2)
     rolled = {"score": np.arange(5, dtype=np.uint8), "weight": np.ones(5, np.uint8)}
     with pytest.raises(UserError, match="'river' has only 5 different strengths for 6 buckets"):
         card_abstraction.cluster(plan, 3, [rolled], rng)

@@ -133,7 +133,7 @@ def test_boards_of_all_rounds_may_be_mixed(rng):
 @pytest.fixture
 def counted(tmp_path, monkeypatch):
     """An empty cache in tmp_path/own, and a list that grows when a table is built."""
-    built, size = [], len(hand_percentile.table().rank)
+    built, size = [], len(hand_percentile.percentile_table().rank)
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "own"))
 
     def build():
@@ -142,25 +142,25 @@ def counted(tmp_path, monkeypatch):
 
     monkeypatch.setattr(hand_percentile, "_built", build)
     yield built
-    hand_percentile.table.cache_clear()
+    hand_percentile.percentile_table.cache_clear()
 
 
 def test_the_table_is_built_once_and_kept(counted, tmp_path):
     for _ in range(3):
-        hand_percentile.table.cache_clear()
-        assert (hand_percentile.table().rank == 7).all()
+        hand_percentile.percentile_table.cache_clear()
+        assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 1
     (kept,) = (tmp_path / "own").iterdir()
     kept.write_bytes(kept.read_bytes()[:-7])  # half a file is no table
-    hand_percentile.table.cache_clear()
-    assert (hand_percentile.table().rank == 7).all()
+    hand_percentile.percentile_table.cache_clear()
+    assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
     (tmp_path / "own").write_text("no folder")
-    hand_percentile.table.cache_clear()
-    assert (hand_percentile.table().rank == 7).all()
+    hand_percentile.percentile_table.cache_clear()
+    assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 1
 
 

@@ -11,7 +11,7 @@ import overtrick
 from overtrick.core import Redealable, UserError, select_rows
 from overtrick.games import registry
 from overtrick.games.poker import rules
-from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.tabular import TabularPolicy
@@ -212,7 +212,7 @@ def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(
         assert mean_of_seats(exact_local_best_response, tree, sigma, [sigma]) >= -1e-12
 
 
-class Witnessed(SmallPoker):
+class Witnessed(EnumerablePoker):
     """Poker that notes what is done in the games that were started first: the real ones."""
 
     def __init__(self, its_rules, fold):
@@ -239,7 +239,7 @@ class Marked(Witnessed):
 
 def played_twice(kind, seat):
     """What is done and won with a seat's cards and luck the same, and the hidden cards not."""
-    true = SmallPoker(rules.LEDUC_TEXTBOOK, fold=False).every_deal()[0]
+    true = EnumerablePoker(rules.LEDUC_TEXTBOOK, fold=False).every_deal()[0]
     order = np.lexsort((true[:, 1 - seat], true[:, 2], true[:, seat]))
     true = true[order].reshape(-1, 4, 3)  # the other seat has any of four cards
     false = true.copy()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
-from overtrick.games.poker.betting_tree import compile_rules
+from overtrick.games.poker.betting_tree import build_betting_tree
 from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as TEXTBOOK
 from overtrick.solvers import cfr
@@ -193,7 +193,7 @@ def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
 
 
 def test_the_betting_is_heads_up_limit_holdem():
-    betting, game = compile_rules(TEXTBOOK), abstract_holdem(*plausible())
+    betting, game = build_betting_tree(TEXTBOOK), abstract_holdem(*plausible())
     acts, shown = game.seat >= 0, game.stake > 0
     assert [int((acts & (game.round == r)).sum()) for r in range(4)] == [8, 70, 630, 5670]
     assert (len(acts), int(shown.sum())) == (16_584, 7 * 9 * 9 * 9)

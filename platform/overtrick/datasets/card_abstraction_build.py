@@ -37,8 +37,13 @@ from overtrick.distributed.workers import (
     start_ray,
 )
 from overtrick.games.poker.holdem import card_abstraction
-from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, Buckets, Parameters
-from overtrick.games.poker.holdem.hand_isomorphism import holdings
+from overtrick.games.poker.holdem.card_abstraction import (
+    ROUNDS,
+    Abstraction,
+    AbstractionParameters,
+    Buckets,
+)
+from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
 ROLLOUTS = 10_000_000  # of a shard, or those of one holding
@@ -49,7 +54,7 @@ VERSION = 1  # raise it when the same parameters come to give other numbers
 REMEDY = "build it with `overtrick generate abstraction`"
 ABSTRACTION = parquet.Kind("abstraction", VERSION, REMEDY)
 PART = parquet.Kind("part of an abstraction", VERSION, REMEDY)
-PAPER = Parameters()
+PAPER = AbstractionParameters()
 SCALED = (*ROUNDS, "deals")
 
 
@@ -151,7 +156,7 @@ def load_abstraction(path: Path, plan: AbstractionConfig | None = None) -> Abstr
         (table["joint_flop"], table["joint_turn"], table["joint_river"]),
         table["win"],
         Buckets(*(table[name].T for name in ("mean", "lowest", "highest", "share"))),
-        Parameters(**stored.parameters),
+        AbstractionParameters(**stored.parameters),
     )
 
 
@@ -170,7 +175,7 @@ def _hire_and_build(
 
 def build(plan: AbstractionConfig, out: Path, crew: WorkerPool, progress: Progress) -> Abstraction:
     """Build the abstraction, or what is left to do of it, and keep it."""
-    parameters = Parameters(**plan.model_dump())
+    parameters = AbstractionParameters(**plan.model_dump())
     building = _Building(parameters, out, crew, progress)
     buckets, told = [], []
     for round in range(len(ROUNDS)):
@@ -178,7 +183,7 @@ def build(plan: AbstractionConfig, out: Path, crew: WorkerPool, progress: Progre
         bucket, tells = card_abstraction.cluster(parameters, round, building.rolled(round), rng)
         buckets.append(bucket)
         told.append(tells)
-    built = card_abstraction.join(parameters, building.dealt(tuple(buckets)), told)
+    built = card_abstraction.build_abstraction(parameters, building.dealt(tuple(buckets)), told)
     parquet.save(out, ABSTRACTION, asdict(parameters), _columns(built))
     shutil.rmtree(building.folder)
     return built
@@ -188,14 +193,14 @@ class _Building:
     """The parts of one build: those on disk, and a crew for the others."""
 
     def __init__(
-        self, parameters: Parameters, out: Path, crew: WorkerPool, progress: Progress
+        self, parameters: AbstractionParameters, out: Path, crew: WorkerPool, progress: Progress
     ) -> None:
         self.parameters = parameters
         self.folder = parts_folder(out)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._crew = crew
         self._progress = progress
-        counts = holdings(parameters.ranks).counts
+        counts = hand_indexer(parameters.ranks).counts
         sizes = [max(1, ROLLOUTS // parameters.rollouts(round)) for round in range(len(ROUNDS))]
         self._holdings = [_cut(int(c), size) for c, size in zip(counts, sizes, strict=True)]
         self._deals = _cut(parameters.deals, DEALS)
@@ -246,14 +251,14 @@ def _cut(work: int, size: int) -> list[tuple[int, int]]:
 
 
 def _roll_out(
-    rng: Generator, common: Parameters, round: int, first: int, last: int
+    rng: Generator, common: AbstractionParameters, round: int, first: int, last: int
 ) -> dict[str, Array]:
     return card_abstraction.roll_out(common, round, first, last, rng)
 
 
 def _deal(rng: Generator, common: Any, deals: int) -> dict[str, Array]:
     parameters, buckets = common
-    return card_abstraction.deal(parameters, buckets, deals, rng)
+    return card_abstraction.count_transitions(parameters, buckets, deals, rng)
 
 
 def _columns(built: Abstraction) -> dict[str, Array]:

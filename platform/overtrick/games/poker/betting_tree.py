@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, VERBS, Rules
+from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, VERBS, PokerRules
 
 
 @dataclass(frozen=True)
-class Betting:
+class BettingTree:
     """The betting of one game; B nodes, node 0 is the start. Inner nodes come in preorder."""
 
     after: Array  # (B, A) int32 next node, -1 where illegal
@@ -40,7 +40,7 @@ class _Node(NamedTuple):
 
 
 @cache
-def compile_rules(rules: Rules) -> Betting:
+def build_betting_tree(rules: PokerRules) -> BettingTree:
     """The betting table of a game: every sequence of legal actions from the posts to an end.
 
     All callers share one, since hold'em's takes a moment.
@@ -70,7 +70,7 @@ def compile_rules(rules: Rules) -> Betting:
 
     visit(first)
     table = np.array(after, np.int32)
-    return Betting(
+    return BettingTree(
         after=table,
         legal=table >= 0,
         verb=np.array(verbs, np.int8),
@@ -83,7 +83,7 @@ def compile_rules(rules: Rules) -> Betting:
     )
 
 
-def _verbs(rules: Rules, node: _Node) -> set[str]:
+def _verbs(rules: PokerRules, node: _Node) -> set[str]:
     facing = max(node.chips) > node.chips[node.seat]
     verbs = {CALL} if facing else {CHECK}
     if facing or rules.fold_when_free:
@@ -93,7 +93,7 @@ def _verbs(rules: Rules, node: _Node) -> set[str]:
     return verbs
 
 
-def _apply(rules: Rules, node: _Node, verb: str) -> _Node:
+def _apply(rules: PokerRules, node: _Node, verb: str) -> _Node:
     chips, live = list(node.chips), list(node.live)
     pending, raised = node.pending - 1, list(node.raised)
     if verb == FOLD:

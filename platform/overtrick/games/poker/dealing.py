@@ -6,7 +6,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def deal_rest(cards, deck, rng):  # type: ignore[no-untyped-def]
+def deal_missing_cards(cards, deck, rng):  # type: ignore[no-untyped-def]
     """Put a card in the place of each -1 in rows of cards (G, C), in place.
 
     A card is a number below `deck`; all that are not yet in the row are equally likely. There
@@ -24,7 +24,7 @@ def deal_rest(cards, deck, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def see(cards, game, seat, hole, first, turned, seen):  # type: ignore[no-untyped-def]
+def write_visible_cards(cards, game, seat, hole, first, turned, seen):  # type: ignore[no-untyped-def]
     """Write each row's hole cards and board into its first columns of seen (R, K).
 
     cards (G, C); game and seat (R,); hole cards a seat; the column of the first board card;

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
-from overtrick.games.poker.game import Hands, Poker
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.game import Poker, PokerState
+from overtrick.games.poker.rules import PokerRules
 
 
-class SmallPoker(Poker):
+class EnumerablePoker(Poker):
     """The same engine with one hole card a seat and at most one board card.
 
     It lists every deal, and numbers what a seat can see as information sets.
@@ -22,7 +22,9 @@ class SmallPoker(Poker):
 
     infosets: int
 
-    def __init__(self, rules: Rules, fold: bool | None = None, ranks: int | None = None) -> None:
+    def __init__(
+        self, rules: PokerRules, fold: bool | None = None, ranks: int | None = None
+    ) -> None:
         super().__init__(rules, fold, ranks)
         self.kinds = self.rules.ranks if self.fold else self.deck  # of cards, as seats see them
         self.infosets = int(self._infoset_base[-1])
@@ -38,10 +40,10 @@ class SmallPoker(Poker):
     def deal(self, games: int, rng: Generator) -> Deals:
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
-    def revealed_columns(self, state: Hands) -> Array:
+    def revealed_columns(self, state: PokerState) -> Array:
         return self.seats + self.turned[state.node]
 
-    def observe(self, state: Hands) -> Observations:
+    def observe(self, state: PokerState) -> Observations:
         return self._in_sets(super().observe(state))
 
     def validated_observations(self, seen: Array) -> Observations:

@@ -41,10 +41,10 @@ from __future__ import annotations
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.poker.betting_tree import Betting
+from overtrick.games.poker.betting_tree import BettingTree
 from overtrick.games.poker.hand_ranking import RANKS, SUITS
 from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.rules import PokerRules
 
 CHIPS = 15
 TENTHS = 10  # columns of a thermometer
@@ -53,14 +53,14 @@ PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
 """(52,) the index of each card: suits are c d h s and ranks 2 to A in its number."""
 
 
-def of_cards(rules: Rules, view: str) -> int:
+def card_feature_count(rules: PokerRules, view: str) -> int:
     """How many of the features hang on cards and nothing else: the first ones."""
     if rules.best_five:
         return len(PLACE) if view == "cards" else TENTHS
     return rules.ranks * (2 if sum(rules.board) else 1)
 
 
-def by_rank(rules: Rules, nodes: int, ranked: Array) -> Array:
+def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
     """(R, F) float32 features of (R, K) facts, cards as ranks; nodes is B of the betting table."""
     rows = np.arange(len(ranked))
     hole, board, own, other, _, node = ranked.T
@@ -78,7 +78,7 @@ def by_rank(rules: Rules, nodes: int, ranked: Array) -> Array:
     return out
 
 
-def by_card(rules: Rules, betting: Betting, seen: Array) -> Array:
+def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
     """(R, F) float32 features of (R, K) facts, suits told apart."""
     rows, counts = np.arange(len(seen)), np.cumsum([0] + [cap + 1 for cap in rules.caps])
     cards = seen[:, : rules.hole + sum(rules.board)]
@@ -89,7 +89,7 @@ def by_card(rules: Rules, betting: Betting, seen: Array) -> Array:
     return out
 
 
-def by_strength(rules: Rules, betting: Betting, seen: Array) -> Array:
+def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
     """(R, F) float32 features of (R, K) facts that tell of the cards how strong they are."""
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]
@@ -97,18 +97,18 @@ def by_strength(rules: Rules, betting: Betting, seen: Array) -> Array:
         (TENTHS * strength[:, None] - np.arange(TENTHS)).clip(0, 1),
         np.stack([own / most_chips(rules), other / most_chips(rules), other > own], axis=1),
         np.eye(len(rules.board))[seen[:, -2]],
-        by_card(rules, betting, seen)[:, len(PLACE) :],
+        card_features(rules, betting, seen)[:, len(PLACE) :],
     ]
     return np.hstack(told).astype(np.float32)
 
 
-def most_chips(rules: Rules) -> int:
+def most_chips(rules: PokerRules) -> int:
     """The most that one seat can have in the pot."""
     return max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
 
 
-def in_hindsight(
-    rules: Rules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
+def privileged_features(
+    rules: PokerRules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
 ) -> Array:
     """(R, F) float32 what whole deals (R, C) tell of rows of these seats and facts.
 

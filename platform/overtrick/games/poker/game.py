@@ -13,14 +13,14 @@ from numpy.random import Generator
 from overtrick.core import Array, Deals, Observations
 from overtrick.games.observation_checks import check_limits, check_rows
 from overtrick.games.poker import features
-from overtrick.games.poker.betting_tree import Betting, compile_rules
-from overtrick.games.poker.dealing import deal_rest, see
-from overtrick.games.poker.rules import CALL, VERBS, Rules
+from overtrick.games.poker.betting_tree import BettingTree, build_betting_tree
+from overtrick.games.poker.dealing import deal_missing_cards, write_visible_cards
+from overtrick.games.poker.rules import CALL, VERBS, PokerRules
 from overtrick.games.poker.showdown import settle, strength
 
 
 @dataclass(slots=True)
-class Hands:
+class PokerState:
     """G games in progress."""
 
     cards: Array  # (G, C) each seat's hole cards, then the board
@@ -46,7 +46,7 @@ class Poker:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PokerRules,
         fold: bool | None = None,
         ranks: int | None = None,
         view: str = "cards",
@@ -80,7 +80,7 @@ class Poker:
             *_numbered("hole", rules.hole), *_numbered("board", max(1, sum(rules.board))),
             "own_chips", "other_chips", "round", "betting",
         )  # fmt: skip
-        self.betting: Betting = compile_rules(rules)
+        self.betting: BettingTree = build_betting_tree(rules)
         self.turned = np.cumsum(rules.board)[self.betting.round]  # (B,) board cards that are up
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -120,25 +120,27 @@ class Poker:
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
         """The same cards (G, C) with others in the place of each -1; folded, if suits are."""
-        deal_rest(cards, self.deck, rng)
+        deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
-    def start(self, deals: Deals) -> Hands:
+    def start(self, deals: Deals) -> PokerState:
         node = np.zeros(len(deals), np.int32)
-        return Hands(deals, node, strength(self.rules, deals, self.rank(deals)))
+        return PokerState(deals, node, strength(self.rules, deals, self.rank(deals)))
 
-    def observe(self, state: Hands) -> Observations:
+    def observe(self, state: PokerState) -> Observations:
         game = np.flatnonzero(self.betting.seat[state.node] >= 0)
         node = state.node[game]
         seat = self.betting.seat[node].astype(np.int64)
         seen = self._public[node]
         hole = self.rules.hole
-        see(state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen)
+        write_visible_cards(
+            state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen
+        )
         return Observations(game, seat, seen, self.betting.legal[node], None)
 
     def validated_observations(self, seen: Array) -> Observations:
         """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
-        hole, cards = self.rules.hole, self.card_facts
+        hole, cards = self.rules.hole, self.card_fields
         last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
         limits = {
             name: (0 if k < hole else -1, last)
@@ -159,7 +161,7 @@ class Poker:
             np.arange(len(seen)), seat, seen.astype(np.int16), self.betting.legal[node], None
         )
 
-    def step(self, state: Hands, observations: Observations, action: Array) -> Array:
+    def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
         known = (action >= 0) & (action < self.actions)
         node = np.where(
             known, self.betting.after[state.node[observations.game], action * known], -1
@@ -183,28 +185,28 @@ class Poker:
 
     def features(self, observations: Observations) -> Array:
         if self.rules.best_five:
-            by = features.by_card if self.view == "cards" else features.by_strength
+            by = features.card_features if self.view == "cards" else features.strength_features
             return by(self.rules, self.betting, observations.observation)
         ranked = np.hstack(
             [self.rank(observations.observation[:, :2]), observations.observation[:, 2:]]
         )
-        return features.by_rank(self.rules, len(self.betting.seat), ranked)
+        return features.rank_features(self.rules, len(self.betting.seat), ranked)
 
     @property
-    def card_facts(self) -> int:
+    def card_fields(self) -> int:
         """How many facts are cards: the first ones; behind them are those of the betting."""
         return len(self.observation_fields) - 4
 
     @property
     def card_features(self) -> int:
         """The same of features."""
-        return features.of_cards(self.rules, self.view)
+        return features.card_feature_count(self.rules, self.view)
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
         """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
-        own = features.in_hindsight(
+        own = features.privileged_features(
             self.rules, observations.seat, observations.observation, deals, ranks, hands
         )
         return np.hstack([self.features(observations), own])

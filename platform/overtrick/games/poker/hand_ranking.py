@@ -13,7 +13,7 @@ from numba import njit
 
 from overtrick.core import Array
 
-RANKS, SUITS, MOST = 13, 4, 7  # the most cards that are judged together
+RANKS, SUITS, MAX_CARDS = 13, 4, 7  # the most cards that are judged together
 CLASSES = 7462  # five-card hands that differ in worth
 CATEGORIES = (
     "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
@@ -70,7 +70,7 @@ def _tables() -> tuple[Array, Array, Array, Array, Array]:
     lower_place = np.empty(len(low), np.int32)
     lower_place[by_cards] = np.arange(len(low))
     within = np.cumsum(np.bincount(low_cards))  # lower halves of at most so many cards
-    size = np.where(high_cards <= MOST, within[np.maximum(MOST - high_cards, 0)], 0)
+    size = np.where(high_cards <= MAX_CARDS, within[np.maximum(MAX_CARDS - high_cards, 0)], 0)
     upper_place = (np.cumsum(size) - size).astype(np.int32)
 
     upper = np.repeat(np.arange(len(high)), size)
@@ -88,7 +88,7 @@ def _tables() -> tuple[Array, Array, Array, Array, Array]:
     # more than five cards are worth the best that is left without one of them
     masks = np.arange(1 << RANKS)
     held = masks[:, None] >> np.arange(RANKS) & 1
-    for n in range(6, MOST + 1):
+    for n in range(6, MAX_CARDS + 1):
         for rank in range(RANKS):
             hands = np.flatnonzero((cards == n) & (counts[:, rank] > 0))
             less_low = lower[hands] - (5**rank if rank < LOWER else 0)
@@ -110,8 +110,8 @@ def strength(cards: Array) -> Array:
     The best five of the cards count; equal numbers are ties. No card may stand twice in a hand.
     Raises ValueError for hands of another size.
     """
-    if not 5 <= cards.shape[1] <= MOST:
-        raise ValueError(f"hands must have 5 to {MOST} cards, not {cards.shape[1]}")
+    if not 5 <= cards.shape[1] <= MAX_CARDS:
+        raise ValueError(f"hands must have 5 to {MAX_CARDS} cards, not {cards.shape[1]}")
     return _strengths(cards)
 
 
@@ -121,7 +121,7 @@ def category(strength: Array) -> Array:
 
 
 @njit(cache=True)
-def judge(key, bits):  # type: ignore[no-untyped-def]
+def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
     """The strength of one hand, from the sums of its cards' KEYS (and NOTHING) and BITS."""
     if key & FLUSHED:
         suit = 0
@@ -139,5 +139,5 @@ def _strengths(cards):  # type: ignore[no-untyped-def]
         for column in range(cards.shape[1]):
             key += KEYS[cards[row, column]]
             bits += BITS[cards[row, column]]
-        found[row] = judge(key, bits)
+        found[row] = strength_of_sums(key, bits)
     return found

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from overtrick.core import UserError
-from overtrick.games.poker.hand_ranking import MOST, RANKS, SUITS
+from overtrick.games.poker.hand_ranking import MAX_CARDS, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one
 
 
 @dataclass(frozen=True)
-class Rules:
+class PokerRules:
     """One limit poker game. Chips are integers; a tuple over rounds has one entry a round."""
 
     name: str
@@ -50,10 +50,10 @@ class Rules:
     @property
     def best_five(self) -> bool:
         """Is a hand the best five of its cards, so that suits matter?"""
-        return 5 <= self.hole + sum(self.board) <= MOST
+        return 5 <= self.hole + sum(self.board) <= MAX_CARDS
 
 
-LEDUC = Rules(
+LEDUC = PokerRules(
     name="leduc",
     ranks=3,
     suits=2,
@@ -70,7 +70,7 @@ LEDUC = Rules(
 )
 """The benchmark dialect (RLCard's leduc-holdem): blinds, payoffs in big blinds."""
 
-LEDUC_TEXTBOOK = Rules(
+LEDUC_TEXTBOOK = PokerRules(
     name="leduc_textbook",
     ranks=3,
     suits=2,
@@ -87,7 +87,7 @@ LEDUC_TEXTBOOK = Rules(
 )
 """Southey et al. 2005, "Bayes' bluff" (OpenSpiel's leduc_poker): antes, payoffs in chips."""
 
-KUHN = Rules(
+KUHN = PokerRules(
     name="kuhn",
     ranks=3,
     suits=1,
@@ -107,7 +107,7 @@ KUHN = Rules(
 KUHN_THREE = replace(KUHN, name="kuhn_three", ranks=4, posts=(1, 1, 1), rank_names="JQKA")
 """Kuhn poker for three seats and four cards (OpenSpiel's kuhn_poker(players=3))."""
 
-ONE_CARD = Rules(
+ONE_CARD = PokerRules(
     name="one_card",
     ranks=13,
     suits=1,
@@ -124,7 +124,7 @@ ONE_CARD = Rules(
 )
 """Koller and Pfeffer 1997, "Representations and solutions for game-theoretic problems"."""
 
-LIMIT_HOLDEM = Rules(
+LIMIT_HOLDEM = PokerRules(
     name="holdem",
     ranks=13,
     suits=4,

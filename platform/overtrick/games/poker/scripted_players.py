@@ -14,13 +14,13 @@ from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
 from overtrick.policies.memoryless import MemorylessPolicy
 
 
-class Scripted(MemorylessPolicy):
+class ScriptedPlayer(MemorylessPolicy):
     """A player who, at each decision, takes the first of its wishes that is legal."""
 
     def __init__(self, game: Poker) -> None:
         self.game = game
 
-    def wish(self, observations: Observations, *verbs: str) -> Array:
+    def first_legal(self, observations: Observations, *verbs: str) -> Array:
         """(R, A) all probability on the action that means the first verb possible in each row."""
         node = observations.observation[:, self.game.observation_fields.index("betting")]
         means = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
@@ -28,21 +28,21 @@ class Scripted(MemorylessPolicy):
         return np.eye(self.game.actions)[means[np.arange(len(means)), first]]
 
 
-class Caller(Scripted):
+class Caller(ScriptedPlayer):
     """Never raises and never folds."""
 
     def probs(self, observations: Observations) -> Array:
-        return self.wish(observations, CALL, CHECK)
+        return self.first_legal(observations, CALL, CHECK)
 
 
-class Folder(Scripted):
+class Folder(ScriptedPlayer):
     """Never puts a chip into the pot of its own will."""
 
     def probs(self, observations: Observations) -> Array:
-        return self.wish(observations, CHECK, FOLD)
+        return self.first_legal(observations, CHECK, FOLD)
 
 
-class Bluffer(Scripted):
+class Bluffer(ScriptedPlayer):
     """Plays by strength, and plays the weakest hand as a strong one now and then.
 
     The top rank or a pair is strong: raise, at the cap call, else check. The lowest rank
@@ -55,9 +55,9 @@ class Bluffer(Scripted):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
-        strong = self.wish(observations, RAISE, CALL, CHECK)
-        medium = self.wish(observations, CALL, CHECK)
-        weak = self.bluff * strong + (1 - self.bluff) * self.wish(observations, CHECK, FOLD)
+        strong = self.first_legal(observations, RAISE, CALL, CHECK)
+        medium = self.first_legal(observations, CALL, CHECK)
+        weak = self.bluff * strong + (1 - self.bluff) * self.first_legal(observations, CHECK, FOLD)
         hole, board = (
             self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
         )
@@ -65,7 +65,7 @@ class Bluffer(Scripted):
         return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
 
 
-class ByStrength(Scripted):
+class ByStrength(ScriptedPlayer):
     """Plays hold'em by how strong its holding is among all that the board allows.
 
     The share `raises` (0 to 1) of the strongest is raised, at the cap called; what else is in the
@@ -85,9 +85,9 @@ class ByStrength(Scripted):
         strength = percentiles(
             observations.observation[:, :hole], observations.observation[:, hole:-4]
         )[:, None]
-        strong = self.wish(observations, RAISE, CALL, CHECK)
-        medium = self.wish(observations, CALL, CHECK)
-        rest = self.bluff * strong + (1 - self.bluff) * self.wish(observations, CHECK, FOLD)
+        strong = self.first_legal(observations, RAISE, CALL, CHECK)
+        medium = self.first_legal(observations, CALL, CHECK)
+        rest = self.bluff * strong + (1 - self.bluff) * self.first_legal(observations, CHECK, FOLD)
         played = np.where(strength >= 1 - self.plays, medium, rest)
         return np.where(strength >= 1 - self.raises, strong, played)
 
@@ -101,6 +101,6 @@ HOLDEM: dict[str, Callable[[Poker], BehaviouralPolicy]] = {
 }
 
 
-def players(game: Poker) -> dict[str, Callable[[Poker], BehaviouralPolicy]]:
+def scripted_players(game: Poker) -> dict[str, Callable[[Poker], BehaviouralPolicy]]:
     """The scripted players of a game, by name."""
     return dict(HOLDEM if game.rules.best_five else ONE_CARD)

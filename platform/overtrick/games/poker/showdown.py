@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, judge
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, strength_of_sums
+from overtrick.games.poker.rules import PokerRules
 
 
-def strength(rules: Rules, deals: Array, ranks: Array) -> Array:
+def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
     """(G, S) a number that is larger for a better hand and equal for a tie.
 
     deals (G, C) hold cards, the seats' hole cards first, and ranks (G, C) their ranks. Of five
@@ -38,7 +38,7 @@ def _best_five(deals, seats, hole):  # type: ignore[no-untyped-def]
             for column in range(seat * hole, seat * hole + hole):
                 key += KEYS[deals[game, column]]
                 bits += BITS[deals[game, column]]
-            found[game, seat] = judge(key, bits)
+            found[game, seat] = strength_of_sums(key, bits)
     return found
 
 

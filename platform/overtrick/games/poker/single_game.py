@@ -10,18 +10,18 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Observations, select_rows
-from overtrick.games.poker.game import Hands, Poker
-from overtrick.games.poker.rules import Rules
+from overtrick.games.poker.game import Poker, PokerState
+from overtrick.games.poker.rules import PokerRules
 
-MOST = 64  # games that are dealt at once
+MAX_DEALT = 64  # games that are dealt at once
 ROW = np.zeros(1, np.int64)  # of the only game
 
 
-class Node(NamedTuple):
+class BettingNode(NamedTuple):
     """A node of the betting, and what hangs on it alone."""
 
     number: int  # in the table of betting
-    after: dict[int, Node]  # by each legal action
+    after: dict[int, BettingNode]  # by each legal action
     seat: int  # to act, -1 at an end
     legal: Array  # (A,) int8
     view: int  # who acts in which round, as a number: it tells which cards are seen; -1 at an end
@@ -30,7 +30,7 @@ class Node(NamedTuple):
 
 
 @cache
-def lay_out(rules: Rules, fold: bool, view: str) -> tuple[Node, Array]:
+def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
     """The first node, and for each view a node, by its number, that has it.
 
     All callers share them, since hold'em's take a moment.
@@ -39,16 +39,16 @@ def lay_out(rules: Rules, fold: bool, view: str) -> tuple[Node, Array]:
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
     views = betting.seat[acts].astype(np.int64) * len(rules.caps) + betting.round[acts]
     _, shown, of = np.unique(views, return_index=True, return_inverse=True)
-    (features,), (facts,) = look(game, game.start(game.deal(1, rng)), acts)
-    features, facts = features[:, game.card_features :], facts[:, game.card_facts :]
+    (features,), (facts,) = observe_at_nodes(game, game.start(game.deal(1, rng)), acts)
+    features, facts = features[:, game.card_features :], facts[:, game.card_fields :]
     legal = betting.legal.astype(np.int8)
     place = np.cumsum(betting.seat >= 0) - 1  # among those who act
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, BettingNode] = {}
     for number in reversed(range(len(legal))):  # in preorder what follows has a higher number
         after = enumerate(betting.after[number].tolist())
         seat, row = int(betting.seat[number]), place[number]
         end = seat < 0
-        nodes[number] = Node(
+        nodes[number] = BettingNode(
             number,
             {action: nodes[node] for action, node in after if node >= 0},
             seat,
@@ -60,7 +60,7 @@ def lay_out(rules: Rules, fold: bool, view: str) -> tuple[Node, Array]:
     return nodes[0], acts[shown]
 
 
-def look(game: Poker, state: Hands, nodes: Array) -> tuple[Array, Array]:
+def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Array, Array]:
     """(G, nodes, F) features and (G, nodes, K) facts of each game at each of these nodes."""
     games = len(state.node)
     state = select_rows(state, np.repeat(np.arange(games), len(nodes)))
@@ -69,7 +69,7 @@ def look(game: Poker, state: Hands, nodes: Array) -> tuple[Array, Array]:
     return game.features(observations).reshape(shape), observations.observation.reshape(shape)
 
 
-class Alone:
+class SinglePokerGame:
     """A game in progress, an `environments.single_game.SingleGame`; information sets have no
     numbers here.
 
@@ -84,7 +84,7 @@ class Alone:
     def __init__(self, game: Poker) -> None:
         self._game = game
         self._nothing = [0.0] * game.seats
-        self._first, self._shown = lay_out(game.rules, game.fold, game.view)
+        self._first, self._shown = build_nodes(game.rules, game.fold, game.view)
         self._rng: Generator | None = None
         self.begin(np.random.default_rng(0))
 
@@ -93,12 +93,12 @@ class Alone:
             self._rng, self._dealt, self._row = rng, 0, 0
         self._row += 1
         if self._row >= self._dealt:
-            self._dealt, self._row = min(max(1, 2 * self._dealt), MOST), 0
+            self._dealt, self._row = min(max(1, 2 * self._dealt), MAX_DEALT), 0
             state = self._game.start(self._game.deal(self._dealt, rng))
-            features, facts = look(self._game, state, self._shown)
+            features, facts = observe_at_nodes(self._game, state, self._shown)
             self._strength = state.strength
             self._features = features[:, :, : self._game.card_features]
-            self._facts = facts[:, :, : self._game.card_facts]
+            self._facts = facts[:, :, : self._game.card_fields]
         self._to(self._first)
 
     def act(self, action: int) -> list[float]:
@@ -122,5 +122,5 @@ class Alone:
         legal = self._node.legal.astype(bool)
         return Observations(ROW, np.array([self.seat]), seen[None], legal[None], None)
 
-    def _to(self, node: Node) -> None:
+    def _to(self, node: BettingNode) -> None:
         self._node, self.seat, self.legal = node, node.seat, node.legal

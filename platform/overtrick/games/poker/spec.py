@@ -7,11 +7,11 @@ from typing import Any
 from overtrick.core import BehaviouralPolicy
 from overtrick.games.poker import rules
 from overtrick.games.poker import scripted_players as players
-from overtrick.games.poker.enumerable_game import SmallPoker
+from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
 from overtrick.games.poker.presentation import PokerPresentation
-from overtrick.games.poker.single_game import Alone
+from overtrick.games.poker.single_game import SinglePokerGame
 from overtrick.games.spec import GameSpec
 
 
@@ -22,16 +22,16 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
 
 def _single_game(game: Poker) -> Any:
     """A table of the betting; None if information sets have numbers, which it does not know."""
-    return Alone(game) if game.infosets is None else None
+    return SinglePokerGame(game) if game.infosets is None else None
 
 
-def _spec(kind: type, dialect: rules.Rules) -> GameSpec:
+def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
     """A poker game by its rules."""
     return GameSpec(
         dialect.name,
         kind,
         (dialect,),
-        scripted_players=players.players,
+        scripted_players=players.scripted_players,
         fallbacks=_fallbacks,
         single_game=_single_game,
         presentation=PokerPresentation,
@@ -39,7 +39,7 @@ def _spec(kind: type, dialect: rules.Rules) -> GameSpec:
 
 
 SPECS = (
-    *(_spec(SmallPoker, each) for each in rules.SMALL),
+    *(_spec(EnumerablePoker, each) for each in rules.SMALL),
     _spec(Poker, rules.LIMIT_HOLDEM),
     GameSpec(AbstractHoldem.name, AbstractHoldem, played=False, single_game=_single_game),
 )

@@ -109,7 +109,7 @@ class BucketedEvaluator:
         self.game = game
         self.tables = load_abstraction(Path(game.abstraction))
         game.check(Path(game.abstraction))
-        self.view = values.index_game(*game.chains(self.tables))
+        self.view = values.index_game(*game.bucketed_game(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 
     @cached_property

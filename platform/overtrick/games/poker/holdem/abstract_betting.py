@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from overtrick.core import END, Array, BucketedGame, UserError
-from overtrick.games.poker.betting_tree import compile_rules
-from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, Rules
+from overtrick.games.poker.betting_tree import build_betting_tree
+from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, PokerRules
 
 SITUATION = ("round", "button", "own raises", "other's raises")
 """What the paper's strategies know besides the bucket: the columns of `situations`."""
@@ -20,7 +20,7 @@ ROUNDING = 1e-6  # by how much stored probabilities may miss a sum of 1
 
 
 def abstract_holdem(
-    start: Array, moves: Array, win: Array, rules: Rules = LIMIT_HOLDEM_TEXTBOOK
+    start: Array, moves: Array, win: Array, rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK
 ) -> BucketedGame:
     """Abstract limit hold'em from an abstraction's tables; seat 0 has the button.
 
@@ -32,7 +32,7 @@ def abstract_holdem(
     probabilities that do not sum to 1; what rounding leaves is made exact.
     """
     start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
-    betting = compile_rules(rules)
+    betting = build_betting_tree(rules)
     size, changes = win.shape[0] if win.ndim else 0, len(rules.caps) - 1
     shapes = ((changes, size, size), (changes, size, size, size, size))
     if win.shape != (size, size) or start.shape != (size, size):
@@ -66,14 +66,14 @@ def abstract_holdem(
     )
 
 
-def paper_index(rules: Rules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
+def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
     """The paper's information index: what was bet in earlier rounds is forgotten.
 
     Returns (B,) int32 index of each public node, -1 at ends, and `situations`, an int32 row for
     each index: round, 1 if the seat has the button, its own raises in this round, the other's
     (the big blind is no raise). Indices are in the order of these rows.
     """
-    betting = compile_rules(rules)
+    betting = build_betting_tree(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)
     acts = np.flatnonzero(betting.seat >= 0)
     for node in acts:

@@ -17,12 +17,12 @@ ABSTRACTION = "abstractions/holdem-6.parquet"
 INDICES = ("paper", "public")
 
 
-def digest_of(file: Path) -> str:
+def file_digest(file: Path) -> str:
     """What tells a file from every other, 16 hexadecimal digits."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
-class Tables(Protocol):
+class AbstractionTables(Protocol):
     """What an abstraction measured; K buckets a round."""
 
     @property
@@ -77,20 +77,20 @@ class AbstractHoldem:
         file = Path(self.abstraction).absolute()
         digest = self.digest
         if digest is None and file.is_file():
-            digest = digest_of(file)
+            digest = file_digest(file)
         return {
             "abstraction": str(file), "index": self.index, "joint": self.joint, "digest": digest,
         }  # fmt: skip
 
     def check(self, file: Path) -> None:
         """Raise UserError if the file is not the one that the game was made with."""
-        if self.digest is not None and self.digest != digest_of(file):
+        if self.digest is not None and self.digest != file_digest(file):
             raise UserError(
                 f"{file} is another abstraction than this was made with (its digest is not "
                 f"{self.digest}): put that one back, or start anew"
             )
 
-    def chains(self, tables: Tables) -> tuple[BucketedGame, Array | None]:
+    def bucketed_game(self, tables: AbstractionTables) -> tuple[BucketedGame, Array | None]:
         """The game on an abstraction's tables, and the index (B,) of its strategies."""
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None

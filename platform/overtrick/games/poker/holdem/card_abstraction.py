@@ -18,15 +18,15 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, UserError
-from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, judge
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, strength_of_sums
 from overtrick.games.poker.holdem.hand_isomorphism import (
     BOARD,
     HOLE,
-    add,
-    holdings,
-    number_of,
+    add_card,
+    hand_indexer,
+    index_from_sums,
     shape_of,
-    take_apart,
+    write_cards,
 )
 
 ROUNDS = ("preflop", "flop", "turn", "river")
@@ -34,7 +34,7 @@ FRACTION = 53  # random bits of one draw, which cards are cut from: at most 7, s
 
 
 @dataclass(frozen=True)
-class Parameters:
+class AbstractionParameters:
     """Everything that the tables depend on; the defaults are the paper's."""
 
     buckets: int = 6  # K
@@ -75,11 +75,11 @@ class Abstraction:
     joint: tuple[Array, Array, Array]  # (K, K, K, K) each: of both next buckets, given both
     win: Array  # (K, K) that the first seat wins at the showdown, and half that of a tie
     buckets: Buckets
-    parameters: Parameters
+    parameters: AbstractionParameters
 
 
 def roll_out(
-    parameters: Parameters, round: int, first: int, last: int, rng: Generator
+    parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
     """The strength of the holdings numbered first to last - 1 in a round, against any other hand.
 
@@ -89,12 +89,15 @@ def roll_out(
     rollouts = parameters.rollouts(round)
     score = np.empty(last - first, np.min_scalar_type(2 * rollouts))
     weight = np.empty(last - first, np.uint8)
-    _roll_out(holdings(parameters.ranks), round, first, rollouts, rng, score, weight)
+    _roll_out(hand_indexer(parameters.ranks), round, first, rollouts, rng, score, weight)
     return {"score": score, "weight": weight}
 
 
 def cluster(
-    parameters: Parameters, round: int, rolled: Iterable[Mapping[str, Array]], rng: Generator
+    parameters: AbstractionParameters,
+    round: int,
+    rolled: Iterable[Mapping[str, Array]],
+    rng: Generator,
 ) -> tuple[Array, dict[str, Array]]:
     """The bucket of every holding of a round, and (K,) mean, lowest, highest and share of each.
 
@@ -140,8 +143,8 @@ def cluster(
     return np.concatenate([of_score[part["score"]] for part in rolled]), told
 
 
-def deal(
-    parameters: Parameters, bucket: tuple[Array, ...], deals: int, rng: Generator
+def count_transitions(
+    parameters: AbstractionParameters, bucket: tuple[Array, ...], deals: int, rng: Generator
 ) -> dict[str, Array]:
     """How often sampled deals went through each pair of buckets, as int64 counts.
 
@@ -152,12 +155,14 @@ def deal(
     k = parameters.buckets
     counts = np.zeros((3, k, k, k, k), np.int64)
     start, won = np.zeros((2, k, k), np.int64)
-    _deal(holdings(parameters.ranks), bucket, deals, rng, start, counts, won)
+    _deal(hand_indexer(parameters.ranks), bucket, deals, rng, start, counts, won)
     return {"start": start, **dict(zip(ROUNDS[1:], counts, strict=True)), "won": won}
 
 
-def join(
-    parameters: Parameters, dealt: Iterable[Mapping[str, Array]], told: Iterable[dict[str, Array]]
+def build_abstraction(
+    parameters: AbstractionParameters,
+    dealt: Iterable[Mapping[str, Array]],
+    told: Iterable[dict[str, Array]],
 ) -> Abstraction:
     """The tables from the counts of all shards and from what `cluster` told of each round.
 
@@ -210,7 +215,7 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
     missing = BOARD[-1] - BOARD[round]
     for row in range(len(score)):
         number = first + row
-        weight[row] = take_apart(known, shape_of(known, round, number), number, cards)
+        weight[row] = write_cards(known, shape_of(known, round, number), number, cards)
         used, board_key, board_bits = 0, NOTHING, 0
         for k in range(HOLE + BOARD[round]):
             used |= 1 << cards[k]
@@ -223,18 +228,20 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
         for card in range(known.low * SUITS, RANKS * SUITS):
             deck[left] = card
             left += not used >> card & 1
-        mine = judge(board_key + hole_key, board_bits + hole_bits)  # counts on the river only
+        mine = strength_of_sums(
+            board_key + hole_key, board_bits + hole_bits
+        )  # counts on the river only
         total = 0
         for _ in range(rollouts):
             luck = np.int64(rng.random() * (1 << FRACTION))
             key, bits = board_key, board_bits
             for k in range(missing + HOLE):
                 if k == missing and missing > 0:
-                    mine = judge(key + hole_key, bits + hole_bits)
+                    mine = strength_of_sums(key + hole_key, bits + hole_bits)
                 luck = _draw(deck, k, left - k, luck)
                 key += KEYS[deck[k]]
                 bits += BITS[deck[k]]
-            theirs = judge(key, bits)
+            theirs = strength_of_sums(key, bits)
             total += (mine > theirs) + (mine >= theirs)
         score[row] = total
 
@@ -252,7 +259,7 @@ def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-unt
             luck = _draw(deck, k, len(deck) - k, luck)
         sums[:], key[:], bits[:] = 0, NOTHING, 0
         for k in range(2 * HOLE):
-            add(sums[k // HOLE], deck[k], 1)
+            add_card(sums[k // HOLE], deck[k], 1)
             key[k // HOLE] += KEYS[deck[k]]
             bits[k // HOLE] += BITS[deck[k]]
         a = b = np.int64(0)
@@ -260,16 +267,16 @@ def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-unt
         for round in range(len(BOARD)):
             while shown < 2 * HOLE + BOARD[round]:
                 for seat in range(2):
-                    add(sums[seat], deck[shown], 2)
+                    add_card(sums[seat], deck[shown], 2)
                     key[seat] += KEYS[deck[shown]]
                     bits[seat] += BITS[deck[shown]]
                 shown += 1
-            c = bucket[round][number_of(known, sums[0])]
-            d = bucket[round][number_of(known, sums[1])]
+            c = bucket[round][index_from_sums(known, sums[0])]
+            d = bucket[round][index_from_sums(known, sums[1])]
             if round == 0:
                 start[c, d] += 1
             else:
                 counts[round - 1, a, b, c, d] += 1
             a, b = np.int64(c), np.int64(d)
-        mine, theirs = judge(key[0], bits[0]), judge(key[1], bits[1])
+        mine, theirs = strength_of_sums(key[0], bits[0]), strength_of_sums(key[1], bits[1])
         won[a, b] += (mine > theirs) + (mine >= theirs)

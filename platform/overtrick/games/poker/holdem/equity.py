@@ -14,7 +14,15 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import BITS, CLASSES, KEYS, NOTHING, RANKS, SUITS, judge
+from overtrick.games.poker.hand_ranking import (
+    BITS,
+    CLASSES,
+    KEYS,
+    NOTHING,
+    RANKS,
+    SUITS,
+    strength_of_sums,
+)
 
 DECK = RANKS * SUITS
 HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 of two cards
@@ -24,23 +32,23 @@ PAIR[np.tril_indices(DECK, -1)] = np.arange(HOLDINGS)
 PAIR = np.minimum(PAIR, PAIR.T)
 """(52, 52) the number of a holding, by its cards in any order."""
 LEFT = DECK - 5  # cards that are left when the board is whole
-MOST = 2 * ((LEFT - 2) * (LEFT - 3) // 2)  # of a river equity: a win over each other holding
+MAX_EQUITY = 2 * ((LEFT - 2) * (LEFT - 3) // 2)  # of a river equity: a win over each other holding
 SWAPS = np.array(list(itertools.permutations(range(SUITS))))  # (24, 4)
 
 
-class Boards(NamedTuple):
+class BoardClasses(NamedTuple):
     """The boards of some cards that differ by more than the names of their suits."""
 
     key: Array  # (n,) int64 ascending; a suit's ranks as bits, 13 bits a suit, the largest first
     weight: Array  # (n,) int64 how many boards with suit names each stands for
 
 
-def boards(cards: int) -> Boards:
+def boards(cards: int) -> BoardClasses:
     """All boards of so many cards: 1,755 of three, 16,432 of four, 134,459 of five."""
-    return Boards(*np.unique(_keys(cards), return_counts=True))
+    return BoardClasses(*np.unique(_keys(cards), return_counts=True))
 
 
-def pass_down(whole: Boards, sums: Array, less: Boards) -> Array:
+def pass_down(whole: BoardClasses, sums: Array, less: BoardClasses) -> Array:
     """(n, HOLDINGS) int64 sums on boards of a card less, from sums on all boards with that card.
 
     A sum is 24 x what a holding wins, added up over all ways to complete the board in some order.
@@ -51,7 +59,7 @@ def pass_down(whole: Boards, sums: Array, less: Boards) -> Array:
     return found
 
 
-def river_sums(less: Boards) -> Array:
+def river_sums(less: BoardClasses) -> Array:
     """(n, HOLDINGS) int64 the same sums on turn boards: 2 for a river won and 1 for one tied."""
     whole = boards(5)
     found = np.zeros((len(less.key), HOLDINGS), np.int64)
@@ -99,7 +107,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
         its_key, its_bits = key + KEYS[left[i]], bits + BITS[left[i]]
         for j in range(i):
             high[at], low[at] = left[i], left[j]
-            worth[at] = judge(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
+            worth[at] = strength_of_sums(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
             count[worth[at] + 1] += 1
             at += 1
     for level in range(CLASSES):  # from here on: where each level starts

@@ -27,7 +27,7 @@ POWERS = 3 ** np.arange(RANKS)
 PLACE = 16  # bits of a code below its class
 
 
-class Holdings(NamedTuple):
+class HandIndexer(NamedTuple):
     """The numbers of all holdings of a deck, as tables for the kernels."""
 
     code: Array  # (3 ** 13,) int32 class << PLACE + place of a pair; its digits: 1 hole, 2 board
@@ -47,7 +47,7 @@ class Holdings(NamedTuple):
 
 
 @cache
-def holdings(ranks: int = RANKS) -> Holdings:
+def hand_indexer(ranks: int = RANKS) -> HandIndexer:
     """The numbers of the holdings of a deck: its highest `ranks` ranks in four suits."""
     low = RANKS - ranks
     some = [
@@ -96,30 +96,30 @@ def holdings(ranks: int = RANKS) -> Holdings:
     # no larger class can be that of two suits at once: one hole card and two of the board
     widest = int(size[BOARD[-1] + 1 + 2]) + SUITS
     choose = np.array([[comb(n, k) for n in range(widest)] for k in range(SUITS + 1)])
-    return Holdings(
+    return HandIndexer(
         code, first, size, hole, board, choose, shape, np.array(kinds), np.array(twins),
         np.array(scales), np.array(starts), np.array(rounds), np.array(counts), low,
     )  # fmt: skip
 
 
-def number(known: Holdings, cards: Array) -> Array:
+def hand_index(known: HandIndexer, cards: Array) -> Array:
     """(R,) the numbers of holdings (R, 2 + board): hole cards first, then 0, 3, 4 or 5 more."""
     return _numbers(known, np.ascontiguousarray(cards))
 
 
-def cards_of(known: Holdings, round: int, numbers: Array) -> Array:
+def example_hands(known: HandIndexer, round: int, numbers: Array) -> Array:
     """(R, 2 + board) int64 one holding for each number in a round: hole cards first."""
     return _cards_of(known, round, np.asarray(numbers, np.int64), HOLE + BOARD[round])
 
 
 @njit(cache=True)
-def add(sums, card, digit):  # type: ignore[no-untyped-def]
+def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
     """Put a card into a holding, known by the sums (4,) of its suits: digit 1 is hole, 2 board."""
     sums[card % SUITS] += digit * POWERS[card // SUITS]
 
 
 @njit(cache=True)
-def number_of(known, sums):  # type: ignore[no-untyped-def]
+def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
     """The number of the holding with these sums of its suits (4,)."""
     code = known.code
     a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
@@ -149,12 +149,12 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def take_apart(known, shape, number, cards):  # type: ignore[no-untyped-def]
+def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
     """Write the cards of a holding of a shape, hole cards first; how many holdings it stands for.
 
     Suits are numbered in ascending order of their pairs.
     """
-    left = number - known.start[shape]
+    left = index - known.start[shape]
     holes, boards, stands_for, twins, last = 0, HOLE, 1, 1, np.int64(-1)
     among = np.int64(0)
     for suit in range(SUITS - 1, -1, -1):
@@ -184,10 +184,10 @@ def take_apart(known, shape, number, cards):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def shape_of(known, round, number):  # type: ignore[no-untyped-def]
+def shape_of(known, round, index):  # type: ignore[no-untyped-def]
     """The shape of the holding with this number in a round."""
     begin, end = known.rounds[round], known.rounds[round + 1]
-    return begin + np.searchsorted(known.start[begin:end], number, side="right") - 1
+    return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
 
 
 @njit(cache=True)
@@ -197,14 +197,14 @@ def _numbers(known, cards):  # type: ignore[no-untyped-def]
     for row in range(len(cards)):
         sums[:] = 0
         for column in range(cards.shape[1]):
-            add(sums, cards[row, column], 1 if column < HOLE else 2)
-        found[row] = number_of(known, sums)
+            add_card(sums, cards[row, column], 1 if column < HOLE else 2)
+        found[row] = index_from_sums(known, sums)
     return found
 
 
 @njit(cache=True)
 def _cards_of(known, round, numbers, size):  # type: ignore[no-untyped-def]
     cards = np.empty((len(numbers), size), np.int64)
-    for row, number in enumerate(numbers):
-        take_apart(known, shape_of(known, round, number), number, cards[row])
+    for row, index in enumerate(numbers):
+        write_cards(known, shape_of(known, round, index), index, cards[row])
     return cards

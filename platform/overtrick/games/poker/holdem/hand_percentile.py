@@ -23,7 +23,7 @@ from overtrick.games.poker.holdem.equity import (
     DECK,
     HOLDINGS,
     LEFT,
-    MOST,
+    MAX_EQUITY,
     PAIR,
     boards,
     key_of,
@@ -37,7 +37,7 @@ MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd: Fibo
 SHOWN = (0, 3, 4)  # cards on the board in the rounds that the table has
 
 
-class Table(NamedTuple):
+class PercentileTable(NamedTuple):
     """The ranks of all holdings on all boards before the river; boards without suit names."""
 
     key: Array  # (n,) int64 boards of 0, 3 and 4 cards, each lot ascending
@@ -56,7 +56,7 @@ def percentiles(hole: Array, board: Array) -> Array:
     found = np.empty(len(hole))
     early = np.flatnonzero(up < 5)
     if len(early):
-        found[early] = _look_up(*table(), hole[early], board[early], up[early])
+        found[early] = _look_up(*percentile_table(), hole[early], board[early], up[early])
     late = np.flatnonzero(up == 5)
     if len(late):
         found[late] = _memory.percentiles(hole[late], board[late])
@@ -90,7 +90,7 @@ _memory = _Rivers(bits=17)  # 3 MB
 
 
 @cache
-def table() -> Table:
+def percentile_table() -> PercentileTable:
     """The table, from its file if there is one; else it is built, and kept if that is possible."""
     lots = [boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
@@ -104,7 +104,7 @@ def table() -> Table:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_array(path, rank)
     rank.flags.writeable = False
-    return Table(key, start, rank)
+    return PercentileTable(key, start, rank)
 
 
 def _read(path: Path, boards: int) -> Array | None:
@@ -172,14 +172,14 @@ def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _on_rivers(hole, board, same):  # type: ignore[no-untyped-def]
     found = np.empty(len(hole))
-    equity, lower = np.empty(HOLDINGS, np.int64), np.empty(MOST + 2, np.int64)
+    equity, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
     for row in range(len(hole)):
         if row == 0 or same[row] != same[row - 1]:
             river_equities(board[row], equity)
             lower[:] = 0
             for each in equity:
                 lower[each + 1] += each >= 0
-            for level in range(MOST + 1):
+            for level in range(MAX_EQUITY + 1):
                 lower[level + 1] += lower[level]
         own = equity[PAIR[hole[row, 0], hole[row, 1]]]
         found[row] = (lower[own] + lower[own + 1]) / (LEFT * (LEFT - 1))
