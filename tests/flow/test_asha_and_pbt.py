@@ -12,8 +12,9 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.core import UserError
-from overtrick.runs import group, lifecycle
+from overtrick.runs import lifecycle
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt, sweep
 from overtrick.training.registry import JOBS
 
@@ -46,10 +47,10 @@ def opened(home: Path, search: dict[str, Any]) -> Path:
     more = {"track": {"uri": f"sqlite:///{home}/mlflow.db"}, "resources": ALL}
     job = job_file.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
     sweep.check(job, "job.yaml")
-    return lifecycle.open_folder(job, search["method"], parts=True)
+    return lifecycle.open_folder(job, search["method"], children=True).path
 
 
-def swept(folder: Path, killed_at: int) -> tuple[sweep.Swept, Path]:
+def swept(folder: Path, killed_at: int) -> tuple[sweep.FinishedSweep, Path]:
     """A sweep that went to its end, and its folder as a kill after so many iterations of all
     trials would have left it."""
     left = folder.parents[1] / "killed" / folder.name
@@ -58,12 +59,12 @@ def swept(folder: Path, killed_at: int) -> tuple[sweep.Swept, Path]:
         if told == killed_at:
             shutil.copytree(folder, left)
 
-    return sweep.go(folder, progress), left
+    return sweep.run(RunFolder(folder), progress), left
 
 
 def reported(folder: Path, trial: int) -> list[tuple[int, float]]:
     """Every iteration that a trial told MLflow of, and its exploitability then."""
-    lines = (group.place_of(folder, trial) / "track.jsonl").read_text().splitlines()
+    lines = (RunFolder(folder).child(trial).path / "track.jsonl").read_text().splitlines()
     told = [event for event in map(json.loads, lines) if "metrics" in event]
     return [(e["step"], e["metrics"]["exploitability_chip/direct"]) for e in told]
 
@@ -84,43 +85,44 @@ def test_halving_stops_the_worse_and_a_killed_sweep_stands_by_it(home: Path) -> 
     for row in done.rows:
         assert row["iterations"] == 6 if row in last else row["iterations"] in (1, 2, 4)
         assert (row["score"] is None) == row["stopped"]
-        steps = [i for i, _ in reported(done.folder, row["trial"])]
+        steps = [i for i, _ in reported(done.folder.path, row["trial"])]
         assert steps == list(range(1, row["iterations"] + 1))
-    assert (done.folder / "figures" / "parallel.png").exists()
-    made = decisions(done.folder)
+    assert (done.folder.figures / "parallel.png").exists()
+    made = decisions(done.folder.path)
     assert 0 < len(decisions(left)) < len(made)
-    resumed = sweep.go(left, lambda told: None)
+    resumed = sweep.run(RunFolder(left), lambda told: None)
     assert resumed.rows == done.rows
     assert decisions(left) == made
-    assert sweep.go(done.folder, lambda told: None).rows == done.rows
-    assert decisions(done.folder) == made
+    assert sweep.run(done.folder, lambda told: None).rows == done.rows
+    assert decisions(done.folder.path) == made
 
 
 def test_a_metric_that_nobody_measures_is_refused_soon(home: Path) -> None:
+    asked = {**ASHA, "trials": 2, "metric": "won"}
     with pytest.raises(UserError, match=r"by iteration 3: name another search.metric, one of eval"):
-        sweep.go(opened(home, {**ASHA, "trials": 2, "metric": "won"}), lambda told: None)
+        sweep.run(RunFolder(opened(home, asked)), lambda told: None)
 
 
 @pytest.mark.slow
 def test_the_worst_go_on_as_the_best_do_and_the_same_after_a_kill(home: Path) -> None:
     done, left = swept(opened(home, PBT), killed_at=17)  # in the second of two rounds
     assert not done.failed
-    told = json.loads((done.folder / pbt.SCHEDULE).read_text())
+    told = json.loads((done.folder.path / pbt.SCHEDULE).read_text())
     copies = [[n for n in range(4) if each[n]["copied"] is not None] for each in told]
     assert [len(each) for each in copies] == [0, 1]  # a quarter of four, after the first round
     (number,) = copies[1]
     donor = told[1][number]["copied"]
-    gaps = [dict(reported(done.folder, n))[3] for n in range(4)]
+    gaps = [dict(reported(done.folder.path, n))[3] for n in range(4)]
     assert gaps[number] == max(gaps)
     assert gaps[donor] == min(gaps)
     assert told[1][number]["values"] != told[0][donor]["values"]
     for row in done.rows:
-        card = model_files.load(group.place_of(done.folder, row["trial"]) / "model")
-        assert card.job["coevolve"]["step"] == row["coevolve.step_size"]
+        card = model_files.load(done.folder.child(row["trial"]).model)
+        assert card.job["coevolve"]["step_size"] == row["coevolve.step_size"]
         assert row["schedule"][-1]["coevolve.step_size"] == row["coevolve.step_size"]
     assert len(json.loads((left / pbt.SCHEDULE).read_text())) == 2
-    resumed = sweep.go(left, lambda told: None)
+    resumed = sweep.run(RunFolder(left), lambda told: None)
     assert resumed.rows == done.rows
     assert json.loads((left / pbt.SCHEDULE).read_text()) == told
     for trial in range(4):
-        assert reported(left, trial) == reported(done.folder, trial)
+        assert reported(left, trial) == reported(done.folder.path, trial)

@@ -216,7 +216,7 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         assert said.startswith(f"no MLflow server answers at {uri}")
         assert "what is for it waits on disk" in said
         with pytest.raises(UserError, match="start it, or set MLFLOW_TRACKING_URI"):
-            server_address.check(uri, there=True)
+            server_address.check(uri, must_exist=True)
 
 
 def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
@@ -287,14 +287,14 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
             with pytest.raises(UserError, match=said):
                 server_address.check(uri, experiment=name)
         server_address.check(uri, experiment="new")
-        server_address.check(uri, there=True)
+        server_address.check(uri, must_exist=True)
         pages[f"{api}/runs/create"] = (400, "start_time must be a number")
         server_address.check(uri, experiment="theirs")
         pages[f"{api}/experiments/search"] = (403, "who are you?")
         with pytest.raises(
             UserError, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
         ):
-            server_address.check(f"{uri}/", there=True)
+            server_address.check(f"{uri}/", must_exist=True)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
     part.mkdir(parents=True)
     (part / "job.json").write_text("{}")
     (a_run / "model").rename(a_run / "gone")
-    assert refused("evaluate", "kuhn-7").startswith("kuhn-7 has parts: name one of its runs in")
+    assert refused("evaluate", "kuhn-7").startswith("kuhn-7 has child runs: name one of those in")
     said = refused("match", "kuhn-7/trials/kuhn-7-001", "call")
     assert said == "kuhn-7-001 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
 

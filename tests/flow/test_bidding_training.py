@@ -31,7 +31,8 @@ from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
 from overtrick.runs import tune_trial
-from overtrick.storage import model_files, parquet
+from overtrick.storage import model_files, parquet, run_folder
+from overtrick.storage.run_folder import RunFolder
 from overtrick.training import registry
 from overtrick.training.bidding import supervised
 
@@ -329,11 +330,13 @@ def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
     told = {n: alone.step() for n in (2, 3)}
     two = one.model_copy(update={"resources": job_file.Resources(learners=2, cpus=0.5)})
     metrics: dict[int, dict[str, float]] = {}
-    assert tune_trial.train([tune_trial.Planned(two, metrics.__setitem__)], tmp_path) == [None]
+    assert tune_trial.train(
+        [tune_trial.PlannedTrial(two, metrics.__setitem__)], RunFolder(tmp_path)
+    ) == [None]
     assert metrics.keys() == told.keys()
     for iteration, wanted in told.items():
         assert metrics[iteration] == pytest.approx(wanted, abs=1e-4)
-    found, ended = tune_trial.final_state(tmp_path), alone.state()
+    found, ended = RunFolder(tmp_path).checkpoints().state(), alone.state()
     assert found.keys() == ended.keys()
     for name, value in ended.items():
         assert np.allclose(found[name], value, atol=1e-5), name
@@ -345,7 +348,7 @@ def test_learners_that_a_cluster_can_never_hold_are_refused(
 ):
     job = job_of(folder, resources={"learners": 1000})
     with pytest.raises(UserError, match="the job asks for 1001 CPU and the cluster has"):
-        tune_trial.train([tune_trial.Planned(job, lambda *_: None)], tmp_path)
+        tune_trial.train([tune_trial.PlannedTrial(job, lambda *_: None)], RunFolder(tmp_path))
     cpus = ray.cluster_resources()["CPU"]
     assert room_for([{"CPU": 1.5}, {"CPU": 0.5}], 9) == cpus // 2
     halves = [{"Alive": True, "Resources": {"CPU": cpus / 2}}] * 2
@@ -366,7 +369,7 @@ def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
     """Leave a state in a folder as if a run had been stopped there."""
     place = folder / "tune-0" / "trial-0" / "checkpoint_000000"
     place.mkdir(parents=True)
-    save_file(state, place / tune_trial.STATE)
+    save_file(state, place / run_folder.STATE)
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -380,8 +383,8 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
         return job_of(folder, network=network, stop={"iterations": iterations})
 
     def ended(iterations: int, rate: float) -> RunError | None:
-        planned = tune_trial.Planned(job_at(iterations, rate), lambda *_: None)
-        return tune_trial.train([planned], tmp_path)[0]
+        planned = tune_trial.PlannedTrial(job_at(iterations, rate), lambda *_: None)
+        return tune_trial.train([planned], RunFolder(tmp_path))[0]
 
     trainer = supervised.BiddingTrainer(job_at(1, 0.01), LocalPool())
     trainer.step()
@@ -389,10 +392,10 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
     begun_at(tmp_path, good)
     assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
     assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
-    kept = tune_trial.final_state(tmp_path)
+    kept = RunFolder(tmp_path).checkpoints().state()
     assert all(np.array_equal(value, kept[name]) for name, value in good.items())
     assert ended(2, 0.001) is None
-    assert tune_trial.final_state(tmp_path)["iteration"] == 2
+    assert RunFolder(tmp_path).checkpoints().state()["iteration"] == 2
 
 
 def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:

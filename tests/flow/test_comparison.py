@@ -24,8 +24,9 @@ from overtrick.comparison import runner, schedule, statistics, table_job
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
-from overtrick.runs import group, lifecycle
+from overtrick.runs import lifecycle
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
 LEARN: dict[str, Any] = {
@@ -64,14 +65,14 @@ def write(folder: Path, **changes: Any) -> Path:
 @pytest.fixture(scope="module")
 def compared(
     local_ray: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[runner.Compared]:
+) -> Iterator[runner.FinishedComparison]:
     """A table that is trained and judged in one go."""
     folder = tmp_path_factory.mktemp("table")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         table = table_job.load(write(folder), [])
         total, told = schedule.check(table), list[int]()
-        done = runner.go(lifecycle.open_folder(table, "table", parts=True), told.append)
+        done = runner.run(lifecycle.open_folder(table, "table", children=True), told.append)
         assert told[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
         assert told == sorted(told)
         yield done
@@ -86,7 +87,7 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
             write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.eval_deals=50"]
         )
         schedule.check(table)
-        ours, never = schedule.planned(table, tmp_path).jobs
+        ours, never = schedule.planned(table, RunFolder(tmp_path)).jobs
         assert (ours.evaluate.games, ours.evaluate.eval_deals) == (10, 50)
         assert (never.evaluate.games, never.evaluate.eval_deals) == (200, 50)
         kept = schedule.in_training(table, never)
@@ -95,7 +96,7 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
 
 @pytest.mark.slow
 def test_a_table_killed_while_it_trains_comes_to_the_same(
-    compared: runner.Compared, tmp_path: Path
+    compared: runner.FinishedComparison, tmp_path: Path
 ) -> None:
     """The driver and all its children are killed; another goes on."""
     write(tmp_path)
@@ -107,7 +108,7 @@ def test_a_table_killed_while_it_trains_comes_to_the_same(
     kill_once(lambda: list(tmp_path.glob(first)), started)
     (place,) = (tmp_path / "runs").iterdir()
     assert not (place / "table.md").exists()
-    assert runner.go(place, lambda done: None).outcome.rows == compared.outcome.rows
+    assert runner.run(place, lambda done: None).outcome.rows == compared.outcome.rows
 
 
 def row(found: statistics.Outcome, method: str, stranger: str) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def row(found: statistics.Outcome, method: str, stranger: str) -> dict[str, Any]
 
 
 def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
-    compared: runner.Compared,
+    compared: runner.FinishedComparison,
 ) -> None:
     assert not compared.failed
     alone = {
@@ -129,13 +130,13 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
         trainer = TRAINERS[plain.trainer].trainer(plain, LocalPool())
         for _ in range(plain.stop.iterations):
             trainer.step()
-        stored = model_files.load(group.place_of(compared.folder, number) / "model").weights
+        stored = model_files.load(compared.folder.child(number).model).weights
         weights = trainer.model()
         assert stored.keys() == weights.keys()
         assert all((stored[name] == weights[name]).all() for name in weights)
 
 
-def test_known_answers_stand_where_they_belong(compared: runner.Compared) -> None:
+def test_known_answers_stand_where_they_belong(compared: runner.FinishedComparison) -> None:
     found = compared.outcome
     assert row(found, "Oracle", "call")["mean"] == pytest.approx(1 / 3)
     assert row(found, "CFR", "cfr")["mean"] == pytest.approx(0, abs=1e-12)  # it meets itself
@@ -152,13 +153,15 @@ def test_known_answers_stand_where_they_belong(compared: runner.Compared) -> Non
     assert ours["standard_error"] == pytest.approx(abs(np.diff([*ours["payoffs"].values()])[0]) / 2)
 
 
-def test_a_cell_is_what_evaluate_says_of_its_trial(compared: runner.Compared) -> None:
-    rows, _, _ = lifecycle.judge(str(group.place_of(compared.folder, 1)), workers=0)
+def test_a_cell_is_what_evaluate_says_of_its_trial(compared: runner.FinishedComparison) -> None:
+    rows, _, _ = lifecycle.evaluate_stored(str(compared.folder.child(1)), workers=0)
     for stranger, again in zip(TABLE["opponents"], rows, strict=True):
         assert row(compared.outcome, "ours", stranger)["payoffs"][1] == again["steps"][-1]
 
 
-def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: runner.Compared) -> None:
+def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(
+    compared: runner.FinishedComparison,
+) -> None:
     for faced in compared.outcome.against_baselines:
         ours, other, fixed = (
             [*row(compared.outcome, method, faced["stranger"])["payoffs"].values()]
@@ -174,45 +177,49 @@ def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(compared: runner.Compa
             assert faced["verdict"] == ("better" if faced["difference"] > 0 else "worse")
 
 
-def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(compared: runner.Compared) -> None:
-    folder = compared.folder
+def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(
+    compared: runner.FinishedComparison,
+) -> None:
+    run, folder = compared.folder, compared.folder.path
     before = {name: (folder / name).read_bytes() for name in statistics.FILES}
     models = sorted(folder.glob("trials/*/model/*"))
     trained = [path.stat().st_mtime_ns for path in models]
     shutil.rmtree(folder / runner.CELLS)
-    table = runner.read_job(folder)
+    table = runner.read_job(run)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner.go(folder, stop)
+        runner.run(run, stop)
     assert len(list((folder / runner.CELLS).iterdir())) == 1
-    lifecycle.write_job(table.model_copy(update={"workers": 2}), folder)
+    lifecycle.write_job(table.model_copy(update={"workers": 2}), run)
     told: list[int] = []
-    runner.go(folder, told.append)
+    runner.run(run, told.append)
     assert told == list(range(12, 35))  # ten iterations and one cell were done
     assert {name: (folder / name).read_bytes() for name in statistics.FILES} == before
     assert [path.stat().st_mtime_ns for path in models] == trained
-    lifecycle.write_job(table, folder)
+    lifecycle.write_job(table, run)
 
 
-def test_people_and_spreadsheets_read_the_same_figures(compared: runner.Compared) -> None:
-    text = (compared.folder / "table.md").read_text()
+def test_people_and_spreadsheets_read_the_same_figures(compared: runner.FinishedComparison) -> None:
+    text = (compared.folder.path / "table.md").read_text()
     assert "| ours | " in text
     assert "learnt is the model of other, seed 0, whose exploitability is 0." in text
-    with (compared.folder / "table.csv").open() as file:
+    with (compared.folder.path / "table.csv").open() as file:
         lines = list(csv.DictReader(file))
     for line, each in zip(lines, compared.outcome.rows, strict=True):
         assert float(line["mean"]) == each["mean"]
         assert float(line["seed 1"]) == each["payoffs"][1]
         assert f"{each['mean']:.3f} ± {each['standard_error']:.3f}" in text
-    stored = json.loads((compared.folder / "table.json").read_text())
+    stored = json.loads((compared.folder.path / "table.json").read_text())
     assert stored["against_baselines"] == compared.outcome.against_baselines
 
 
-def test_mlflow_has_the_table_and_under_it_every_training(compared: runner.Compared) -> None:
-    client = MlflowClient(f"sqlite:///{compared.folder.parents[1]}/mlflow.db")
+def test_mlflow_has_the_table_and_under_it_every_training(
+    compared: runner.FinishedComparison,
+) -> None:
+    client = MlflowClient(f"sqlite:///{compared.folder.path.parents[1]}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
     (parent,) = [r for r in runs if r.info.run_name == compared.folder.name]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
@@ -228,9 +235,11 @@ def test_mlflow_has_the_table_and_under_it_every_training(compared: runner.Compa
     assert sum(told) / 2 == pytest.approx(mean)
 
 
-def test_curves_show_what_was_measured_while_the_methods_learnt(compared: runner.Compared) -> None:
-    assert (compared.folder / "figures" / "bands.png").exists()
-    spool = group.place_of(compared.folder, 0) / "track.jsonl"
+def test_curves_show_what_was_measured_while_the_methods_learnt(
+    compared: runner.FinishedComparison,
+) -> None:
+    assert (compared.folder.path / "figures" / "bands.png").exists()
+    spool = compared.folder.child(0).path / "track.jsonl"
     events = [json.loads(line) for line in spool.read_text().splitlines()]
     seen = {
         e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "metrics" in e
@@ -244,7 +253,7 @@ def test_curves_show_what_was_measured_while_the_methods_learnt(compared: runner
 
 def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
     table = table_job.load(write(tmp_path), ["evaluate={every: null}"])
-    for each in schedule.planned(table, tmp_path).jobs[:2]:
+    for each in schedule.planned(table, RunFolder(tmp_path)).jobs[:2]:
         unwatched = schedule.in_training(table, each)
         assert unwatched.evaluate.opponents == ("random",)
         assert unwatched.evaluate.every > each.stop.iterations
@@ -259,7 +268,7 @@ def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
     }
     methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
     table = table_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
-    ours = schedule.planned(table, tmp_path).jobs[0]
+    ours = schedule.planned(table, RunFolder(tmp_path)).jobs[0]
     assert (ours.population.size, ours.population.head_init_scale) == (4, 2.0)
     assert ours.population.fitness_games == 50  # the default, not the 10 of the file
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
@@ -287,8 +296,8 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
     strangers = {"learnt": {"method": "other"}, "call": "call"}
     table = table_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
-    made = schedule.planned(table, tmp_path / "t")
-    theirs = str(group.place_of(tmp_path / "t", 2) / "model")
+    made = schedule.planned(table, RunFolder(tmp_path / "t"))
+    theirs = str(RunFolder(tmp_path / "t").child(2).model)
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
     assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
     assert made.early == 6
@@ -372,12 +381,12 @@ def test_a_wrong_command_is_refused(
 
 
 def test_tables_and_runs_are_resumed_by_their_own_commands(
-    compared: runner.Compared, tmp_path: Path
+    compared: runner.FinishedComparison, tmp_path: Path
 ) -> None:
     name = compared.folder.name
-    for folder in (compared.folder, group.place_of(compared.folder, 0)):
+    for folder in (compared.folder, compared.folder.child(0)):
         with pytest.raises(UserError, match=f"{name} is a table: `overtrick evaluate --resume"):
-            lifecycle.go(folder, lambda iteration, metrics: None)
-    lifecycle.write_job(job_file.parse(TINY, JOBS, "tiny"), tmp_path)
+            lifecycle.train(folder, lambda iteration, metrics: None)
+    lifecycle.write_job(job_file.parse(TINY, JOBS, "tiny"), RunFolder(tmp_path))
     with pytest.raises(UserError, match="is a run: `overtrick train --resume"):
-        runner.go(tmp_path, lambda done: None)
+        runner.run(RunFolder(tmp_path), lambda done: None)

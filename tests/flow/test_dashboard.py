@@ -27,7 +27,6 @@ from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.reports import tables
-from overtrick.runs import mlflow_note
 from overtrick.storage import locate
 from overtrick.tracking import mlflow_tracker
 from overtrick.training.registry import JOBS
@@ -72,7 +71,7 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
     for ask in (
         lambda: job_file.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
         job_file.Track,
-        lambda: locate.locate("models:/bidder@best"),
+        lambda: locate.model_folder("models:/bidder@best"),
     ):
         with pytest.raises(UserError, match=said) as refused:
             ask()
@@ -84,7 +83,7 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
     )
     job = {"model": "models:/bidder@best", "track": {"uri": "http://me:secret@127.0.0.1:1"}}
     with pytest.raises(UserError, match=r"'track\.uri' in job\.yaml: leave the password out"):
-        locate.pinned(job, "job.yaml")
+        locate.pin_models(job, "job.yaml")
 
 
 def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path) -> None:
@@ -193,6 +192,6 @@ def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> N
 
 def _entries(folder: Path) -> list[str]:
     """Every entry of the table in the note of a run, and what it is about."""
-    rows = json.loads((folder / mlflow_note.TABLE).read_text())
+    rows = json.loads((folder / "table.json").read_text())
     names, cells = tables.cells(tables.evaluation(rows, "chip"))
     return ["meta on kuhn", "seed 5, 6 iterations", *names, *(c for row in cells for c in row)]

@@ -388,13 +388,13 @@ def test_every_command_of_a_page_runs(
         for text, command in shown.items():
             if not text.startswith(begin):
                 continue
-            there = set(locate.runs())
+            there = set(locate.run_names())
             meant = command
             for name, place in known.items():
                 meant = [re.sub(rf"\b{name}\b", place, word) for word in meant]
             monkeypatch.setattr(sys, "stdin", io.StringIO(""))
             assert not cli.app([*meant, *shlex.split(small)], standalone_mode=False), text
-            for made in set(locate.runs()) - there:
+            for made in set(locate.run_names()) - there:
                 known |= {"RUN": made, made[:2].upper(): f"runs/{made}"}  # BM, EM
         if begin == "generate deals":
             prepared(next(tmp_path.glob("boards/deals-natural-natural-*.parquet")))

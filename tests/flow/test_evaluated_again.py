@@ -62,7 +62,7 @@ def test_the_kept_table_is_the_evaluated_one_and_the_last_iteration_is_measured(
     model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     trainer.close()
     model_files.save(model, tmp_path / "model")
-    again, game, _ = lifecycle.judge(str(tmp_path / "model"), 0)
+    again, game, _ = lifecycle.evaluate_stored(str(tmp_path / "model"), 0)
     assert again == kept
     assert game == job.game.name
     if spec.progress_score is not None:

@@ -23,7 +23,8 @@ from overtrick.config import job_file
 from overtrick.core import RunError, files
 from overtrick.distributed.workers import LocalPool
 from overtrick.runs import group, html_page, lifecycle, tune_trial
-from overtrick.storage import locate, model_files, parquet
+from overtrick.storage import model_files, parquet, run_folder
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
@@ -85,13 +86,13 @@ def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
     ours.trainer.step()
     ours.save_checkpoint(str(places[0]))
     expected = ours.trainer.step()
-    with full_disk(), pytest.raises(OSError, match=rf"{tune_trial.STATE}: File too large"):
+    with full_disk(), pytest.raises(OSError, match=rf"{run_folder.STATE}: File too large"):
         ours.save_checkpoint(str(places[1]))
-    assert tune_trial.newest_checkpoint(tmp_path) == places[0]
+    assert RunFolder(tmp_path).checkpoints().newest() == places[0]
     ours.load_checkpoint(str(places[0]))
     assert ours.trainer.step() == expected
     ours.save_checkpoint(str(places[1]))
-    assert tune_trial.reached(tmp_path) == 2
+    assert RunFolder(tmp_path).checkpoints().iteration() == 2
 
 
 def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
@@ -146,11 +147,12 @@ def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tracker = open_tracker(store, tmp_path / "stopped")
-    lifecycle.write_job(job_file.parse(TINY, registry.JOBS, "tiny"), tracker.folder)
+    folder = RunFolder(tracker.folder)
+    lifecycle.write_job(job_file.parse(TINY, registry.JOBS, "tiny"), folder)
     no_room_for(monkeypatch, mlflow_tracker.SPOOL)
     with (
         pytest.raises(RunError, match="the trial failed"),
-        html_page.ending(tracker.folder, tracker, tracker.close),
+        html_page.reporting_failure(folder, tracker, tracker.close),
     ):
         raise RunError("the trial failed")
     assert caplog.text.count("No space left on device") == 2  # for the note, for the status
@@ -162,33 +164,33 @@ def test_a_run_whose_record_finds_no_room_says_so_and_goes_on_from_there(
     job = job_file.parse(
         {**TINY, "stop": {"iterations": 3}, "track": {"uri": store}}, registry.JOBS, "tiny"
     )
-    folder = tmp_path / "full"
-    folder.mkdir()
+    folder = RunFolder(tmp_path / "full")
+    folder.path.mkdir()
     lifecycle.write_job(job, folder)
     with monkeypatch.context() as patch:
         no_room_for(patch, '"step": 2')
         with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
-            lifecycle.go(folder, lambda *_: None)
-    assert [step for step, _ in mlflow_tracker.history(folder)] == [1]
-    lifecycle.go(folder, lambda *_: None)
+            lifecycle.train(folder, lambda *_: None)
+    assert [step for step, _ in folder.history()] == [1]
+    lifecycle.train(folder, lambda *_: None)
     metrics, _ = alone({**TINY, "stop": {"iterations": 3}})
-    assert mlflow_tracker.history(folder) == list(enumerate(metrics, start=1))
+    assert folder.history() == list(enumerate(metrics, start=1))
 
 
 def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
-    folder = tmp_path / "whole"
-    (folder / locate.TRIALS).mkdir(parents=True)
+    folder = RunFolder(tmp_path / "whole")
+    folder.children.mkdir(parents=True)
     lifecycle.write_job(job, folder)
     with (
         pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),
-        group.at_work(folder, job, [job] * 3) as whole,
+        group.open_group(folder, job, [job] * 3) as whole,
     ):
         no_room_for(monkeypatch, "whole-001")
     client = MlflowClient(store)
-    ids = [tracker.run_id for tracker in (whole.tracker, *(p.tracker for p in whole.parts))]
+    ids = [tracker.run_id for tracker in (whole.tracker, *(p.tracker for p in whole.children))]
     told = [client.get_run(each).info.status for each in ids if each]
     assert told == ["FINISHED", "FINISHED", "RUNNING", "FINISHED"]
 

@@ -20,6 +20,7 @@ from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.reports.html import elements
 from overtrick.runs import group, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate
+from overtrick.storage.run_folder import RunFolder
 from overtrick.studies.exact import solve_game
 from overtrick.studies.match import match
 from overtrick.tracking import mlflow_tracker
@@ -84,7 +85,7 @@ def boards_file(path):
 
 
 def test_every_board_call_and_card_is_on_the_page(tmp_path):
-    page = Page(html_page.of_file(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
+    page = Page(html_page.file_page(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
     assert page.tags.count("article") == 2
     for words in ("Board 1", "Board 2", "3N by North", "Dealer East", "vulnerable EW"):
         assert words in page.text
@@ -96,7 +97,7 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
 
 
 def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
-    page = Page(html_page.of_file(boards_file(tmp_path / "two.lin"), 1)).check()
+    page = Page(html_page.file_page(boards_file(tmp_path / "two.lin"), 1)).check()
     assert page.tags.count("article") == 1
     assert "Strong notrump" not in page.text
     assert "Systems: North-South" in page.text
@@ -106,7 +107,7 @@ def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
 def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
     met = match("random", "random", name, {}, 2, 0, kept=True)
     game_records.save(tmp_path / "games.parquet", met.games)
-    page = Page(html_page.of_file(tmp_path / "games.parquet", 3)).check()
+    page = Page(html_page.file_page(tmp_path / "games.parquet", 3)).check()
     shown = met.games.moves[:3]
     assert page.tags.count("article") == 3
     assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
@@ -119,7 +120,7 @@ def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
 
 def test_a_film_of_a_match_is_a_page(tmp_path):
     (tmp_path / "match.mp4").write_bytes(b"film")
-    page = Page(html_page.of_file(tmp_path / "match.mp4", 50)).check()
+    page = Page(html_page.file_page(tmp_path / "match.mp4", 50)).check()
     assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
 
 
@@ -149,17 +150,17 @@ def run_folder(folder):
     )
     row = {"stranger": "random", "steps": [1.25, 1.5], "standard_error": [0, 0],
            "exploitability": None, "best_response": 2.0, "share": 0.75}  # fmt: skip
-    (folder / html_page.TABLE).write_text(json.dumps([row]))
-    return folder
+    (folder / "table.json").write_text(json.dumps([row]))
+    return RunFolder(folder)
 
 
 def test_the_page_of_a_run(tmp_path):
     folder = run_folder(tmp_path / "r")
-    (folder / "figures").mkdir()
-    (folder / "figures" / "bars.png").write_bytes(b"\x89PNG")
-    (folder / "films").mkdir()
-    (folder / "films" / "iteration_00001.mp4").write_bytes(b"film")
-    page = Page(html_page.of_run(folder)).check()
+    (folder.path / "figures").mkdir()
+    (folder.path / "figures" / "bars.png").write_bytes(b"\x89PNG")
+    (folder.path / "films").mkdir()
+    (folder.path / "films" / "iteration_00001.mp4").write_bytes(b"film")
+    page = Page(html_page.run_page(folder)).check()
     for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
         assert words in page.text
     assert page.tags.count("svg") == 1  # what never changed has no curve
@@ -181,16 +182,16 @@ class Told:
 
 def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog):
     told, folder = Told(), run_folder(tmp_path / "r")
-    html_page.tell(folder, told)
+    html_page.update_description(folder, told)
     (note,) = told.notes
     assert note.startswith("**meta** on **leduc**, seed 7.\n\n| stranger | before | after 1 |")
     assert "| random | 1.250 | 1.500 | 2.000 | 75% |" in note
-    html_page.keep(folder, told)
-    assert told.artifacts == [html_page.PAGE]
-    assert (folder / html_page.PAGE).exists()
-    (folder / html_page.TABLE).write_text("{")
-    html_page.keep(folder, told)
-    assert told.artifacts == [html_page.PAGE]
+    html_page.save_page(folder, told)
+    assert told.artifacts == ["view.html"]
+    assert (folder.path / "view.html").exists()
+    (folder.path / "table.json").write_text("{")
+    html_page.save_page(folder, told)
+    assert told.artifacts == ["view.html"]
     assert "no page of the run" in caplog.text
 
 
@@ -213,7 +214,7 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
 )
 def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status, said):
     told, folder, closed = Told(), run_folder(tmp_path / "r"), []
-    with pytest.raises(type(error)), html_page.ending(folder, told, closed.append):
+    with pytest.raises(type(error)), html_page.reporting_failure(folder, told, closed.append):
         raise error
     assert closed == [status]
     assert told.notes == [f"**meta** on **leduc**, seed 7.\n\n{said}"]
@@ -221,29 +222,29 @@ def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status
 
 def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path):
     told, folder = Told(), run_folder(tmp_path / "r")
-    html_page.tell(folder, told, "It failed: " + "x" * 9000)
+    html_page.update_description(folder, told, "It failed: " + "x" * 9000)
     assert told.notes[0].partition("It failed: ")[2].count("x") > mlflow_note.MOST - 20
     assert told.notes[0].endswith("xxx ...")
-    (folder / mlflow_note.WHOLE).write_text("| a line of a table |\n" * 1000)
-    html_page.tell(folder, told)
+    (folder.path / "table.md").write_text("| a line of a table |\n" * 1000)
+    html_page.update_description(folder, told)
     assert told.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
     assert all(len(text) < 8000 for text in told.notes)
 
 
 def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
     job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
-    folder = tmp_path / "sweep"
-    (folder / locate.TRIALS).mkdir(parents=True)
+    folder = RunFolder(tmp_path / "sweep")
+    folder.children.mkdir(parents=True)
     lifecycle.write_job(job, folder)
-    with suppress(KeyboardInterrupt), group.at_work(folder, job, [job] * 4) as whole:
-        whole.parts[0].tracker.metrics(1, {"payoff": 0.5})
-        whole.ended[1] = RunError("the trial failed")
+    with suppress(KeyboardInterrupt), group.open_group(folder, job, [job] * 4) as whole:
+        whole.children[0].tracker.metrics(1, {"payoff": 0.5})
+        whole.errors[1] = RunError("the trial failed")
         whole.stopped_early = {2: 4}
-        lifecycle.keep_table(whole.parts[3].place, [], whole.parts[3].tracker)
+        lifecycle.save_table(whole.children[3].folder, [], whole.children[3].tracker)
         raise KeyboardInterrupt
     said = []
-    for place in (folder, *(part.place for part in whole.parts)):
-        events = map(json.loads, (place / mlflow_tracker.SPOOL).read_text().splitlines())
+    for place in (folder, *(part.folder for part in whole.children)):
+        events = map(json.loads, (place.path / mlflow_tracker.SPOOL).read_text().splitlines())
         said.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
     assert said == [
         "It was stopped after iteration 0; `overtrick resume sweep` goes on.",
@@ -257,9 +258,8 @@ def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
 def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     folder = run_folder(tmp_path / "r")
-    job = json.loads((folder / "job.json").read_text())
-    (folder / "job.json").write_text(json.dumps(job | {"game": {"name": "kuhn"}}))
-    solve_game("kuhn", "cfr+", 10, save=folder / "model")
+    folder.job.write_text(json.dumps(folder.read_job() | {"game": {"name": "kuhn"}}))
+    solve_game("kuhn", "cfr+", 10, save=folder.model)
     out = tmp_path / "page.html"
     words = ["view", "r", "--against", "random", "--boards", "2", "--out", str(out), "--json"]
     monkeypatch.setattr(sys, "argv", ["overtrick", *words])
@@ -268,7 +268,7 @@ def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, cap
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (stop.value.code, told["bytes"]) == (0, out.stat().st_size)
     assert Page(out.read_text()).check().tags.count("article") == 4
-    assert locate.runs() == ["r"]
+    assert locate.run_names() == ["r"]
 
 
 def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, capsys):
@@ -300,12 +300,12 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
     with pytest.raises(UserError, match="nor are they boards"):
-        html_page.of_file(tmp_path / "x.parquet", 1)
+        html_page.file_page(tmp_path / "x.parquet", 1)
     (tmp_path / "x.txt2").write_text("nothing")
     with pytest.raises(UserError, match=r"x\.txt2"):
-        html_page.of_file(tmp_path / "x.txt2", 1)
+        html_page.file_page(tmp_path / "x.txt2", 1)
     with pytest.raises(UserError, match=r"name an \.html file"):
-        html_page.check(tmp_path / "page.pdf")
+        html_page.check_output(tmp_path / "page.pdf")
 
 
 @needs_browser
@@ -313,7 +313,7 @@ def test_a_browser_shows_one_step_at_a_time(tmp_path):
     met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
     game_records.save(tmp_path / "games.parquet", met.games)
     page = tmp_path / "page.html"
-    page.write_text(html_page.of_file(tmp_path / "games.parquet", 2))
+    page.write_text(html_page.file_page(tmp_path / "games.parquet", 2))
     dom = Page(shown(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
     for moves in met.games.moves[:2]:

@@ -9,7 +9,7 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.reports import learning_curves
-from overtrick.runs import group, lifecycle
+from overtrick.runs import lifecycle
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
 
@@ -85,8 +85,8 @@ def test_a_sweep_over_seeds_keeps_bands(
 
     original = learning_curves.learning
     monkeypatch.setattr(learning_curves, "learning", learning)
-    done = sweep.go(
-        lifecycle.open_folder(job_file.parse(content, JOBS, "this test"), "seeds", parts=True),
+    done = sweep.run(
+        lifecycle.open_folder(job_file.parse(content, JOBS, "this test"), "seeds", children=True),
         lambda told: None,
     )
     assert not done.failed
@@ -94,6 +94,6 @@ def test_a_sweep_over_seeds_keeps_bands(
     assert drawn == {
         f"games {games}": {"seeds": [scores[games, 0], scores[games, 1]]} for games in (10, 20)
     }
-    kept = {path.name for path in (done.folder / "figures").iterdir()}
+    kept = {path.name for path in done.folder.figures.iterdir()}
     assert kept == {"parallel.png", "bands.png", "by_value.png"}
-    assert group.place_of(done.folder, 3).exists()
+    assert done.folder.child(3).path.exists()

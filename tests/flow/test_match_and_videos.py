@@ -27,6 +27,7 @@ from overtrick.policies.uniform import UniformVectorPolicy
 from overtrick.runs import lifecycle, videos
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.studies.match import match
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import (
@@ -172,7 +173,7 @@ def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
     monkeypatch.setattr(videos.registry, "video_writer", lambda game, path: None)
     job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
     assert job.videos.every
-    videos.check(job)
+    videos.check_videos(job)
 
 
 @pytest.mark.slow
@@ -236,13 +237,13 @@ def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
     job = job_file.parse(PUSHING, JOBS, "a test")
     folder = lifecycle.open_folder(job, "push")
-    lifecycle.check(job)
-    lifecycle.go(folder, lambda iteration, metrics: None)
-    lifecycle.go(
+    lifecycle.check_job(job)
+    lifecycle.train(folder, lambda iteration, metrics: None)
+    lifecycle.train(
         folder, lambda iteration, metrics: None
     )  # as if it had been killed while it was kept
     kept = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
-    assert set(kept) == {p.name for p in (folder / "films").iterdir()} >= {"iteration_00003.mp4"}
+    assert set(kept) == {p.name for p in folder.videos.iterdir()} >= {"iteration_00003.mp4"}
     assert all(imageio_ffmpeg.count_frames_and_secs(str(film))[0] for film in kept.values())
 
 
@@ -270,7 +271,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
         videos.registry, "video_writer", lambda game, path: lambda batch: path.touch()
     )
     tracker, told = Told(tmp_path, 0), []
-    tell = videos.listener(job, tmp_path, 0, tracker)
+    tell = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
     for iteration in range(1, 9):
         if iteration % 2 == 0:
             place = tmp_path / "tune-0" / "trial-0" / f"checkpoint_{iteration:06d}"
@@ -279,7 +280,7 @@ def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
         tell(iteration, {})
         if iteration == killed:
             told, tracker = tracker.films, Told(tmp_path, iteration)
-            tell = videos.listener(job, tmp_path, 0, tracker)
+            tell = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
     assert [*told, *tracker.films] == ["iteration_00004.mp4", "iteration_00006.mp4"]
 
 
@@ -312,7 +313,7 @@ TWO = {"players": ["random", "motionless"]}
 def test_films_that_cannot_be_made_are_refused(changed, line):
     asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
     with pytest.raises(UserError, match=line):
-        lifecycle.check(job_file.parse(asked, JOBS, "a test"))
+        lifecycle.check_job(job_file.parse(asked, JOBS, "a test"))
 
 
 def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
@@ -329,6 +330,6 @@ def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
     assert stop.value.code == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["metrics"]["motionless/mean_win"] == 1
-    rows, game, unit = lifecycle.judge(told["run"], 0)
+    rows, game, unit = lifecycle.evaluate_stored(told["run"], 0)
     assert (game, unit) == ("sumo", "win")
     assert rows[0]["won from each"] == [None, 1]

@@ -30,6 +30,7 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.runs import lifecycle
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions
 from overtrick.training.registry import JOBS
 
@@ -201,14 +202,14 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
 def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
     model_files.save(model_files.Model(weights, game, {}), tmp_path / "model")
     with pytest.raises(UserError, match=why):
-        predictor.told(tmp_path / "model")
+        predictor.mlflow_description(tmp_path / "model")
 
 
 def logged(store: str, folder: Path, source: Path, name: str | None = None) -> str:
     """A run that leaves the model of a folder behind; its name in MLflow."""
     folder.mkdir()
     tracker = mlflow_tracker.Tracker(store, "models", folder.name, folder, {})
-    tracker.model(source, predictor.told(source))
+    tracker.model(source, predictor.mlflow_description(source))
     if name is not None:
         tracker.register(name)
     assert tracker.close("FINISHED") == 0
@@ -329,12 +330,12 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
         "evaluate": {"opponents": ["call", "models:/leduc-meta/1"]},
         "track": {"uri": store},
     }
-    folder = tmp_path / "meets"
-    folder.mkdir()
+    folder = RunFolder(tmp_path / "meets")
+    folder.path.mkdir()
     job = job_file.parse(plan, JOBS, "a test")
     lifecycle.write_job(job, folder)
-    lifecycle.tracker_of(lifecycle.read_job(folder), folder).close("FINISHED")
-    told = MlflowClient(store, store).get_run(mlflow_tracker.run_id(folder)).data.tags
+    lifecycle.open_tracker(lifecycle.read_job(folder), folder).close("FINISHED")
+    told = MlflowClient(store, store).get_run(folder.run_id).data.tags
     assert json.loads(told["overtrick.model.1"]) == {
         "model": "models:/leduc-meta/1",
         "sha256": locate.digests(Path(job.evaluate.opponents[1])),
@@ -354,18 +355,18 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
 )  # fmt: skip
 def test_a_name_that_means_nothing_is_refused_with_what_there_is(at, name, why):
     with pytest.raises(UserError, match=why):
-        lifecycle.model_of(name)
+        lifecycle.find_model(name)
 
 
 def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
-        lifecycle.model_of("models:/leduc-meta/1")
+        lifecycle.find_model("models:/leduc-meta/1")
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(UserError, match=r"no MLflow server answers at http://127.0.0.1:9"):
-        lifecycle.model_of("models:/leduc-meta/1")
+        lifecycle.find_model("models:/leduc-meta/1")
 
 
 def kept(store: str, run_id: str) -> Path:
@@ -386,7 +387,7 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
     )  # it is ours as long as nobody changed it
     script.write_text(f"open({str(trap)!r}, 'w')\n" + script.read_text())
     (kept(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
-    folder = lifecycle.model_of("models:/theirs/1")
+    folder = lifecycle.find_model("models:/theirs/1")
     assert model_files.policy(folder, overtrick.make("leduc")) is not None
     assert {p.name for p in folder.iterdir()} == {*locate.FILES, locate.ORIGIN}
     assert not trap.exists()
@@ -421,7 +422,7 @@ def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
             del content["metadata"]["overtrick"]
         about.write_text(yaml.safe_dump(content))
     with pytest.raises(UserError, match=why):
-        lifecycle.model_of(f"models:/{change}/1")
+        lifecycle.find_model(f"models:/{change}/1")
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
 
 
@@ -453,16 +454,16 @@ def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_p
         logged(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
     )
     assert model_versions.register(client, first, "moving", "champion") == 1
-    before = lifecycle.model_of("models:/moving@champion")
+    before = lifecycle.find_model("models:/moving@champion")
     assert model_versions.register(client, second, "moving", "champion") == 2
-    after = lifecycle.model_of("models:/moving@champion")
+    after = lifecycle.find_model("models:/moving@champion")
     assert (before.name, after.name) == ("moving-1", "moving-2")
 
 
 def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch):
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
-    folder = tmp_path / "runs" / "searching"
-    folder.mkdir(parents=True)
+    folder = RunFolder(tmp_path / "runs" / "searching")
+    folder.path.mkdir(parents=True)
     job = job_file.parse(
         {"trainer": "meta", "game": "kuhn", "track": {"uri": store}}, JOBS, "a test"
     )
@@ -471,7 +472,7 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
         UserError, match="does not know searching: `overtrick train --resume searching`"
     ):
         lifecycle.register("searching", "name", None)
-    tracker = lifecycle.tracker_of(job, folder)
+    tracker = lifecycle.open_tracker(job, folder)
     tracker.register("name")  # but it has left no model
     tracker.close("FINISHED")
     assert tracker.rejected == 1

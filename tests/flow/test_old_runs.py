@@ -13,6 +13,7 @@ import pytest
 
 from overtrick.runs import html_page, lifecycle
 from overtrick.storage import locate, model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.studies import match
 from overtrick.training.registry import TRAINERS
 
@@ -57,17 +58,19 @@ def test_there_is_a_run_of_every_trainer():
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in RUNS]
 )
 def test_an_old_run_is_listed_viewed_and_evaluated_as_before(before, name):
-    assert name in locate.runs()
-    assert "<html" in html_page.of_run(before / name)
-    rows, game, unit = lifecycle.judge(name, 0)
+    assert name in locate.run_names()
+    assert "<html" in html_page.run_page(RunFolder(before / name))
+    rows, game, unit = lifecycle.evaluate_stored(name, 0)
     wanted = json.loads((before / name / "evaluated.json").read_text())
     assert_close({"game": game, "unit": unit, "rows": rows}, wanted)
 
 
 def test_an_unfinished_run_goes_on_to_its_end(before, local_ray):
-    finished = lifecycle.go(before / "meta_unfinished", lambda iteration, metrics: None)
+    finished = lifecycle.train(
+        RunFolder(before / "meta_unfinished"), lambda iteration, metrics: None
+    )
     assert len(finished.rows) == 2
-    assert (finished.folder / "model" / model_files.WEIGHTS).exists()
+    assert (finished.folder.model / model_files.WEIGHTS).exists()
 
 
 def test_an_old_model_is_an_opponent(before):

@@ -21,7 +21,7 @@ from tiny import TINY
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, generator
-from overtrick.runs import tune_trial
+from overtrick.storage import run_folder
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
 
@@ -253,8 +253,8 @@ def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_
     job = job_file.parse({**TINY, **changes}, registry.JOBS, "tiny")
     first, second = (meta.MetaTrainer(job, LocalPool()) for _ in range(2))
     metrics = [first.step(), first.step()]
-    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
-    second.load(tune_trial.read_state(tmp_path))
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / run_folder.STATE)
+    second.load(run_folder.read_state(tmp_path))
     assert_same(whole, ([*metrics, second.step()], second.state()))
 
 
@@ -419,9 +419,9 @@ def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
         expected = whole.step()
     for _ in range(2):
         first.step()
-    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / tune_trial.STATE)
+    save_file({n: np.array(v) for n, v in first.state().items()}, tmp_path / run_folder.STATE)
     second = page.trainer(job, LocalPool())
-    second.load(tune_trial.read_state(tmp_path))
+    second.load(run_folder.read_state(tmp_path))
     second.step()
     assert second.step() == expected
     ours, theirs = whole.state(), second.state()

@@ -158,7 +158,7 @@ def test_no_secret_of_the_environment_is_kept_with_a_run(
         JOBS, "tiny",
     )  # fmt: skip
     folder = lifecycle.open_folder(job, "tiny")
-    lifecycle.go(folder, lambda *_: None)
+    lifecycle.train(folder, lambda *_: None)
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     assert holders("overtrick.trainer", tmp_path) != []
     assert holders("PL_DISABLE_FORK", logs) != []  # where Tune's variables are told

@@ -19,10 +19,10 @@ from outside import COMMAND, PATIENCE, environment, kill_once
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
-from overtrick.runs import group, lifecycle, tune_trial
-from overtrick.storage import model_files
+from overtrick.runs import lifecycle, tune_trial
+from overtrick.storage import model_files, run_folder
+from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt, sweep
-from overtrick.tracking import mlflow_tracker
 from overtrick.training.registry import JOBS, TRAINERS
 
 GRID: dict[str, Any] = {
@@ -39,18 +39,18 @@ def parse(**changes: Any) -> job_file.Job:
 
 
 @pytest.fixture(scope="module")
-def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Swept:
+def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.FinishedSweep:
     folder = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
         job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
         told: list[int] = []
-        done = sweep.go(lifecycle.open_folder(job, "grid", parts=True), told.append)
+        done = sweep.run(lifecycle.open_folder(job, "grid", children=True), told.append)
     assert told == list(range(1, 9))  # four trials of two iterations
     return done
 
 
-def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -> None:
+def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.FinishedSweep) -> None:
     assert not swept.failed
     scores = [row["score"] for row in swept.rows]
     assert scores == sorted(scores, reverse=True)
@@ -60,17 +60,19 @@ def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Swept) -
         job = parse(seed=row["seed"], coevolve={"generations": 3, "genome": row["coevolve.genome"]})
         trainer = TRAINERS["coevolve"].trainer(job, LocalPool())
         trainer.step(), trainer.step()
-        stored = model_files.load(group.place_of(swept.folder, row["trial"]) / "model")
+        stored = model_files.load(swept.folder.child(row["trial"]).model)
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
 
 
-def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(swept: sweep.Swept) -> None:
-    place = group.place_of(swept.folder, 2)
-    kept = group.place_of(swept.folder, 1) / lifecycle.TABLE
+def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(
+    swept: sweep.FinishedSweep,
+) -> None:
+    place = swept.folder.child(2).path
+    kept = swept.folder.child(1).table
     before = kept.stat().st_mtime_ns
-    for lost in [place, *swept.folder.glob("tune-*/trial-2")]:
+    for lost in [place, *swept.folder.path.glob("tune-*/trial-2")]:
         shutil.rmtree(lost)
-    again = sweep.go(swept.folder, lambda done: None)
+    again = sweep.run(swept.folder, lambda done: None)
     assert again.rows == swept.rows
     assert kept.stat().st_mtime_ns == before
 
@@ -82,7 +84,7 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     steps, checkpoints = {"iterations": 12}, {"every": 1}
     job = parse(stop=steps, checkpoints=checkpoints, track={"uri": f"sqlite:///{tmp_path}/alone"})
-    alone = sweep.go(lifecycle.open_folder(job, "alone", parts=True), lambda told: None)
+    alone = sweep.run(lifecycle.open_folder(job, "alone", children=True), lambda told: None)
     here = tmp_path / "killed"
     here.mkdir()
     (here / "grid.yaml").write_text(
@@ -95,8 +97,9 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     )  # fmt: skip
     there = "runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors"
     kill_once(lambda: list(here.glob(there)), driver)
-    (folder,) = (here / "runs").iterdir()
-    reached = [tune_trial.reached(folder, number) for number in range(4)]
+    (path,) = (here / "runs").iterdir()
+    folder = RunFolder(path)
+    reached = [folder.checkpoints(number).iteration() for number in range(4)]
     assert 0 < sum(reached) < 4 * 12
     resumed = subprocess.run(
         [*COMMAND, "resume", folder.name, "--json"],
@@ -105,16 +108,16 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     assert resumed.returncode == 0, resumed.stderr
     told = json.loads(resumed.stdout)
     assert told["rows"] == alone.rows
-    assert told["best"] == str(group.place_of(folder, alone.rows[0]["trial"]))
+    assert told["best"] == str(folder.child(alone.rows[0]["trial"]))
     assert told["median"] == alone.median
     client = MlflowClient(f"sqlite:///{here}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
-    names = [group.place_of(folder, number).name for number in range(4)]
+    names = [folder.child(number).name for number in range(4)]
     assert sorted(each.info.run_name for each in runs) == [folder.name, *names]
     assert {each.info.status for each in runs} == {"FINISHED"}
     for number, name in enumerate(names):
-        history = mlflow_tracker.history(group.place_of(folder, number))
-        assert history == mlflow_tracker.history(group.place_of(alone.folder, number))
+        history = folder.child(number).history()
+        assert history == alone.folder.child(number).history()
         (part,) = [each for each in runs if each.info.run_name == name]
         assert points.known(client, part.info.run_id) == points.of(history)
 
@@ -128,16 +131,18 @@ def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
         tune_trial.Tuner, "fit", lambda tuner: trained
     )  # Tune's order after a retry
     reached = iter((0, 0, 2, 2))  # before, and of the one that did not break after
-    monkeypatch.setattr(tune_trial, "reached", lambda folder, number: next(reached, 2))
-    monkeypatch.setattr(tune_trial, "newest_checkpoint", lambda folder, number: None)
+    monkeypatch.setattr(run_folder.Checkpoints, "iteration", lambda self: next(reached, 2))
+    monkeypatch.setattr(run_folder.Checkpoints, "newest", lambda self: None)
     job = parse(search={})
-    ended = tune_trial.train([tune_trial.Planned(job, lambda i, m: None)] * 2, tmp_path)
+    ended = tune_trial.train(
+        [tune_trial.PlannedTrial(job, lambda i, m: None)] * 2, RunFolder(tmp_path)
+    )
     assert "the trial failed: " in str(ended[0])
     assert ended[1] is None
 
 
-def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.Swept) -> None:
-    client = MlflowClient(f"sqlite:///{swept.folder.parents[1]}/mlflow.db")
+def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> None:
+    client = MlflowClient(f"sqlite:///{swept.folder.path.parents[1]}/mlflow.db")
     experiment = client.get_experiment_by_name("overtrick")
     runs = client.search_runs([experiment.experiment_id])
     (parent,) = [r for r in runs if r.info.run_name == swept.folder.name]
@@ -194,7 +199,8 @@ def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(brok
     drawn = {"seed": {"randint": [0, 99]}}
     job = parse(search={"method": "pbt", "trials": 4, "quantile_fraction": 0.5, **drawn})
     whole: Any = SimpleNamespace(
-        parts=[trained(score=score) for score in (broken, 1.0, broken, broken)], ended=[None] * 4
+        children=[trained(score=score) for score in (broken, 1.0, broken, broken)],
+        errors=[None] * 4,
     )
     scores = pbt._scores(whole, lambda metrics: metrics["score"], 0, 1)
     first: pbt.Round = [{"copied": None, "values": {"seed": n}} for n in range(4)]
@@ -203,20 +209,20 @@ def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(brok
 
 
 def test_a_trial_whose_score_is_no_number_is_ranked_last(tmp_path: Path) -> None:
-    places = [SimpleNamespace(number=n, place=tmp_path / str(n)) for n in range(3)]
+    places = [SimpleNamespace(number=n, folder=RunFolder(tmp_path / str(n))) for n in range(3)]
     for part, gap in zip(places, (math.nan, 0.5, 0.25), strict=True):
-        part.place.mkdir()
-        (part.place / lifecycle.TABLE).write_text(json.dumps([{"exploitability": gap}]))
-    whole: Any = SimpleNamespace(parts=places)
+        part.folder.path.mkdir()
+        part.folder.table.write_text(json.dumps([{"exploitability": gap}]))
+    whole: Any = SimpleNamespace(children=places)
     rows = sweep._rows("coevolve", [{}] * 3, whole, [{}] * 3)
     assert [(row["trial"], row["score"]) for row in rows] == [(2, -0.25), (1, -0.5), (0, None)]
 
 
 def test_a_sweep_and_a_run_are_resumed_by_their_own_commands(
-    swept: sweep.Swept, tmp_path: Path
+    swept: sweep.FinishedSweep, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=f"overtrick sweep --resume {swept.folder.name}"):
-        lifecycle.go(swept.folder, lambda iteration, metrics: None)
-    lifecycle.write_job(parse(), tmp_path)
+        lifecycle.train(swept.folder, lambda iteration, metrics: None)
+    lifecycle.write_job(parse(), RunFolder(tmp_path))
     with pytest.raises(UserError, match=f"overtrick train --resume {tmp_path.name}"):
-        sweep.go(tmp_path, lambda done: None)
+        sweep.run(RunFolder(tmp_path), lambda done: None)

@@ -20,6 +20,7 @@ from tiny import TINY, alone
 from overtrick.config import job_file
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
 
@@ -57,12 +58,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """That of a run which tells this server."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     job = {**JOB, "track": {"uri": server.uri}}
     asked = job_file.parse(job, registry.JOBS, "tiny")
-    lifecycle.check(asked)  # it need not be there yet
+    lifecycle.check_job(asked)  # it need not be there yet
     return lifecycle.open_folder(asked, "tiny")
 
 
@@ -72,20 +73,20 @@ def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
     return alone(JOB)
 
 
-def told(folder: Path) -> tuple[int, int]:
+def told(folder: RunFolder) -> tuple[int, int]:
     """How many events a run has kept on disk, and how many of them MLflow has taken."""
-    sent = folder / "track.sent"
-    kept = (folder / mlflow_tracker.SPOOL).read_text().count("\n")
+    sent = folder.path / "track.sent"
+    kept = (folder.path / mlflow_tracker.SPOOL).read_text().count("\n")
     return kept, int(sent.read_text()) if sent.exists() else 0
 
 
 def check(
-    folder: Path, server: Server, expected: tuple[list[dict[str, float]], dict[str, Any]]
+    folder: RunFolder, server: Server, expected: tuple[list[dict[str, float]], dict[str, Any]]
 ) -> None:
     """MLflow has what the run has on disk, which is what an undisturbed run has."""
     metrics, weights = expected
-    assert mlflow_tracker.history(folder) == list(enumerate(metrics, start=1))
-    stored = model_files.load(folder / "model", "kuhn").weights
+    assert folder.history() == list(enumerate(metrics, start=1))
+    stored = model_files.load(folder.model, "kuhn").weights
     assert stored.keys() == weights.keys()
     assert all(np.array_equal(stored[name], weights[name]) for name in weights)
     client = MlflowClient(server.uri)
@@ -104,7 +105,7 @@ def check(
 
 
 def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
-    local_ray: None, server: Server, folder: Path, undisturbed: Any
+    local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
     def progress(iteration: int, metrics: Mapping[str, float]) -> None:
         if iteration == STEPS // 2:
@@ -112,24 +113,24 @@ def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
             assert (kept, sent) == (iteration + 3, 0)  # after parameters, job and note
             server.start()
 
-    assert lifecycle.go(folder, progress).undelivered == ""
+    assert lifecycle.train(folder, progress).undelivered == ""
     check(folder, server, undisturbed)
 
 
 def test_a_server_that_was_away_all_the_time_hears_of_a_run_when_that_is_opened_again(
-    local_ray: None, server: Server, folder: Path, undisturbed: Any
+    local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
-    done = lifecycle.go(folder, lambda iteration, metrics: None)
+    done = lifecycle.train(folder, lambda iteration, metrics: None)
     kept, sent = told(folder)
     assert sent == 0
     assert done.undelivered.startswith(f"{kept} events: ")
     server.start()
-    assert lifecycle.go(folder, lambda iteration, metrics: None).undelivered == ""
+    assert lifecycle.train(folder, lambda iteration, metrics: None).undelivered == ""
     check(folder, server, undisturbed)
 
 
 def test_a_server_that_is_killed_and_started_again_has_every_step_once(
-    local_ray: None, server: Server, folder: Path, undisturbed: Any
+    local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
     taken = []
 
@@ -148,7 +149,7 @@ def test_a_server_that_is_killed_and_started_again_has_every_step_once(
             server.start()
 
     server.start()
-    assert lifecycle.go(folder, progress).undelivered == ""
+    assert lifecycle.train(folder, progress).undelivered == ""
     assert [kept for kept, sent in taken] == [8, 12]
     assert all(0 < sent <= kept for kept, sent in taken)
     check(folder, server, undisturbed)

@@ -8,7 +8,7 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.core import UserError
-from overtrick.distributed.placement import check_room, grown, placed, times, total
+from overtrick.distributed.placement import all_bundles, check_room, grown, times, total
 from overtrick.runs.tune_trial import Trial
 from overtrick.training.registry import JOBS
 
@@ -93,9 +93,9 @@ def test_bundles_are_held_as_often_as_there_are_places(
 def test_what_is_to_be_together_is_one_place() -> None:
     resources = {"cpus": 2.0, "gpus": 0.0, "worker_cpus": 1.0, "learners": 1, "data_readers": 1}
     job = {"workers": 2, "resources": {**resources, "single_node": True}}
-    assert placed(job) == [{"CPU": 4.0}, {"CPU": 1.0}]
+    assert all_bundles(job) == [{"CPU": 4.0}, {"CPU": 1.0}]
     job["resources"] = {**resources, "single_node": False}
-    assert placed(job) == [{"CPU": 2.0}, {"CPU": 1.0}, {"CPU": 1.0}, {"CPU": 1.0}]
+    assert all_bundles(job) == [{"CPU": 2.0}, {"CPU": 1.0}, {"CPU": 1.0}, {"CPU": 1.0}]
 
 
 def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from overtrick.runs.tune_trial import _Watch
+from overtrick.runs.tune_trial import _Stopper
 from overtrick.sweeps.asha import Asha
 
 
@@ -91,9 +91,9 @@ def test_what_stops_a_trial_is_in_its_record_before_anything_is_decided(tmp_path
     config = {"run": {"number": 0}}
     result = {"config": config, "iteration": 1, "last": 0, "metrics": {"score": -np.inf}}
     with pytest.raises(OSError, match="No space left"):
-        _Watch({0: plan}, ours)("0", result)
+        _Stopper({0: plan}, ours)("0", result)
     assert ours.stopped_at() == {}
     assert not (tmp_path / "halving.jsonl").exists()
     plan.listener = lambda iteration, metrics: None
-    assert _Watch({0: plan}, ours)("0", result)
+    assert _Stopper({0: plan}, ours)("0", result)
     assert ours.stopped_at() == {0: 1}

@@ -192,7 +192,7 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     trainer, metrics = trained(plain)
     kept = model_files.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
     model_files.save(kept, tmp_path / "watcher")
-    (row,), game, _ = lifecycle.judge(str(tmp_path / "watcher"), 0)
+    (row,), game, _ = lifecycle.evaluate_stored(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
     with pytest.raises(UserError, match="it has to search, or to watch its opponent"):

@@ -40,7 +40,7 @@ def hands(
     choice = GameChoice(name="minibridge", options=apply_overrides({}, options or []))
     known = registry.scripted_players(registry.make(choice.name, **choice.options))
     names = [
-        who if who in ("random", *known) else str(lifecycle.model_of(who).absolute())
+        who if who in ("random", *known) else str(lifecycle.find_model(who).absolute())
         for who in (declarer, against)
     ]
     found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
@@ -111,7 +111,7 @@ def match_of_bidders(
     ours, theirs = (str(bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
         bidders.load_side(side)  # before Ray starts
-    with lifecycle.crew_of(workers) as crew, counting(people, "boards", boards) as progress:
+    with lifecycle.open_pool(workers) as crew, counting(people, "boards", boards) as progress:
         played = duplicate_match.match(ours, theirs, boards, seed, crew, progress)
     if out is not None:
         duplicate_match.report(played, out, show)
@@ -210,7 +210,7 @@ def suggest(
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
-    side = bidders.load_side(str(lifecycle.model_of(bidder)))
+    side = bidders.load_side(str(lifecycle.find_model(bidder)))
     other = bidders.load_side(str(known(against) or against))
     thought = bidders.rank_calls(side, other, calls, hand, *_situation(dealer, vulnerable))
     told = [

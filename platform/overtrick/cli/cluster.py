@@ -63,7 +63,7 @@ def submit(
         name = job.stem
     else:
         command, plain, name = "resume", None, str(resume)
-    sent = {provenance.SENT: json.dumps(provenance.code())}
+    sent = {provenance.SENT: json.dumps(provenance.code_tags())}
     there = _cluster(address)
     submission = there.send(Order(command, name, plain, runs, sent))
     people.print(f"{submission}: {command} {name} at {there.address}", soft_wrap=True)
@@ -172,7 +172,7 @@ def _checked(
     else:
         work = job_file.load(file, told, JOBS)
         command = "sweep" if sweep else "train"
-        check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check
+        check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check_job
     if not files_there:
         with tempfile.TemporaryDirectory() as folder:  # its own store may be out of reach here
             track = job_file.Track(uri=f"sqlite:///{folder}/mlflow.db")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -11,13 +10,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from overtrick.cli import app, people
 from overtrick.core import RunError, UserError
+
+if TYPE_CHECKING:
+    from overtrick.storage.run_folder import RunFolder
 
 PATIENCE = 120.0  # seconds until MLflow's server must answer
 
@@ -38,7 +39,7 @@ def dashboard(
     from overtrick.tracking import server_address
 
     store = _store(run, uri)
-    server_address.check(store, there=True)
+    server_address.check(store, must_exist=True)
     page = "" if run is None else _page(run)
     if not store.startswith("sqlite:///"):
         people.print(f"open {store.rstrip('/')}/{page}", soft_wrap=True)
@@ -67,26 +68,25 @@ def _store(run: str | None, uri: str | None) -> str:
     from overtrick.tracking import server_address
 
     if uri is not None:
-        return server_address.given(uri, "--uri")
+        return server_address.validated(uri, "--uri")
     if run is not None:
         return _tracked_at(room.find(run))
-    newest = sorted(map(room.find, locate.runs()), key=lambda f: (f / "job.json").stat().st_mtime)
+    newest = sorted(map(room.find, locate.run_names()), key=lambda run: run.job.stat().st_mtime)
     if os.environ.get("MLFLOW_TRACKING_URI") or not newest:
-        return server_address.usual()
+        return server_address.default()
     return _tracked_at(newest[-1])
 
 
-def _tracked_at(folder: Path) -> str:
+def _tracked_at(run: RunFolder) -> str:
     """Where a run, a sweep or a table is tracked."""
-    return json.loads((folder / "job.json").read_text())["track"]["uri"]
+    return str(run.read_job()["track"]["uri"])
 
 
 def _page(run: str) -> str:
     """The URL of a run's page on the dashboard. Raises UserError for a run unknown to MLflow."""
     from overtrick.runs import lifecycle as room
-    from overtrick.tracking import mlflow_tracker
 
-    known = mlflow_tracker.run_id(room.find(run))
+    known = room.find(run).run_id
     if known is None:
         raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
     return f"#/runs/{known}"

@@ -143,11 +143,11 @@ def generate(
         elif kind == "minibridge":
             plan = minibridge.plan_of(asked)
             path = out or Path(f"boards/minibridge-{plan.defenders}-{plan.strain}-{plan.seed}")
-            with lifecycle.crew_of(workers) as crew:
+            with lifecycle.open_pool(workers) as crew:
                 done = minibridge.generate(plan, path, crew, told)
         elif kind == "examples":
             chosen = bidding_examples_build.plan_of(file or (), asked)
-            with lifecycle.crew_of(workers) as crew:
+            with lifecycle.open_pool(workers) as crew:
                 done = bidding_examples_build.generate(
                     chosen, out or bidding_examples_build.place_of(chosen), crew, told
                 )
@@ -155,7 +155,7 @@ def generate(
                 people.print(problem, highlight=False, soft_wrap=True)
         else:
             asked_for = bridge_deals.plan_of(asked)
-            with lifecycle.crew_of(workers) as crew:
+            with lifecycle.open_pool(workers) as crew:
                 done = bridge_deals.generate(
                     asked_for, out or bridge_deals.place_of(asked_for), crew, told
                 )
@@ -253,8 +253,8 @@ def list_(as_json: Json = False) -> None:
     people.print(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
     people.print(f"plans of solve: {' '.join(PLANS)}", soft_wrap=True)
     people.print(f"trainers: {' '.join(TRAINERS)}")
-    runs = locate.runs()
-    people.print(f"runs in {locate.home()}: {' '.join(runs) or 'none'}")
+    runs = locate.run_names()
+    people.print(f"runs in {locate.runs_folder()}: {' '.join(runs) or 'none'}")
     result(as_json, games=known, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
 
 

@@ -45,13 +45,13 @@ def view_(
     from overtrick.studies.match import check_known, match
     from overtrick.tracking.model_versions import SCHEME
 
-    html_page.check(out)
+    html_page.check_output(out)
     of_run = {"against": against, "boards": boards, "seed": seed}
     if Path(what).is_file():
         _refuse(of_run, f"is of a run, and {what} is a file")
-        if Path(what).suffix == html_page.FILM:
+        if Path(what).suffix == html_page.VIDEO_SUFFIX:
             _refuse({"first": first, "system": system}, f"is of games and boards, not of {what}")
-        page = html_page.of_file(Path(what), first or 50, system)
+        page = html_page.file_page(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
@@ -62,9 +62,9 @@ def view_(
             _refuse(of_run, "is of games that a run's model plays: name whom it meets by --against")
         else:
             check_known([against], [])
-            model = str(lifecycle.model_of(str(folder)))
+            model = str(lifecycle.find_model(str(folder)))
             met = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
-        page = html_page.of_run(folder, met)
+        page = html_page.run_page(folder, met)
     write_text(out, page)
     size = len(page.encode())
     people.print(f"{out}: {size / 1e6:.1f} MB; open it in a browser", soft_wrap=True)

@@ -15,6 +15,7 @@ from overtrick.reports import tables
 
 if TYPE_CHECKING:
     from overtrick.config.job_file import Job
+    from overtrick.storage.run_folder import RunFolder
 
 
 @app.command()
@@ -31,13 +32,13 @@ def train(
     from overtrick.runs import lifecycle
 
     plan, folder = _job_or_run("train", job, overrides, resume)
-    lifecycle.check(plan)
+    lifecycle.check_job(plan)
     folder = folder or lifecycle.open_folder(plan, job.stem)  # type: ignore[union-attr]
     with Bar(people, folder.name, plan.stop.iterations) as bar:
-        done = lifecycle.go(folder, bar.show)
+        done = lifecycle.train(folder, bar.show)
     people.print(tables.evaluation(done.rows, done.unit))
     people.print(
-        f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder}/model",
+        f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder.model}",
         soft_wrap=True,
     )
     if done.undelivered:
@@ -46,14 +47,14 @@ def train(
             f"`overtrick train --resume {folder.name}`"
         )
     if done.rejected:
-        people.print(f"MLflow refuses {done.rejected} events: see {folder}/track.rejected")
+        people.print(f"MLflow refuses {done.rejected} events: see {folder.rejected_events}")
     program = Path(sys.argv[0])
     program = Path("overtrick") if program.name == "__main__.py" else program
     people.print(f"dashboard: {program} dashboard --run {folder.name}", soft_wrap=True)
     result(
         as_json,
         run=folder.name,
-        model=str(folder / "model"),
+        model=str(folder.model),
         seconds=done.seconds,
         metrics=done.metrics,
     )
@@ -76,18 +77,18 @@ def sweep(
         there = os.environ.get("OVERTRICK_RUNS", "")
         submit(job, overrides, address, there, resume is None, resume, True, False, as_json)
     from overtrick.reports.progress import Bar
-    from overtrick.runs import group, lifecycle
+    from overtrick.runs import lifecycle
     from overtrick.sweeps import sweep as room
 
     plan, folder = _job_or_run("sweep", job, overrides, resume)
     iterations = room.check(plan, str(job or resume))
-    folder = folder or lifecycle.open_folder(plan, job.stem, parts=True)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(plan, job.stem, children=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, iterations) as bar:
-        done = room.go(folder, lambda told: bar.show(told, {}))
+        done = room.run(folder, lambda told: bar.show(told, {}))
     shown = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
     people.print(tables.plain(shown, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
-    best = str(group.place_of(folder, scored[0])) if scored else None
+    best = str(folder.child(scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
     people.print(
         f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}",
@@ -149,12 +150,14 @@ def evaluate(
     elif what is not None:
         if overrides:
             raise UserError(f"override '{overrides[0]}': a model is judged as its job says")
-        rows, game, unit = lifecycle.judge(what, workers or 0)
+        rows, game, unit = lifecycle.evaluate_stored(what, workers or 0)
         people.print(tables.evaluation(rows, unit))
         result(as_json, game=game, unit=unit, rows=rows)
 
 
-def _compare(folder: Path | None, job: Path | None, overrides: list[str], as_json: bool) -> None:
+def _compare(
+    folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
+) -> None:
     """Work on a table, a new one or that of a folder."""
     from overtrick.comparison import runner, schedule, statistics
     from overtrick.comparison import table_job as page
@@ -163,14 +166,14 @@ def _compare(folder: Path | None, job: Path | None, overrides: list[str], as_jso
 
     table = page.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
     total = schedule.check(table)
-    folder = folder or lifecycle.open_folder(table, job.stem, parts=True)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(table, job.stem, children=True)  # type: ignore[union-attr]
     with Bar(people, folder.name, total) as bar:
-        done = runner.go(folder, lambda told: bar.show(told, {}))
+        done = runner.run(folder, lambda told: bar.show(told, {}))
     found = done.outcome
     people.print(tables.plain(statistics.wide(found)))
     if found.against_baselines:
         people.print(tables.plain(found.against_baselines, "ours against the baselines' mean"))
-    for line in (*found.notes, f"{folder}/table.md in {done.seconds:.0f} s"):
+    for line in (*found.notes, f"{folder.markdown_table} in {done.seconds:.0f} s"):
         people.print(line, soft_wrap=True, highlight=False)
     if done.undelivered:
         people.print(f"MLflow has not taken {done.undelivered} events; they wait in {folder}")
@@ -235,7 +238,7 @@ def safety(
 
 def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
-) -> tuple[Job, Path | None]:
+) -> tuple[Job, RunFolder | None]:
     """The job of a file, or that of a run and its folder."""
     from overtrick.comparison.table_job import TABLES
     from overtrick.config.job_file import Job, load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Callable
@@ -30,33 +29,34 @@ from overtrick.evaluation.evaluate import (
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.reports import figures, learning_curves
-from overtrick.runs import group, html_page, lifecycle, tune_trial
+from overtrick.reports import learning_curves
+from overtrick.runs import group, html_page, lifecycle
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import TRAINERS
 
 CELLS = "cells"  # the folder of what was judged, a file each
 
 
 @dataclass(frozen=True)
-class Compared:
+class FinishedComparison:
     """A table whose cells have all been judged, but for methods that failed."""
 
-    folder: Path
+    folder: RunFolder
     outcome: statistics.Outcome
     failed: list[str]  # why, a line each
     seconds: float
     undelivered: int  # events that wait for MLflow in the folders
 
 
-def read_job(folder: Path) -> Table:
+def read_job(folder: RunFolder) -> Table:
     """The job of a table's folder. Raises Refused if it holds none, or a damaged one."""
     lifecycle.check_kind(folder, "table")
     return job_file.load_stored(folder, TABLES)
 
 
-def go(folder: Path, progress: Callable[[int], None]) -> Compared:
+def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedComparison:
     """Train what is left to train and judge what is left to judge of a table.
 
     progress is told how much is done of what `plan.check` counts. Raises Refused if the folder
@@ -66,20 +66,20 @@ def go(folder: Path, progress: Callable[[int], None]) -> Compared:
     plan = planned(table, folder)
     began = time.perf_counter()
     brief = table.model_copy(update={"methods": {}, "paper": {}})  # the trials tell of theirs
-    with group.at_work(folder, brief, plan.jobs) as whole:
+    with group.open_group(folder, brief, plan.jobs) as whole:
         if plan.jobs:
             _train(table, plan, whole, progress)
         rows = _judge(table, plan, whole, progress)
         for entry in plan.trials:
             won = [rows.get((entry.method, entry.seed, k)) for k in entry.columns]
-            _keep_trial(whole.parts[entry.trial], won)
+            _keep_trial(whole.children[entry.trial], won)
         found = statistics.of(table, rows).noting(_closeness(table, plan))
-        statistics.keep(found, folder)
+        statistics.save(found, folder.path)
         if table.evaluate.every is not None:
             _draw(plan, whole, found.unit)
         _tell(whole, found)
     seconds = time.perf_counter() - began
-    return Compared(folder, found, whole.failed, seconds, whole.undelivered)
+    return FinishedComparison(folder, found, whole.failed, seconds, whole.undelivered)
 
 
 def _train(
@@ -88,8 +88,7 @@ def _train(
     """Train every trial; those that meet the model of another come after it."""
     jobs = [in_training(table, job) for job in plan.jobs]
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
-    keep = functools.partial(_keep_model, whole.folder)
-    whole.train(jobs[: plan.early], progress, keep)
+    whole.train(jobs[: plan.early], progress, _keep_model)
     for column, who in zip(table.opponents, plan.strangers, strict=True):
         if (
             isinstance(table.opponents[column], ModelOf)
@@ -97,13 +96,12 @@ def _train(
         ):
             raise RunError(f"no model for opponents.{column}: {'; '.join(whole.failed)}")
     if plan.early < len(jobs):
-        whole.train(jobs, progress, keep)
+        whole.train(jobs, progress, _keep_model)
 
 
-def _keep_model(folder: Path, part: group.ChildRun) -> None:
-    if not (part.place / "model" / model_files.CARD).exists():
-        state = tune_trial.final_state(folder, part.number)
-        lifecycle.keep_model(part.job, part.place, state, part.tracker)
+def _keep_model(part: group.ChildRun) -> None:
+    if not (part.folder.model / model_files.CARD).exists():
+        lifecycle.save_model(part.job, part.folder, part.checkpoints.state(), part.tracker)
 
 
 def _judge(
@@ -113,12 +111,12 @@ def _judge(
 
     Each is written as it comes.
     """
-    place = whole.folder / CELLS
+    place = whole.folder.path / CELLS
     place.mkdir(exist_ok=True)
     cells = [
         (entry, column, place / f"{number:04d}.json")
         for number, (entry, column) in enumerate(plan.cells)
-        if entry.job is None or not whole.ended[entry.trial]
+        if entry.job is None or not whole.errors[entry.trial]
     ]
     left = [cell for cell in cells if not cell[2].exists()]
     done = whole.done + len(cells) - len(left)
@@ -151,7 +149,7 @@ def _judge(
 
 def _knowledge(table: Table, entry: Entry, whole: group.RunGroup) -> Any:
     """A trained method's weights; its policy, if its trainer knows of no strangers."""
-    folder = whole.parts[entry.trial].place / "model"
+    folder = whole.children[entry.trial].folder.model
     if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
         return model_files.load(folder).weights
     return model_files.policy(folder, two_seat_game(table.game)[0])
@@ -179,11 +177,11 @@ def _row(_: Generator, common: Any, entry: Entry, knows: Any, who: str, column: 
 def _keep_trial(part: group.ChildRun, rows: list[Row | None]) -> None:
     """A trial's own table, once it has been judged against everyone."""
     there = [row for row in rows if row is not None]
-    if len(there) < len(rows) or (part.place / lifecycle.TABLE).exists():
+    if len(there) < len(rows) or part.folder.table.exists():
         return
     unit = registry.evaluation_game(two_seat_game(part.job.game)[0]).unit
     part.tracker.metrics(part.job.stop.iterations + 1, flat_metrics(there, unit))
-    lifecycle.keep_table(part.place, there, part.tracker)
+    lifecycle.save_table(part.folder, there, part.tracker)
 
 
 def _closeness(table: Table, plan: ComparisonSchedule) -> list[str]:
@@ -205,14 +203,14 @@ def _draw(plan: ComparisonSchedule, whole: group.RunGroup, unit: str) -> None:
     """The learning curves of the methods, if they were looked at while they learnt."""
     histories: dict[str, list[learning_curves.History]] = {}
     for entry in plan.trials:
-        part = whole.parts[entry.trial]
+        part = whole.children[entry.trial]
         last = part.job.stop.iterations  # what comes later is of the finished model
         told = [(i, metrics) for i, metrics in part.tracker.history() if i <= last]
         if isinstance(part.job.evaluation, HeldOutEvaluation):
             histories.setdefault(entry.method, []).append(told)
     if learning_curves.curves_of(histories, unit):
-        figures.save({"bands": learning_curves.learning(histories, unit)}, whole.folder / "figures")
-        whole.tracker.artifact(whole.folder / "figures", "figures")
+        drawn = {"bands": learning_curves.learning(histories, unit)}
+        lifecycle.save_figures(drawn, whole.folder, whole.tracker)
 
 
 def _tell(whole: group.RunGroup, found: statistics.Outcome) -> None:
@@ -224,5 +222,5 @@ def _tell(whole: group.RunGroup, found: statistics.Outcome) -> None:
     }  # fmt: skip
     whole.tracker.metrics(whole.tracker.reported + 1, means)
     for name in statistics.FILES:
-        whole.tracker.artifact(whole.folder / name)
-    html_page.tell(whole.folder, whole.tracker)
+        whole.tracker.artifact(whole.folder.path / name)
+    html_page.update_description(whole.folder, whole.tracker)

@@ -16,7 +16,8 @@ from overtrick.core import UserError
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.runs import group, videos
+from overtrick.runs import videos
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -61,14 +62,14 @@ class ComparisonSchedule:
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
-def planned(table: Table, folder: Path) -> ComparisonSchedule:
+def planned(table: Table, folder: RunFolder) -> ComparisonSchedule:
     """The plan of a table that is worked on in a folder. Raises UserError."""
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
     met, columns = [], range(len(table.opponents))
     for who in table.opponents.values():
         if isinstance(who, ModelOf):
             number = trials.index((who.method, table.seeds[0]))
-            met.append(str(group.place_of(folder, number) / "model"))
+            met.append(str(folder.child(number).model))
         else:
             met.append(who)
     entries = []
@@ -156,12 +157,12 @@ def check(table: Table) -> int:
                 f"methods.{name}: exact needs a tree, and {game.name} is too large for one: name a "
                 "job file that learns a best response"
             )
-    plan = planned(table, Path("table"))
+    plan = planned(table, RunFolder(Path("table")))
     for entry in plan.trials[: plan.early]:
         if entry.seed == table.seeds[0] and entry.job is not None:
             try:
                 TRAINERS[entry.job.trainer].validate(in_training(table, entry.job))
-                videos.check(entry.job)
+                videos.check_videos(entry.job)
             except UserError as error:
                 raise UserError(f"methods.{entry.method}: {error}") from None
     server_address.check(table.track.uri, experiment=table.track.experiment)

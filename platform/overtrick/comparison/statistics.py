@@ -191,7 +191,7 @@ def _short(entry: Any) -> str:
     return f"{entry:.3f}" if isinstance(entry, float) else str(entry)
 
 
-def keep(found: Outcome, folder: Path) -> None:
+def save(found: Outcome, folder: Path) -> None:
     """Write the table in every form."""
     text = io.StringIO()
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]

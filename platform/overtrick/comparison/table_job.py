@@ -159,7 +159,7 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
         where, content = source, copy.deepcopy(asked)
     for key in method.without:
         _leave_out(content, key, where)
-    for key, value in provenance.flat(method.set).items():
+    for key, value in provenance.dotted(method.set).items():
         set_value(content, key, value, where)
     if method.oracle is not None:
         set_value(content, method.key, "random", where)  # is there such a key?

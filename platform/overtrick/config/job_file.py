@@ -38,6 +38,7 @@ from overtrick.core import UserError, nearest
 from overtrick.games import registry
 from overtrick.storage import locate
 from overtrick.storage.old_names import new_key, translate_job
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
 from overtrick.tracking.model_versions import NAMED
 
@@ -47,9 +48,9 @@ Count = Annotated[int, Field(ge=1)]
 
 FolderPath = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]
 """Path of a folder or file; the job stores the absolute path."""
-ModelPath = Annotated[str, AfterValidator(locate.place_of)]
+ModelPath = Annotated[str, AfterValidator(locate.absolute_path)]
 """Folder of a model, or name or folder of its run; the job stores the absolute path."""
-Opponent = Annotated[str, AfterValidator(locate.meant)]
+Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]
 """Name of a reference opponent, or a file, a run or the folder of a model, stored as absolute
 path."""
 
@@ -189,8 +190,8 @@ class Track(Section):
     """MLflow tracking of a run."""
 
     experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
-    uri: Annotated[str, AfterValidator(server_address.told)] = Field(
-        default_factory=server_address.usual,
+    uri: Annotated[str, AfterValidator(server_address.validate)] = Field(
+        default_factory=server_address.default,
         description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
     )
     register: str | None = Field(
@@ -300,14 +301,13 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
     return parse(apply_overrides(read(path), overrides), jobs, str(path))
 
 
-def load_stored(folder: Path, jobs: Mapping[str, type[JobT]]) -> JobT:
+def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     """Load the job in the folder of a run; keys of earlier versions are translated.
 
     jobs: job classes by the name of their trainer. Raises UserError if the file is missing or
     damaged.
     """
-    path = folder / "job.json"
-    return parse(translate_job(read(path)), jobs, str(path))
+    return parse(translate_job(read(run.job)), jobs, str(run.job))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
     jobs: job classes by the name of their trainer; source: the file, named in errors. Raises
     UserError.
     """
-    content = locate.pinned(content, source)
+    content = locate.pin_models(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
         near = nearest(str(trainer or content.get("algorithm")), jobs)

@@ -19,7 +19,7 @@ WAITS = 9  # times that Ray Train waits once more, a minute each, for places tha
 LOOK = 1.0  # seconds between looks at whether they still live
 
 
-class Share(NamedTuple):
+class LearnerShare(NamedTuple):
     """The part of one of several learners in their common steps.
 
     All begin with the same weights and read the same batches in the same order. Of each batch a
@@ -55,12 +55,12 @@ class Share(NamedTuple):
         self.total(param.grad)
 
 
-ALONE = Share()
-Make = Callable[[Share], Trainer]
+SINGLE_LEARNER = LearnerShare()
+Make = Callable[[LearnerShare], Trainer]
 """What makes a trainer that takes such a part; it must be picklable."""
 
 
-class Spread:
+class DataParallelTrainer:
     """A trainer, of which several learners take every step together, up to its last iteration.
 
     Here are only the metrics and the state that the first of them tells after each step. If one of
@@ -158,7 +158,7 @@ def _learn(make: Make, state: Mapping[str, Array], iterations: int, news: Any) -
     from ray.train import get_context
 
     context = get_context()
-    share = Share(context.get_world_rank(), context.get_world_size())
+    share = LearnerShare(context.get_world_rank(), context.get_world_size())
     trainer = make(share)
     if state:
         trainer.load(state)

@@ -17,29 +17,29 @@ UNITS = 10_000  # Ray counts in ten thousandths
 WAYS = 10_000  # to place bundles that are looked at
 
 
-def together(job: dict[str, Any]) -> list[Bundle]:
+def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
     """What a trial asks Tune for, first for itself, then for each worker; one that speaks for
     several learners needs little."""
     several = job["resources"]["learners"] > 1
-    own = {"CPU": 1.0} if several else learner(job["resources"])
+    own = {"CPU": 1.0} if several else learner_bundle(job["resources"])
     worker = {"CPU": float(job["resources"]["worker_cpus"])}
     return [own] + [worker] * int(job["workers"])
 
 
-def apart(job: dict[str, Any]) -> list[Bundle]:
+def later_bundles(job: dict[str, Any]) -> list[Bundle]:
     """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
     learners, readers = (int(job["resources"][kind]) for kind in ("learners", "data_readers"))
-    spread = [learner(job["resources"])] * learners if learners > 1 else []
+    spread = [learner_bundle(job["resources"])] * learners if learners > 1 else []
     return spread + [{"CPU": 1.0}] * readers * learners
 
 
-def placed(job: dict[str, Any]) -> list[Bundle]:
+def all_bundles(job: dict[str, Any]) -> list[Bundle]:
     """All that a job needs at once, each on one node."""
-    own = together(job)
-    return ([total(own)] if job["resources"]["single_node"] else own) + apart(job)
+    own = trial_bundles(job)
+    return ([total(own)] if job["resources"]["single_node"] else own) + later_bundles(job)
 
 
-def learner(resources: dict[str, Any]) -> Bundle:
+def learner_bundle(resources: dict[str, Any]) -> Bundle:
     """What one learner needs."""
     cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})

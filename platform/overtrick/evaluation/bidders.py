@@ -74,7 +74,7 @@ class Side(NamedTuple):
 def load_side(what: str) -> Side:
     """A side by the name or file of its system, or by a model: its folder, that of its run, or what
     it is registered as. Raises UserError."""
-    folder = locate.locate(what)
+    folder = locate.model_folder(what)
     if not (folder / model_files.CARD).exists():
         rules = loader.load(what)
         return Side(rules.name, rules)

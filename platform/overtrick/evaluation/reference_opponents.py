@@ -26,12 +26,14 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
     """Raise UserError if there is no such opponent, its files are missing, or a model's
     probabilities are none."""
     if _is_model(name):
-        policy = model_files.policy(locate.locate(name), game)
+        policy = model_files.policy(locate.model_folder(name), game)
         if tree is not None:
             best_response.check_policy(tree, policy, f"the model in {name}")
     elif name not in opponent_names(game):
         here = resolve_opponent(name, game)
-        near = here if _is_model(here) else nearest(name, [*opponent_names(game), *locate.runs()])
+        near = (
+            here if _is_model(here) else nearest(name, [*opponent_names(game), *locate.run_names()])
+        )
         raise UserError(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
     elif game.actions is None and name in (known := registry.scripted_players(game)):
         known[name](game)  # it may need files
@@ -46,7 +48,7 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
     """
     check_opponent(name, game, tree)
     if _is_model(name):
-        return model_files.policy(locate.locate(name), game)
+        return model_files.policy(locate.model_folder(name), game)
     if name == "random":
         return (
             UniformPolicy()
@@ -64,7 +66,7 @@ def resolve_opponent(name: str, game: Game) -> str:
     it. Raises UserError as that."""
     if name in opponent_names(game):
         return name
-    folder = locate.locate(name)
+    folder = locate.model_folder(name)
     return str(folder.absolute()) if (folder / model_files.CARD).is_file() else name
 
 

@@ -1,4 +1,4 @@
-"""The interface by which a rule that stops some trials early is asked, such as ASHA."""
+"""The interface of rules that stop some trials of a sweep early, such as ASHA."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class EarlyStopping(Protocol):
     """A rule that ends trials before their last iteration."""
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
-        """Decide whether this iteration, with these metrics, is the last of this trial."""
+        """Return whether a trial should end after this iteration, given its metrics."""
 
     def stopped_at(self) -> Mapping[int, int]:
         """Return the last iteration of each stopped trial, by trial."""
 
     def error(self) -> str:
-        """Return the reason why no trial can be judged, or an empty string."""
+        """Return why the trials cannot be compared, or an empty string."""

@@ -1,4 +1,4 @@
-"""Runs that are parts of one run: trained side by side, each with its own folder and record."""
+"""Run groups: the child runs of a sweep or a comparison table, trained side by side."""
 
 from __future__ import annotations
 
@@ -10,128 +10,133 @@ from types import MappingProxyType
 
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import RunError
-from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial, videos
+from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial
 from overtrick.runs.early_stopping import EarlyStopping
-from overtrick.storage import locate
-from overtrick.tracking import mlflow_tracker
+from overtrick.runs.listener import Listener, combined
+from overtrick.storage.run_folder import Checkpoints, RunFolder
+from overtrick.tracking.mlflow_tracker import Tracker
 
 
 @dataclass(frozen=True)
 class ChildRun:
-    """One of the runs."""
+    """One run of a group."""
 
-    number: int
+    number: int  # from 0; also the number of its Tune trial
     job: Job
-    place: Path  # its folder
-    tracker: mlflow_tracker.Tracker  # its record in MLflow
+    folder: RunFolder
+    tracker: Tracker  # its MLflow record
+    checkpoints: Checkpoints  # of its trial, in the folder of the group
 
 
 class RunGroup:
-    """A run and its parts, while they are worked on."""
+    """A sweep or a table of methods with its child runs, while this process works on them."""
 
-    def __init__(self, folder: Path, work: BaseJob, jobs: Sequence[Job]) -> None:
+    def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder
-        self.tracker = lifecycle.tracker_of(work, folder)
-        self.parts = [self._open(number, job) for number, job in enumerate(jobs)]
-        self.ended: list[RunError | None] = [None] * len(jobs)
-        self.stopped_early: Mapping[int, int] = {}  # by part: the iteration that it was stopped at
-        self.undelivered = 0  # events that wait for MLflow in the folders
+        self.tracker = lifecycle.open_tracker(work, folder)
+        self.children = [self._open(number, job) for number, job in enumerate(jobs)]
+        self.errors: list[RunError | None] = [None] * len(jobs)  # why each child failed
+        self.stopped_early: Mapping[int, int] = {}  # by child: the iteration it was stopped at
+        self.undelivered = 0  # events that MLflow has not received and that wait on disk
 
     def _open(self, number: int, job: Job) -> ChildRun:
-        place = place_of(self.folder, number)
-        if not (place / "job.json").exists():
-            place.mkdir(exist_ok=True)
-            lifecycle.write_job(job, place)
-        return ChildRun(number, job, place, lifecycle.tracker_of(job, place, parent=self.folder))
+        folder = self.folder.child(number)
+        if not folder.job.exists():
+            folder.path.mkdir(exist_ok=True)
+            lifecycle.write_job(job, folder)
+        tracker = lifecycle.open_tracker(job, folder, parent=self.folder)
+        return ChildRun(number, job, folder, tracker, self.folder.checkpoints(number))
 
     @property
     def done(self) -> int:
-        """Iterations of all parts that have been told."""
-        return sum(min(p.tracker.reported, p.job.stop.iterations) for p in self.parts)
+        """Iterations of all child runs that have been reported."""
+        return sum(min(c.tracker.reported, c.job.stop.iterations) for c in self.children)
 
     @property
     def failed(self) -> list[str]:
-        """Why parts kept failing, a line each."""
-        return [f"{p.place.name}: {e}" for p, e in zip(self.parts, self.ended, strict=True) if e]
+        """One line for each child run that kept failing: its name and why."""
+        both = zip(self.children, self.errors, strict=True)
+        return [f"{child.folder.name}: {error}" for child, error in both if error]
 
     def train(
         self,
         jobs: Sequence[Job],
         progress: Callable[[int], None],
-        keep: Callable[[ChildRun], None],
+        save: Callable[[ChildRun], None],
         early_stopping: EarlyStopping | None = None,
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
     ) -> None:
-        """Train the first parts by these jobs; keep is called for each that is trained.
+        """Train the first child runs by these jobs.
 
-        A job may differ from its part's in what it looks at meanwhile. progress is told of the
-        iterations done by all parts. Early stopping may end some; all may stop at an iteration
-        that is not their last; starts: checkpoints of others that parts begin from.
+        jobs: may differ from the children's own jobs, for instance in what they evaluate meanwhile.
+        progress: receives the number of iterations done by all children, after each.
+        save: called for each child that has been trained to its last iteration.
+        early_stopping: a rule that may end some children before that.
+        until: the iteration after which all children stop; None: their last.
+        starts: by child, the checkpoint of another child from which it starts.
         """
-        told = self.done
+        done = self.done
 
-        def listener(job: Job, part: ChildRun) -> tune_trial.Listener:
-            tell = videos.listener(job, self.folder, part.number, part.tracker)
+        def count(iteration: int, metrics: dict[str, float]) -> None:
+            nonlocal done
+            done += 1
+            progress(done)
 
-            def listen(iteration: int, metrics: dict[str, float]) -> None:
-                nonlocal told
-                told += 1
-                tell(iteration, metrics)
-                progress(told)
+        def listener(job: Job, child: ChildRun) -> Listener:
+            return combined(lifecycle.tracked(job, child.checkpoints, child.tracker), count)
 
-            return listen
-
-        parts = self.parts[: len(jobs)]
-        plans = [
-            tune_trial.Planned(
-                job, listener(job, part), part.tracker.reported, until, starts.get(part.number)
+        children = self.children[: len(jobs)]
+        trials = [
+            tune_trial.PlannedTrial(
+                job, listener(job, child), child.tracker.reported, until, starts.get(child.number)
             )
-            for job, part in zip(jobs, parts, strict=True)
+            for job, child in zip(jobs, children, strict=True)
         ]
         if early_stopping is not None:
             self.stopped_early = early_stopping.stopped_at()
         try:
-            self.ended[: len(jobs)] = tune_trial.train(plans, self.folder, early_stopping)
-        finally:  # also if it was stopped
-            for part in parts:
-                if tune_trial.finished(part.job, self.folder, part.number):
-                    keep(part)
+            self.errors[: len(jobs)] = tune_trial.train(trials, self.folder, early_stopping)
+        finally:  # after an interrupt too
+            for child in children:
+                if child.checkpoints.iteration() >= child.job.stop.iterations:
+                    save(child)
 
     def close(self, status: str) -> None:
-        """Tell MLflow how it and its parts ended: all of them, though the disk may refuse one."""
-        with ExitStack() as rest:
-            for part in reversed(self.parts):
-                rest.callback(self._close, part, status)
+        """Report to MLflow how the group and each child ended, even if the disk refuses one.
+
+        status: MLflow's status of the group.
+        """
+        with ExitStack() as stack:
+            for child in reversed(self.children):
+                stack.callback(self._close, child, status)
             self.undelivered = self.tracker.close(status)
 
-    def _close(self, part: ChildRun, status: str) -> None:
-        """Tell MLflow how a part ended; one that has its table has come to its end."""
+    def _close(self, child: ChildRun, status: str) -> None:
+        """Report to MLflow how a child run ended; one that has its table is finished."""
         end = ""
-        if failed := self.ended[part.number]:
-            status, end = "FAILED", mlflow_note.failed(failed)
-        elif (part.place / lifecycle.TABLE).exists():
+        if error := self.errors[child.number]:
+            status, end = "FAILED", mlflow_note.failed(error)
+        elif child.folder.table.exists():
             status = "FINISHED"
-        elif last := self.stopped_early.get(part.number):
+        elif last := self.stopped_early.get(child.number):
             status, end = "FINISHED", f"It was stopped at iteration {last}: others did better."
         else:
-            end = mlflow_note.stopped(self.folder, part.tracker.reported)
+            end = mlflow_note.stopped(self.folder, child.tracker.reported)
         if end:
-            html_page.tell(part.place, part.tracker, end)
-        patience = 0.0 if self.undelivered else 30.0  # the server is away: wait for it once
-        self.undelivered += part.tracker.close(status, patience)
+            html_page.update_description(child.folder, child.tracker, end)
+        patience = 0.0 if self.undelivered else 30.0  # wait only once for a server that is away
+        self.undelivered += child.tracker.close(status, patience)
 
 
 @contextmanager
-def at_work(folder: Path, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
-    """A run and its parts, one for each job. Raises Refused if another process is at it."""
+def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
+    """Lock and open a run group with one child run for each job; close it after the block.
+
+    Raises UserError if another process works on it.
+    """
     with lifecycle.locked(folder):
-        whole = RunGroup(folder, work, jobs)
-        with html_page.ending(folder, whole.tracker, whole.close):
-            yield whole
-        whole.close("FINISHED")
-
-
-def place_of(folder: Path, number: int) -> Path:
-    """The folder of a part."""
-    return folder / locate.TRIALS / f"{folder.name}-{number:03d}"
+        group = RunGroup(folder, work, jobs)
+        with html_page.reporting_failure(folder, group.tracker, group.close):
+            yield group
+        group.close("FINISHED")

@@ -1,4 +1,4 @@
-"""What a run came to, kept games, or bridge boards, as one page for a browser: no server needed."""
+"""HTML reports of a run, of recorded games, of bridge boards or of a video; no server needed."""
 
 from __future__ import annotations
 
@@ -20,56 +20,56 @@ from overtrick.games.bridge.system.loader import load
 from overtrick.reports import tables
 from overtrick.reports.html import elements, replays
 from overtrick.reports.html.elements import Section
-from overtrick.runs import mlflow_note, videos
+from overtrick.runs import mlflow_note
 from overtrick.storage import game_records
 from overtrick.storage.game_records import Games
-from overtrick.tracking import mlflow_tracker
+from overtrick.storage.run_folder import RunFolder
+from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS
 
 log = logging.getLogger(__name__)
 
-PAGE = "view.html"  # in the folder of a run
-FILM = ".mp4"
-TABLE = mlflow_note.TABLE
+VIDEO_SUFFIX = ".mp4"
 
 
-def check(out: Path) -> None:
-    """Raise UserError for a page that cannot be written."""
+def check_output(out: Path) -> None:
+    """Raise UserError for a path to which no HTML file can be written."""
     if out.suffix not in (".html", ".htm") or not out.absolute().parent.is_dir():
         raise UserError(f"cannot write {out}: name an .html file in a folder that exists")
 
 
-def of_file(path: Path, first: int, system: str | None = None) -> str:
-    """The page of kept games, of the first boards of a file, or of a film; system: by which calls
-    are read where a board does not say. Raises UserError."""
+def file_page(path: Path, first: int, system: str | None = None) -> str:
+    """Write the HTML page of a file of recorded games, of bridge boards, or of a video.
+
+    first: how many games or boards to show. system: the bidding system that explains the calls of
+    boards that name none. Raises UserError.
+    """
     if system is not None:
-        load(system)  # refuses one that nobody knows
-    if path.suffix == FILM:
+        load(system)  # raises UserError for an unknown system
+    if path.suffix == VIDEO_SUFFIX:
         return elements.page(path.name, "", [Section("Film", [elements.picture(path, path.stem)])])
     try:
-        kept = game_records.load(path)
-    except UserError as wrong:
+        games = game_records.load(path)
+    except UserError as no_games:
         if path.suffix.lower() not in board_files.ENDINGS:
             raise
         try:
-            return _boards(path, first, system)
-        except UserError as other:
-            both = f"{wrong}; nor are they boards: {other}"
-            raise UserError(both if path.suffix == ".parquet" else str(other)) from None
+            return _boards_page(path, first, system)
+        except UserError as no_boards:
+            both = f"{no_games}; nor are they boards: {no_boards}"
+            raise UserError(both if path.suffix == ".parquet" else str(no_boards)) from None
     if system is not None:
-        raise UserError(f"--system is of boards, and {path} holds games of {kept.game}")
-    some = len(kept.moves)
-    lead = f"{some} games of {kept.game}: {', '.join(kept.players)}"
-    return elements.page(path.name, lead, [_games(kept, first)])
+        raise UserError(f"--system is of boards, and {path} holds games of {games.game}")
+    lead = f"{len(games.moves)} games of {games.game}: {', '.join(games.players)}"
+    return elements.page(path.name, lead, [_games_section(games.first(first))])
 
 
-def _games(kept: Games, first: int) -> Section:
-    shown = kept.first(first)
-    return Section("Games, step by step", replays.games_of(shown))
+def _games_section(games: Games) -> Section:
+    return Section("Games, step by step", replays.games_of(games))
 
 
-def _boards(path: Path, first: int, system: str | None) -> str:
-    """The page of the first boards of a file."""
+def _boards_page(path: Path, first: int, system: str | None) -> str:
+    """Write the HTML page of the first boards of a file."""
     found = board_files.load(path)
     boards = [replays.board_of(board, system_of=system) for board in islice(found.boards, first)]
     lead = f"{len(found.boards)} boards, the first {len(boards)} of them here"
@@ -79,75 +79,84 @@ def _boards(path: Path, first: int, system: str | None) -> str:
     )
 
 
-def of_run(folder: Path, kept: Games | None = None) -> str:
-    """The page of a run, with games that its model has played, if they are given."""
-    job = job_file.load_stored(folder, {**JOBS})
+def run_page(run: RunFolder, games: Games | None = None) -> str:
+    """Write the HTML report of a run: table, figures, videos, learning curves and job.
+
+    games: games that the run's model has played, to show as well.
+    """
+    job = job_file.load_stored(run, {**JOBS})
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
-    drawn = sorted((folder / "figures").glob("*.png"))
-    filmed = sorted((folder / videos.FOLDER).glob("*.mp4"), reverse=True)  # the newest first
+    images = sorted(run.figures.glob("*.png"))
+    videos = sorted(run.videos.glob(f"*{VIDEO_SUFFIX}"), reverse=True)  # the newest first
     sections = [
-        Section("Result", _result(folder, registry.make(job.game.name, **job.game.options))),
-        Section("Figures", [elements.picture(path, path.stem) for path in drawn]),
-        Section("Films", [elements.picture(path, path.stem) for path in filmed]),
-        Section("Learning curves", _curves(mlflow_tracker.history(folder))),
-        *([] if kept is None else [_games(kept, len(kept.moves))]),
-        Section("Job", [elements.folded("every key", (folder / "job.json").read_text())]),
+        Section("Result", _result(run, registry.make(job.game.name, **job.game.options))),
+        Section("Figures", [elements.picture(path, path.stem) for path in images]),
+        Section("Films", [elements.picture(path, path.stem) for path in videos]),
+        Section("Learning curves", _curves(run.history())),
+        *([] if games is None else [_games_section(games)]),
+        Section("Job", [elements.folded("every key", run.job.read_text())]),
     ]
-    return elements.page(folder.name, lead, sections)
+    return elements.page(run.name, lead, sections)
 
 
-def _result(folder: Path, game: Any) -> list[str]:
-    """The table of a run, if it is done."""
-    if not (folder / TABLE).exists():
+def _result(run: RunFolder, game: Any) -> list[str]:
+    """Write the final table of a run as HTML, or that it is not finished."""
+    if not run.table.exists():
         return ["<p>This run is not done.</p>"]
-    rows = json.loads((folder / TABLE).read_text())
-    told = tables.evaluation(rows, registry.evaluation_game(game).unit)
-    return [f'<p class="pale">{told.title}</p>{elements.table(*tables.cells(told))}']
+    rows = json.loads(run.table.read_text())
+    table = tables.evaluation(rows, registry.evaluation_game(game).unit)
+    return [f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}']
 
 
 def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
-    """Every metric that changed on the way."""
-    went: dict[str, list[tuple[int, float]]] = {}
+    """Draw the learning curve of every metric that changed during training, as HTML."""
+    curves: dict[str, list[tuple[int, float]]] = {}
     for iteration, metrics in history:
         for name, value in metrics.items():
             if math.isfinite(value):
-                went.setdefault(name, []).append((iteration, value))
-    moved = {name: points for name, points in went.items() if len({y for _, y in points}) > 1}
-    drawn = [elements.curve(name, points) for name, points in sorted(moved.items())]
+                curves.setdefault(name, []).append((iteration, value))
+    moving = {name: points for name, points in curves.items() if len({y for _, y in points}) > 1}
+    drawn = [elements.curve(name, points) for name, points in sorted(moving.items())]
     return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
 
 
-def tell(folder: Path, tracker: mlflow_tracker.Tracker, end: str = "") -> None:
-    """MLflow's own page of the run says what there is to say of it; end: see `note.of`."""
+def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:
+    """Update the description of a run in MLflow; a failure to write it is only logged.
+
+    end: how the run ended, if it failed or was stopped.
+    """
     try:
-        tracker.note(mlflow_note.of(folder, end))
-    except (UserError, OSError, ValueError) as error:  # nor for want of a note
+        tracker.note(mlflow_note.describe(run, end))
+    except (UserError, OSError, ValueError) as error:
         log.warning("no note of the run: %s", error)
 
 
 @contextmanager
-def ending(
-    folder: Path, tracker: mlflow_tracker.Tracker, close: Callable[[str], object]
+def reporting_failure(
+    run: RunFolder, tracker: Tracker, close: Callable[[str], object]
 ) -> Iterator[None]:
-    """MLflow is told what stops the work on a run, if something does; that is what is raised."""
+    """Report to MLflow what stops the work on a run inside the block, then raise it again.
+
+    close is called with MLflow's status: KILLED after an interrupt, FAILED after any other error.
+    """
     try:
         yield
     except BaseException as error:
-        killed = isinstance(error, (KeyboardInterrupt, SystemExit))  # as Ray has SIGTERM end it
-        end = mlflow_note.stopped(folder, tracker.reported) if killed else mlflow_note.failed(error)
-        tell(folder, tracker, end)
+        killed = isinstance(error, (KeyboardInterrupt, SystemExit))  # Ray turns SIGTERM into these
+        end = mlflow_note.stopped(run, tracker.reported) if killed else mlflow_note.failed(error)
+        update_description(run, tracker, end)
         try:
             close("KILLED" if killed else "FAILED")
-        except OSError as full:  # there is no room to say so
+        except OSError as full:
             log.warning("%s", full)
         raise
 
 
-def keep(folder: Path, tracker: mlflow_tracker.Tracker) -> None:
-    """The page of a run beside its table, and in MLflow."""
+def save_page(run: RunFolder, tracker: Tracker) -> None:
+    """Write the HTML report into a run's folder and MLflow; a failure is only logged."""
     try:
-        write_text(folder / PAGE, of_run(folder))
-    except (UserError, OSError, ValueError) as error:  # a run does not end for want of a page
+        write_text(run.page, run_page(run))
+    except (UserError, OSError, ValueError) as error:
         log.warning("no page of the run: %s", error)
         return
-    tracker.artifact(folder / PAGE)
+    tracker.artifact(run.page)

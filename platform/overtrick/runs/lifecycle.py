@@ -1,4 +1,4 @@
-"""A run from its job to its record: train, judge, draw, keep; and go on after a kill."""
+"""Train a job from its folder to its stored results; a stopped run continues from checkpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fcntl
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,239 +27,266 @@ from overtrick.distributed.workers import (
 from overtrick.games import registry
 from overtrick.reports import figures
 from overtrick.runs import html_page, provenance, tune_trial, videos
+from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
-from overtrick.storage.locate import TRIALS
+from overtrick.storage.run_folder import Checkpoints, RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
+from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS, TRAINERS
 
-Progress = Callable[[int, Mapping[str, float]], None]
-TABLE = html_page.TABLE  # what a run came to
-GOES_ON = {"run": "train", "sweep": "sweep", "table": "evaluate"}
-"""What a folder of runs may hold, and the command that goes on with it."""
+RESUMED_BY = {"run": "train", "sweep": "sweep", "table": "evaluate"}
+"""The kinds of run folders, and the command that resumes each."""
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """A run that reached its last iteration."""
 
-    folder: Path
+    folder: RunFolder
     unit: str  # of a point of payoff
     seconds: float  # of training, in this process
     metrics: dict[str, float]  # of the last iteration
-    rows: list[dict[str, Any]]  # the table of the evaluation
-    undelivered: str  # what MLflow has not taken and why; it waits in the run's folder
-    rejected: int  # events that MLflow will never take
+    rows: list[dict[str, Any]]  # the final table
+    undelivered: str  # how many events MLflow has not received, and why; empty if it has all
+    rejected: int  # events that MLflow refuses
 
 
-def new_folder(name: str) -> Path:
-    """A fresh folder for a run of this name."""
+def new_folder(name: str) -> RunFolder:
+    """Make an empty folder for a run: its name and the time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
-        folder = locate.home() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
+        folder = locate.runs_folder() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
-            return folder
-    raise UserError(f"{locate.home()} already holds 100 runs named {name}-{stamp}")
+            return RunFolder(folder)
+    raise UserError(f"{locate.runs_folder()} already holds 100 runs named {name}-{stamp}")
 
 
-def find(run: str) -> Path:
-    """The folder of a run by its name or path. Raises UserError with the nearest name."""
-    folder = locate.run_of(run)
+def find(run: str) -> RunFolder:
+    """Find a run by its name or path. Raises UserError with the nearest name if there is none."""
+    folder = locate.find_run(run)
     if folder is None:
-        known = locate.runs()
+        known = locate.run_names()
         hint = f": did you mean '{nearest(run, known)}'?" if known else ""
-        raise UserError(f"no run '{run}' in {locate.home()}{hint}")
+        raise UserError(f"no run '{run}' in {locate.runs_folder()}{hint}")
     return folder
 
 
-def check(job: Job) -> None:
-    """Raise UserError now for what would only fail later."""
+def find_model(name: str) -> Path:
+    """Find the folder of a model by its path, by its run, or by its registered name.
+
+    Raises UserError if there is none.
+    """
+    folder = locate.model_folder(name)
+    if not (folder / model_files.CARD).exists():
+        find(name)  # raises the error that names the nearest run
+    return folder
+
+
+def check_job(job: Job) -> None:
+    """Raise UserError for a job that would only fail after training has begun."""
     TRAINERS[job.trainer].validate(job)
-    videos.check(job)
+    videos.check_videos(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
 
 
-def kind_of(folder: Path) -> tuple[str, Path]:
-    """What a folder holds, of `GOES_ON`, and the folder of the whole if it is only a part."""
-    above = folder.parent.parent
-    whole = above if (above / TRIALS).exists() else folder
-    if not (whole / TRIALS).exists():
-        return "run", whole
-    trainer = json.loads((whole / "job.json").read_text()).get("trainer")
-    return "sweep" if trainer in TRAINERS else "table", whole
+def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
+    """Return the kind of a folder ("run", "sweep" or "table"), and the folder to resume.
+
+    For a child run these are the kind and the folder of its group.
+    """
+    group = run.group
+    if not group.children.exists():
+        return "run", group
+    return "sweep" if group.read_job().get("trainer") in TRAINERS else "table", group
 
 
-def check_kind(folder: Path, kind: str) -> None:
-    """Raise UserError, naming the command to continue it, if a folder holds another kind."""
-    found, whole = kind_of(folder)
-    if found != kind or whole != folder:
-        how = f"`overtrick {GOES_ON[found]} --resume {whole.name}`"
-        raise UserError(f"{whole.name} is a {found}: {how}")
+def check_kind(run: RunFolder, kind: str) -> None:
+    """Raise UserError, naming the command to resume it, if a folder is of another kind."""
+    found, group = kind_of(run)
+    if found != kind or group != run:
+        command = f"`overtrick {RESUMED_BY[found]} --resume {group.name}`"
+        raise UserError(f"{group.name} is a {found}: {command}")
 
 
-def open_folder(job: BaseJob, name: str, parts: bool = False) -> Path:
-    """A fresh folder that holds the job, and a folder for its parts if it will have any."""
-    folder = new_folder(name)
-    write_job(job, folder)
-    if parts:
-        (folder / TRIALS).mkdir()
-    return folder
+def open_folder(job: BaseJob, name: str, children: bool = False) -> RunFolder:
+    """Make a run's folder with its job file, and a folder for child runs if it will have any."""
+    run = new_folder(name)
+    write_job(job, run)
+    if children:
+        run.children.mkdir()
+    return run
 
 
-def write_job(job: BaseJob, folder: Path) -> None:
-    """Write down what a run is to do."""
-    plain = json.dumps(job.model_dump(mode="json"), indent=1)
-    write_text(folder / "job.json", plain + "\n")
+def write_job(job: BaseJob, run: RunFolder) -> None:
+    """Write the job file of a run."""
+    write_text(run.job, json.dumps(job.model_dump(mode="json"), indent=1) + "\n")
+
+
+def read_job(run: RunFolder) -> Job:
+    """Read the job of a run. Raises UserError if its file is damaged."""
+    return job_file.load_stored(run, JOBS)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Nobody else works on this run meanwhile. Raises UserError if another process is at it."""
-    with (folder / "lock").open("w") as lock:
+def locked(run: RunFolder) -> Iterator[None]:
+    """Lock a run for this process. Raises UserError if another process works on it."""
+    with run.lock.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
         except OSError:
-            raise UserError(f"run {folder.name} is still going on in another process") from None
+            raise UserError(f"run {run.name} is still going on in another process") from None
         yield
 
 
-def go(folder: Path, progress: Progress) -> Finished:
-    """Train the job of a folder to its end, from wherever its checkpoints and record stand.
+def train(run: RunFolder, progress: Listener) -> FinishedRun:
+    """Train a run to its last iteration from its newest checkpoint, and store its results.
 
-    Raises UserError if another process is at it, or if it is a sweep, a table, or a part of one.
+    progress receives each iteration and its metrics. Raises UserError if another process works on
+    the run, or if it is a sweep, a comparison table, or a child run.
     """
-    check_kind(folder, "run")
-    job = read_job(folder)
-    with locked(folder):
+    check_kind(run, "run")
+    job = read_job(run)
+    with locked(run):
         began = time.perf_counter()
-        tracker = tracker_of(job, folder)
-        with html_page.ending(folder, tracker, tracker.close):
-            told = videos.listener(job, folder, 0, tracker)
-
-            def listen(iteration: int, metrics: dict[str, float]) -> None:
-                told(iteration, metrics)
-                progress(iteration, metrics)
-
-            (failed,) = tune_trial.train(
-                [tune_trial.Planned(job, listen, tracker.reported)], folder
-            )
+        tracker = open_tracker(job, run)
+        with html_page.reporting_failure(run, tracker, tracker.close):
+            listener = combined(tracked(job, run.checkpoints(), tracker), progress)
+            planned = tune_trial.PlannedTrial(job, listener, tracker.reported)
+            (failed,) = tune_trial.train([planned], run)
             if failed is not None:
                 raise failed
             seconds = time.perf_counter() - began
-            rows = keep(job, folder, tune_trial.final_state(folder), tracker)
+            rows = save_results(job, run, run.checkpoints().state(), tracker)
         undelivered = tracker.close("FINISHED")
-    unit = registry.evaluation_game(registry.make(job.game.name, **job.game.options)).unit
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
-    _, last = tracker.history()[-1]
-    return Finished(folder, unit, seconds, last, rows, missing, tracker.rejected)
+    _, last = run.history()[-1]
+    return FinishedRun(run, unit_of(job), seconds, last, rows, missing, tracker.rejected)
 
 
-def tracker_of(job: BaseJob, folder: Path, parent: Path | None = None) -> mlflow_tracker.Tracker:
-    """The record of a run in MLflow; a new one is told of the job first."""
-    plain = job.model_dump(mode="json")
-    tags = provenance.tags(job.trainer, job.game.name) | locate.tags(plain)
-    tracker = mlflow_tracker.Tracker(
-        job.track.uri, job.track.experiment, folder.name, folder, tags, parent
-    )
+def tracked(job: Job, checkpoints: Checkpoints, tracker: Tracker) -> Listener:
+    """Return a listener that reports the metrics of a trial to MLflow and makes its videos."""
+    return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
+
+
+def unit_of(job: BaseJob) -> str:
+    """Return the unit of the payoffs in a job's final table."""
+    game = registry.make(job.game.name, **job.game.options)
+    return str(registry.evaluation_game(game).unit)
+
+
+def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
+    """Open the MLflow record of a run; report the job if the record is new.
+
+    parent: the run group that a child run belongs to.
+    """
+    content = job.model_dump(mode="json")
+    tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)
+    above = None if parent is None else parent.path
+    tracker = Tracker(job.track.uri, job.track.experiment, run.name, run.path, tags, above)
     if not tracker.reported:
-        tracker.params(provenance.flat(plain))
-        tracker.artifact(folder / "job.json")
-    html_page.tell(folder, tracker)
+        tracker.params(provenance.dotted(content))
+        tracker.artifact(run.job)
+    html_page.update_description(run, tracker)
     return tracker
 
 
-def judge(what: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
-    """The table of a stored model again, its game and the unit. Raises UserError."""
-    folder = model_of(what)
+def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
+    """Compute the final table of a stored model again.
+
+    Return the rows, the name of the game and the unit of payoffs. workers: Ray workers that play
+    the games; 0: this process. Raises UserError.
+    """
+    folder = find_model(name)
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
     game = registry.make(job.game.name, **job.game.options)
     if model_files.plays(stored.weights):
-        model_files.policy(folder, game)  # refuses weights of another shape
-    with crew_of(workers) as crew:
+        model_files.policy(folder, game)  # raises UserError for weights of another shape
+    with open_pool(workers) as pool:
         rng = generator(job.seed, RngStream.JUDGE)
-        rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, crew, rng)
+        rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, pool, rng)
     return rows, stored.game, registry.evaluation_game(game).unit
 
 
-def register(what: str, name: str, alias: str | None) -> int:
-    """Let the model of a run stand in the registry of its MLflow under a name, and an alias if one
-    is given; its version. Raises UserError."""
-    model_versions.check_names(name, alias)
-    folder = find(what)
-    job, run_id = read_job(folder), mlflow_tracker.run_id(folder)
-    server_address.check(job.track.uri, there=True)
-    if run_id is None:
+def register(name: str, model: str, alias: str | None) -> int:
+    """Register the model of a run in MLflow's model registry and return its version.
+
+    name: the run. model: the name of the registered model; alias: one of its aliases, which is
+    moved to this version. Raises UserError.
+    """
+    model_versions.check_names(model, alias)
+    run = find(name)
+    job = read_job(run)
+    server_address.check(job.track.uri, must_exist=True)
+    if run.run_id is None:
         raise UserError(
-            f"MLflow at {job.track.uri} does not know {folder.name}: "
-            f"`overtrick train --resume {folder.name}` tells it"
+            f"MLflow at {job.track.uri} does not know {run.name}: "
+            f"`overtrick train --resume {run.name}` tells it"
         )
-    with mlflow_tracker.asking(job.track.uri) as client:
-        return model_versions.register(client, run_id, name, alias)
-
-
-def model_of(what: str) -> Path:
-    """The folder of a model, of the model of a run, or of a registered one. Raises UserError."""
-    folder = locate.locate(what)
-    if not (folder / model_files.CARD).exists():
-        find(what)  # a run would have been located: this names the nearest one
-    return folder
+    with mlflow_tracker.command_client(job.track.uri) as client:
+        return model_versions.register(client, run.run_id, model, alias)
 
 
 @contextmanager
-def crew_of(workers: int) -> Iterator[WorkerPool]:
-    """So many workers on Ray, or none in this process; they go when the work is done."""
+def open_pool(workers: int) -> Iterator[WorkerPool]:
+    """Start Ray workers, or use this process if `workers` is 0; stop them after the block."""
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
-    crew = start_pool(workers)
+    pool = start_pool(workers)
     try:
-        yield crew
+        yield pool
     finally:
-        crew.close()
+        pool.close()
 
 
-def keep(
-    job: Job, folder: Path, state: Mapping[str, Array], tracker: mlflow_tracker.Tracker
+def save_results(
+    job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker
 ) -> list[dict[str, Any]]:
-    """Write the model, its figures and its table from the trainer's last state; MLflow gets all."""
-    report = keep_model(job, folder, state, tracker).report(tracker.history())
-    figures.save(report.figures, folder / "figures")
-    tracker.artifact(folder / "figures", "figures")
-    keep_table(folder, report.rows, tracker)
-    html_page.keep(folder, tracker)
-    return report.rows
+    """Store model, figures, table and HTML report of a trainer's last state; return the table.
+
+    All of them are sent to MLflow too.
+    """
+    report = save_model(job, run, state, tracker).report(tracker.history())
+    save_figures(report.figures, run, tracker)
+    save_table(run, report.rows, tracker)
+    html_page.save_page(run, tracker)
+    return list(report.rows)
 
 
-def keep_model(
-    job: Job, folder: Path, state: Mapping[str, Array], tracker: mlflow_tracker.Tracker
-) -> Trainer:
-    """Write the model of a trainer's last state; the trainer."""
-    here = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
-    trainer = TRAINERS[job.trainer].trainer(job.model_copy(update={"resources": here}), LocalPool())
+def save_figures(drawn: Mapping[str, Any], run: RunFolder, tracker: Tracker) -> None:
+    """Store figures, given by name, in a run's folder and in MLflow."""
+    figures.save(drawn, run.figures)
+    tracker.artifact(run.figures, run.figures.name)
+
+
+def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker) -> Trainer:
+    """Store the model in a trainer's last state, in the run's folder and in MLflow.
+
+    Return the trainer, loaded with that state.
+    """
+    resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
+    trainer = TRAINERS[job.trainer].trainer(
+        job.model_copy(update={"resources": resources}), LocalPool()
+    )
     trainer.load(state)
-    place = folder / mlflow_tracker.MODEL
     model_files.save(
-        model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), place
+        model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), run.model
     )
     try:
-        tracker.model(place, predictor.told(place))
-    except UserError as error:  # no player by itself, or weights that are no numbers
-        logging.getLogger(__name__).info("MLflow gets %s as files: %s", place, error)
-        tracker.artifact(place, mlflow_tracker.MODEL)
+        tracker.model(run.model, predictor.mlflow_description(run.model))
+    except UserError as error:  # it answers no single observation, or its weights are not finite
+        logging.getLogger(__name__).info("MLflow gets %s as files: %s", run.model, error)
+        tracker.artifact(run.model, run.model.name)
     if job.track.register is not None:
         tracker.register(job.track.register)
-    videos.keep(job, state, tracker)
+    videos.save_video(job, state, tracker)
     return trainer
 
 
-def keep_table(folder: Path, rows: Any, tracker: mlflow_tracker.Tracker) -> None:
-    """Write what a run came to, which says that it is done."""
-    write_text(folder / TABLE, json.dumps(rows, indent=1) + "\n")
-    tracker.artifact(folder / TABLE)
-    html_page.tell(folder, tracker)
-
-
-def read_job(folder: Path) -> Job:
-    """The job of a run. Raises UserError if its file is damaged."""
-    return job_file.load_stored(folder, JOBS)
+def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:
+    """Store the final table of a run, by which it counts as finished, and send it to MLflow."""
+    write_text(run.table, json.dumps(rows, indent=1) + "\n")
+    tracker.artifact(run.table)
+    html_page.update_description(run, tracker)

@@ -1,49 +1,53 @@
-"""What a run is and came to, in a few lines of Markdown: the note on its page in MLflow."""
+"""The description on a run's page in MLflow: job, state and table in a few lines of Markdown."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from overtrick.core import RunError, UserError
 from overtrick.games import registry
 from overtrick.reports import tables
+from overtrick.storage.run_folder import RunFolder
 
-MOST = 6000  # characters of a table, or of an error: MLflow takes 8000 in all
+MOST = 6000  # characters of a table or of an error message: MLflow takes 8000 for a description
 REST = "\n\nThe rest is among the artifacts."
-TABLE, WHOLE = "table.json", "table.md"  # what a run came to, and what a table of runs did
 
 
-def of(folder: Path, end: str = "") -> str:
-    """The note of a run, of a sweep or of a table as it now lies on disk; end: how it ended, if it
-    came to nothing."""
-    job = json.loads((folder / "job.json").read_text())
+def describe(run: RunFolder, end: str = "") -> str:
+    """Write the description of a run, a sweep or a comparison table from the files in its folder.
+
+    end: how it ended, if it failed or was stopped; replaces the table.
+    """
+    job = run.read_job()
     if end:
-        came = _cut(end)
-    elif (folder / WHOLE).exists():
-        came = _cut((folder / WHOLE).read_text(), REST)
-    elif (folder / TABLE).exists():
-        came = _table(job, json.loads((folder / TABLE).read_text()))
+        result = _cut(end)
+    elif run.markdown_table.exists():
+        result = _cut(run.markdown_table.read_text(), REST)
+    elif run.table.exists():
+        result = _table(job, json.loads(run.table.read_text()))
     else:
-        came = "It goes on; what it comes to will stand here."
-    return f"{_lead(job)}\n\n{came}"
+        result = "It goes on; what it comes to will stand here."
+    return f"{_lead(job)}\n\n{result}"
 
 
 def failed(error: BaseException) -> str:
-    """How a run ended that an error stopped."""
-    ours = isinstance(error, (RunError, UserError))
-    return f"It failed: {error if ours else f'{type(error).__name__}: {error}'}"
+    """Say that a run failed, with the error."""
+    expected = isinstance(error, (RunError, UserError))
+    return f"It failed: {error if expected else f'{type(error).__name__}: {error}'}"
 
 
-def stopped(whole: Path, iteration: int) -> str:
-    """How a run ended that can go on, with the whole that it may be a part of."""
-    return f"It was stopped after iteration {iteration}; `overtrick resume {whole.name}` goes on."
+def stopped(run: RunFolder, iteration: int) -> str:
+    """Say after which iteration a run was stopped, and the command that resumes it.
+
+    run: the run, or the run group that a stopped child run belongs to.
+    """
+    return f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` goes on."
 
 
 def _lead(job: Mapping[str, Any]) -> str:
-    """What was to be done."""
+    """Write one line with the job's trainer, game, seed and number of iterations."""
     options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
     game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
     words = [f"**{job['trainer']}** on {game}"]
@@ -53,7 +57,7 @@ def _lead(job: Mapping[str, Any]) -> str:
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The rows of a run, or those of a sweep with a trial each, and what they are counted in."""
+    """Write the table of a run or of a sweep (one row a trial) as Markdown, with its unit."""
     if not rows:
         return "It is done."
     if "trial" in rows[0]:
@@ -73,7 +77,10 @@ def _escaped(cell: str) -> str:
 
 
 def _cut(text: str, rest: str = " ...") -> str:
-    """As many whole lines as MLflow has room for, or as much of one, and where the rest is."""
+    """Shorten a text to the characters that MLflow takes, at the end of a line if possible.
+
+    rest is appended to a text that was cut.
+    """
     if len(text) <= MOST:
         return text
     head = text[:MOST]

@@ -1,4 +1,4 @@
-"""What makes a run: its job, laid flat, and the code."""
+"""MLflow tags and parameters that say which job and which code made a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 SENT = "OVERTRICK_PROVENANCE"
-"""The variable by which a job on a cluster knows what the machine was that sent its code."""
+"""The environment variable in which a cluster job finds the `code_tags` of the submitter."""
 
 
-def tags(trainer: str, game: str) -> dict[str, str]:
-    """What a run is, and what code made it, as MLflow tags."""
-    return code() | {
+def run_tags(trainer: str, game: str) -> dict[str, str]:
+    """Return MLflow tags with a run's trainer, its game and the version of the code."""
+    return code_tags() | {
         "overtrick.trainer": trainer,
         "overtrick.game": game,
         "python": platform.python_version(),
@@ -25,36 +25,38 @@ def tags(trainer: str, game: str) -> dict[str, str]:
     }
 
 
-def code() -> dict[str, str]:
-    """Version and commit of this code, or of that which was sent here: neither git nor an
-    installed distribution knows the latter."""
+def code_tags() -> dict[str, str]:
+    """Return MLflow tags with the version and the git commit of this code.
+
+    On a cluster the code is a copy without git, so the submitter's tags are returned.
+    """
     if SENT in os.environ:
         return dict(json.loads(os.environ[SENT]))
     tags = {"overtrick.version": version("overtrick")}
     root = Path(__file__).parents[3]
-    if (root / ".git").exists():  # a checkout; an installed wheel may lie in somebody else's
+    if (root / ".git").exists():  # an installed wheel may lie in another project's repository
         tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
         tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
     return tags
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as dotted keys."""
+def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested sections into one mapping with dotted keys."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{prefix}{key}.")
+            found |= dotted(value, f"{prefix}{key}.")
         else:
             found[f"{prefix}{key}"] = value
     return found
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git says, or nothing where there is no git."""
+    """Run git in a folder and return its output; empty if git is not installed."""
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         return ""
-    return asked.stdout.strip()
+    return done.stdout.strip()

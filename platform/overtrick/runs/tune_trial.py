@@ -1,11 +1,10 @@
-"""Any trainer as a Tune trial: checkpoints, restarts after failure and resuming are Tune's."""
+"""Training of jobs as Ray Tune trials; Tune does checkpoints, restarts after failure, resuming."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,37 +17,39 @@ from ray.tune.error import TuneError
 from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from overtrick.config.job_file import Job, parse
-from overtrick.core import Array, RunError, Trainer, UserError
+from overtrick.core import RunError, Trainer, UserError
 from overtrick.core.files import write_weights
-from overtrick.distributed.data_parallel import Share, Spread
-from overtrick.distributed.placement import apart, learner, placed, together
+from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
+from overtrick.distributed.placement import (
+    all_bundles,
+    later_bundles,
+    learner_bundle,
+    trial_bundles,
+)
 from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.runs.early_stopping import EarlyStopping
+from overtrick.runs.listener import Listener
+from overtrick.storage.run_folder import STATE, RunFolder, iteration_of, read_state, trial_name
 from overtrick.training.registry import JOBS, TRAINERS
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
 ENV_VARS_TO_PROPAGATE -= {n for n in ENV_VARS_TO_PROPAGATE if "AWS" in n}  # Ray's logs would tell
 
-STATE = "state.safetensors"
-FAILED = "failed"  # in a result: why the trial cannot go on
-Listener = Callable[[int, dict[str, float]], None]
-"""Told of every iteration and its metrics, in order and once, also across restarts."""
+FAILED = "failed"  # key of a result: why the trial cannot continue
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A job to train, who is told of it, and how many of its iterations have been told before."""
+class PlannedTrial:
+    """A job to train as a Tune trial."""
 
     job: Job
     listener: Listener
-    done: int = 0
-    until: int | None = None  # the iteration to stop at, if it is not the job's last
-    start: Path | None = None  # the checkpoint of another to begin from, until it has a later one
+    done: int = 0  # iterations that the listener has received before
+    until: int | None = None  # the iteration to stop at; None: the job's last
+    start: Path | None = None  # another trial's checkpoint to start from, until it has a later one
 
     @property
     def last(self) -> int:
@@ -57,20 +58,27 @@ class Planned:
 
 
 class Trial(tune.Trainable):
-    """One run of one job. config["run"]: job, as plain data; number, the place of the job among
-    those of a sweep; last, the iteration to stop at; resume, a folder with a state, or None."""
+    """A Tune trial that runs the trainer of one job.
+
+    Its configuration is config["run"]: `job`, plain data; `number`, the trial's number among those
+    of a sweep; `last`, the iteration to stop at; `resume`, a checkpoint folder or None.
+    """
 
     def setup(self, config: dict[str, Any]) -> None:
+        """Build the trainer, and load its state from the checkpoint to resume."""
         run = config["run"]
         self.job = parse(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
-        self.trainer = _trainer(self.job)
+        self.trainer = _build_trainer(self.job)
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        """One iteration. What RunError would fail again, so it ends the trial, without a
-        checkpoint; Tune begins again after anything else."""
+        """Train for one iteration and report its metrics to Tune.
+
+        A RunError would occur again, so it ends the trial without a checkpoint; after any other
+        error Tune restarts the trial.
+        """
         try:
             metrics = self.trainer.step()
         except RunError as error:
@@ -78,178 +86,152 @@ class Trial(tune.Trainable):
         iteration = self.trainer.iteration
         last = iteration >= self.last
         due = last or iteration % self.job.checkpoints.every == 0
-        told = {"iteration": iteration, "last": int(last), "metrics": metrics}
-        return {**told, SHOULD_CHECKPOINT: due}
+        report = {"iteration": iteration, "last": int(last), "metrics": metrics}
+        return {**report, SHOULD_CHECKPOINT: due}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        # safetensors writes memory as it lies, so every array must lie in order
+        """Write the trainer's state into a checkpoint folder."""
+        # safetensors writes an array's memory as it lies, so it must be in C order
         state = {name: np.array(v, order="C") for name, v in self.trainer.state().items()}
         write_weights(Path(checkpoint_dir) / STATE, state)
 
     def load_checkpoint(self, checkpoint: str) -> None:
+        """Load the trainer's state from a checkpoint folder."""
         self.trainer.load(read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Go on with another job in the same process, which has paid for its imports."""
+        """Continue with another job in the same process, which saves its start and imports."""
         self.trainer.close()
         self.setup(new_config)
         return True
 
     def cleanup(self) -> None:
+        """Close the trainer."""
         self.trainer.close()
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """The learner's bundle first, then one for each game worker."""
+        """Return the trial's resource bundles: the learner's first, then one for each worker."""
         job = config["run"]["job"]
-        place = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
-        return tune.PlacementGroupFactory(together(job), strategy=place)
+        strategy = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
+        return tune.PlacementGroupFactory(trial_bundles(job), strategy=strategy)
 
 
-class _Watch:
-    """Hands each iteration's metrics on, and says then whether it was the trial's last: so what
-    stopped a trial is in its record. A restarted trial repeats some, which are dropped."""
+class _Stopper:
+    """Passes each iteration's metrics to the trial's listener and tells Tune when a trial ends.
 
-    def __init__(self, plans: Mapping[int, Planned], early_stopping: EarlyStopping | None) -> None:
-        self.listeners = {number: plan.listener for number, plan in plans.items()}
-        self.done = {number: plan.done for number, plan in plans.items()}
+    A restarted trial repeats some iterations; they are passed on only once.
+    """
+
+    def __init__(
+        self, trials: Mapping[int, PlannedTrial], early_stopping: EarlyStopping | None
+    ) -> None:
+        self.listeners = {number: trial.listener for number, trial in trials.items()}
+        self.done = {number: trial.done for number, trial in trials.items()}
         self.early_stopping = early_stopping
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles what stops its trials, and a listener holds threads
+        """Return nothing: Tune pickles its stoppers, and listeners hold threads."""
+        return {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Handle a trial's result and return whether the trial ends here."""
         number, iteration = result["config"]["run"]["number"], result["iteration"]
+        metrics = result["metrics"]
         if iteration > self.done[number]:
-            self.listeners[number](iteration, result["metrics"])
+            self.listeners[number](iteration, metrics)
             self.done[number] = iteration
-        told = number, iteration, result["metrics"]
-        stops_early = self.early_stopping is not None and self.early_stopping.stops(*told)
-        return bool(result["last"]) or stops_early
+        early = self.early_stopping is not None and self.early_stopping.stops(
+            number, iteration, metrics
+        )
+        return bool(result["last"]) or early
 
 
-class _InTurn(FIFOScheduler):
-    """Trials in the order in which they were made. Tune keeps all that an actor has ever answered
-    for as long as it lives, in the driver's memory; here what has been read is let go."""
+class _BoundedMemoryScheduler(FIFOScheduler):
+    """First-in-first-out scheduler that lets go of results once they have been read.
+
+    Tune holds every result of an actor in the driver's memory as long as the actor lives.
+    """
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        """Forget the futures of results that have been read, then decide as FIFO does."""
         manager = tune_controller._actor_manager
         awaited = manager._actor_task_events.get_futures()
-        for answers in manager._tracked_actors_to_task_futures.values():
-            answers.intersection_update(awaited)
+        for futures in manager._tracked_actors_to_task_futures.values():
+            futures.intersection_update(awaited)
         return super().on_trial_result(tune_controller, trial, result)
 
 
 def train(
-    plans: Sequence[Planned], folder: Path, early_stopping: EarlyStopping | None = None
+    trials: Sequence[PlannedTrial], run: RunFolder, early_stopping: EarlyStopping | None = None
 ) -> list[RunError | None]:
-    """Run jobs as trials to their last iterations, as many at once as the cluster has room for.
+    """Train jobs as Tune trials to their last iterations, as many at once as the cluster can hold.
 
-    If the folder holds checkpoints of runs that were cut short, each job goes on from its newest
-    whole one. Early stopping may end some sooner. Return for each job None, or why it failed. All
-    jobs share the first job's numbers of retries and of checkpoints to keep. Raises UserError if a
-    job can never fit on the cluster, or if early stopping cannot judge the trials;
-    KeyboardInterrupt if training was interrupted.
+    A trial continues from its newest checkpoint in the run's folder. Early stopping may end some
+    sooner. Return for each trial None, or why it failed. All trials share the first one's number of
+    retries and of checkpoints to store. Raises UserError if a job can never fit on the cluster, or
+    if early stopping cannot compare the trials; KeyboardInterrupt if training was interrupted.
     """
-    out = early_stopping.stopped_at() if early_stopping else {}
-    waiting = {n: p for n, p in enumerate(plans) if n not in out and reached(folder, n) < p.last}
+    stopped = early_stopping.stopped_at() if early_stopping else {}
+
+    def unfinished(number: int) -> bool:
+        return number not in stopped and run.checkpoints(number).iteration() < trials[number].last
+
+    waiting = {n: trial for n, trial in enumerate(trials) if unfinished(n)}
     if not waiting:
-        return [None] * len(plans)
-    jobs = [plan.job.model_dump(mode="json") for plan in waiting.values()]
-    bundles = [placed(job) for job in jobs]
+        return [None] * len(trials)
+    jobs = [trial.job.model_dump(mode="json") for trial in waiting.values()]
+    bundles = [all_bundles(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
-        start_ray(each)  # the largest first: a private Ray is as large as it
-    # trials that hold what each other's learners or readers wait for would wait for ever
-    at_once = min(room_for(b, len(jobs)) for b in bundles) if any(map(apart, jobs)) else None
+        start_ray(each)  # the largest first: a private Ray gets its size
+    # trials that hold the resources that learners or readers of others wait for would deadlock
+    limited = any(map(later_bundles, jobs))
+    at_once = min(room_for(b, len(jobs)) for b in bundles) if limited else None
     policy = next(iter(waiting.values())).job.checkpoints
+    configs = [_config(trial, run, number) for number, trial in waiting.items()]
     tuner = Tuner(
         Trial,
-        param_space={"run": tune.grid_search([_config(p, folder, n) for n, p in waiting.items()])},
+        param_space={"run": tune.grid_search(configs)},
         tune_config=TuneConfig(
             num_samples=1,
-            scheduler=_InTurn(),
+            scheduler=_BoundedMemoryScheduler(),
             reuse_actors=True,
             max_concurrent_trials=at_once,
-            trial_dirname_creator=lambda trial: _place(_number(trial)),
+            trial_dirname_creator=lambda trial: trial_name(trial.config["run"]["number"]),
         ),
         run_config=RunConfig(
-            name=f"tune-{len(list(folder.glob('tune-*')))}",
-            storage_path=str(folder),
-            stop=_Watch(waiting, early_stopping),
+            name=f"tune-{len(list(run.path.glob('tune-*')))}",
+            storage_path=str(run),
+            stop=_Stopper(waiting, early_stopping),
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
-            checkpoint_config=CheckpointConfig(  # the trial says when
+            checkpoint_config=CheckpointConfig(  # the trial decides when to write one
                 checkpoint_at_end=False, num_to_keep=policy.keep
             ),
         ),
     )
-    ended: list[RunError | None] = [None] * len(plans)
-    # Tune tells of a trial that it had to start again after all others
+    errors: list[RunError | None] = [None] * len(trials)
+    # Tune reports a trial that it restarted after all others
     try:
         results = {Path(result.path).name: result for result in tuner.fit()}
-    except TuneError as error:  # in which Tune wraps what a listener raises, such as a full disk
+    except TuneError as error:  # Tune wraps what a listener raises, such as a full disk
         raise error.__context__ or error from None
     if early_stopping is not None and early_stopping.error():
         raise UserError(early_stopping.error())
     for number in waiting:
-        result = results[_place(number)]
+        result = results[trial_name(number)]
         if result.error is not None:
-            said = f"{_last_line(result.error)}; its log is in {result.path}"
-            ended[number] = RunError(f"the trial failed: {said}")
+            message = f"{_last_line(result.error)}; its log is in {result.path}"
+            errors[number] = RunError(f"the trial failed: {message}")
         elif FAILED in result.metrics:
-            ended[number] = RunError(result.metrics[FAILED])
-        elif number not in out and reached(folder, number) < plans[number].last:
+            errors[number] = RunError(result.metrics[FAILED])
+        elif unfinished(number):
             raise KeyboardInterrupt
-    return ended
-
-
-def newest_checkpoint(folder: Path, number: int = 0, most: int | None = None) -> Path | None:
-    """The checkpoint with the most iterations, at most so many, that is whole: a kill may leave
-    one half written."""
-    best: tuple[int, Path] | None = None
-    for file in folder.glob(f"tune-*/{_place(number)}/checkpoint_*/{STATE}"):
-        try:
-            iteration = _iteration(file.parent)
-        except (SafetensorError, OSError):
-            continue
-        if (most is None or iteration <= most) and (best is None or iteration > best[0]):
-            best = iteration, file.parent
-    return None if best is None else best[1]
-
-
-def reached(folder: Path, number: int = 0) -> int:
-    """The iteration of the newest whole checkpoint of a job, 0 if there is none."""
-    newest = newest_checkpoint(folder, number)
-    return 0 if newest is None else _iteration(newest)
-
-
-def finished(job: Job, folder: Path, number: int = 0) -> bool:
-    """Whether a job of the folder has been trained to its last iteration."""
-    return reached(folder, number) >= job.stop.iterations
-
-
-def forget(folder: Path, number: int) -> None:
-    """Remove all checkpoints of a job but its newest."""
-    newest = newest_checkpoint(folder, number)
-    for checkpoint in folder.glob(f"tune-*/{_place(number)}/checkpoint_*"):
-        if checkpoint != newest:
-            shutil.rmtree(checkpoint)
-
-
-def final_state(folder: Path, number: int = 0) -> dict[str, Array]:
-    """The trainer's state at the end of a job that `train` has trained."""
-    last = newest_checkpoint(folder, number)
-    assert last is not None
-    return read_state(last)
-
-
-def read_state(checkpoint: Path) -> dict[str, Array]:
-    """A trainer's state, by name in alphabetical order."""
-    return dict(sorted(load_file(checkpoint / STATE).items()))
+    return errors
 
 
 def _last_line(error: BaseException) -> str:
-    """What went wrong, without the traceback that Ray carries along."""
+    """Return the message of an error without the traceback that Ray adds to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [
         line for line in lines if re.match(r"[\w.]*(Error|Exception|UserError|RunError)\b", line)
@@ -257,43 +239,34 @@ def _last_line(error: BaseException) -> str:
     return named[-1] if named else lines[-1]
 
 
-def _iteration(checkpoint: Path) -> int:
-    return int(read_state(checkpoint)["iteration"])
-
-
-def _config(plan: Planned, folder: Path, number: int) -> dict[str, Any]:
-    resume = newest_checkpoint(folder, number)
-    if plan.start is not None and reached(folder, number) <= _iteration(plan.start):
-        resume = plan.start
+def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
+    """Return the Tune configuration of a trial, with the checkpoint that it resumes."""
+    checkpoints = run.checkpoints(number)
+    resume = checkpoints.newest()
+    if trial.start is not None and checkpoints.iteration() <= iteration_of(trial.start):
+        resume = trial.start
     return {
-        "job": plan.job.model_dump(mode="json"),
+        "job": trial.job.model_dump(mode="json"),
         "number": number,
-        "last": plan.last,
+        "last": trial.last,
         "resume": str(resume) if resume else None,
     }
 
 
-def _number(trial: Any) -> int:
-    return int(trial.config["run"]["number"])
-
-
-def _place(number: int) -> str:
-    """The name of a trial's folder."""
-    return f"trial-{number}"
-
-
-def _trainer(job: Job) -> Trainer | Spread:
-    """Who takes the steps of a job: this process, or several learners that it speaks for."""
+def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
+    """Build the trainer of a job; with several learners, one that trains data-parallel."""
     learners = job.resources.learners
     if learners == 1:
         return TRAINERS[job.trainer].trainer(
             job, start_pool(job.workers, job.resources.worker_cpus)
         )
-    make = partial(_learner, job.model_dump(mode="json"))
-    return Spread(make, job.stop.iterations, learners, learner(job.resources.model_dump()))
+    make = partial(_build_learner, job.model_dump(mode="json"))
+    return DataParallelTrainer(
+        make, job.stop.iterations, learners, learner_bundle(job.resources.model_dump())
+    )
 
 
-def _learner(job: dict[str, Any], share: Share) -> Trainer:
-    """One of several learners, in a process of its own."""
+def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:
+    """Build the trainer of one of several learners, in its own process."""
     parsed = parse(job, JOBS, "the trial's job")
     return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

@@ -1,4 +1,4 @@
-"""Films of a model while it learns: one now and then, kept with its run and in MLflow."""
+"""Videos of a model while it is trained, kept in the run's folder and in MLflow."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from overtrick.games import registry
 from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
-from overtrick.runs import tune_trial
+from overtrick.runs.listener import Listener
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import Checkpoints, RunFolder
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import TRAINERS
 
 log = logging.getLogger(__name__)
 
-FOLDER = "films"
 
-
-def check(job: Job) -> None:
+def check_videos(job: Job) -> None:
     """Raise UserError, or RunError without a renderer, for a job whose videos cannot be made."""
     if job.videos.every is None:
         return
@@ -36,62 +35,54 @@ def check(job: Job) -> None:
     except UserError as error:
         raise UserError(f"videos: {error}") from None
     first = TRAINERS[job.trainer].trainer(job, LocalPool()).model()
-    if first and not model_files.plays(first):  # RLlib has none before it runs
+    if first and not model_files.plays(first):  # RLlib has no weights before it runs
         raise UserError(f"videos.every: {job.trainer} makes no model that plays: leave it out")
-    registry.video_writer(made, Path("film.mp4"))  # is there something to draw with?
+    registry.video_writer(made, Path("film.mp4"))  # raises RunError without a renderer
 
 
-def listener(job: Job, folder: Path, number: int, tracker: Tracker) -> tune_trial.Listener:
-    """Tells the tracker of each iteration, and now and then films the newest checkpoint of job
-    `number` in the folder."""
+def listener(job: Job, checkpoints: Checkpoints, tracker: Tracker) -> Listener:
+    """Return a listener that makes a video every `videos.every` iterations.
+
+    Each shows the model of the newest checkpoint. Without `videos.every` it does nothing.
+    """
     every = job.videos.every
-    due = 0 if every is None else _next(every, _newest(folder, number))
+    due = 0 if every is None else (checkpoints.iteration() // every + 1) * every
 
     def listen(iteration: int, metrics: dict[str, float]) -> None:
         nonlocal due
-        tracker.metrics(iteration, metrics)
         if every is None or iteration < due:
             return
-        state = _newest(folder, number)
-        if state is not None and state["iteration"] >= due:
-            keep(job, state, tracker)
-            due = _next(every, state)
+        done = checkpoints.iteration()
+        if done >= due:
+            save_video(job, checkpoints.state(), tracker)
+            due = (done // every + 1) * every
 
     return listen
 
 
-def _newest(folder: Path, number: int) -> Mapping[str, Array] | None:
-    """The state in the newest checkpoint of a job, if there is one."""
-    newest = tune_trial.newest_checkpoint(folder, number)
-    return None if newest is None else tune_trial.read_state(newest)
+def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
+    """Write a video of one game of the model in a trainer's state, before any adaptation.
 
-
-def _next(every: int, state: Mapping[str, Array] | None) -> int:
-    """The iteration from which on there is to be another film."""
-    done = 0 if state is None else int(state["iteration"])
-    return (done // every + 1) * every
-
-
-def keep(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
-    """A film of the model in a trainer's state, as it plays before it adapts; unless there are to
-    be none. It lies with what the tracker keeps."""
+    The opponent is `videos.opponent`. Does nothing if the job asks for no videos. A drawing that
+    fails is logged as a warning.
+    """
     if job.videos.every is None:
         return
-    path = tracker.folder / FOLDER / f"iteration_{int(state['iteration']):05d}.mp4"
-    if path.exists():  # a kill may have come before the tracker was told
-        tracker.artifact(path, FOLDER)
+    folder = RunFolder(tracker.folder).videos
+    path = folder / f"iteration_{int(state['iteration']):05d}.mp4"
+    if path.exists():  # the process was killed before the tracker had it
+        tracker.artifact(path, folder.name)
         return
-    path.parent.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
     trainer.load(state)
     made, _ = two_seat_game(job.game)
     learner = network_policy(made.features, unprefixed("policy", trainer.model()))
-    both = (learner, cached_opponent(job.game, job.videos.opponent))
+    players = (learner, cached_opponent(job.game, job.videos.opponent))
+    rng = generator(job.seed, RngStream.JUDGE)
     try:
-        registry.video_writer(made, path)(
-            play(made, both, 1, generator(job.seed, RngStream.JUDGE)).batch
-        )
-    except RunError as error:  # a run does not end for want of a picture
+        registry.video_writer(made, path)(play(made, players, 1, rng).batch)
+    except RunError as error:  # training goes on without the video
         log.warning("%s", error)
         return
-    tracker.artifact(path, FOLDER)
+    tracker.artifact(path, folder.name)

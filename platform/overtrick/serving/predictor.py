@@ -58,7 +58,7 @@ class Predictor:
         return seen
 
 
-def told(folder: Path) -> dict[str, Any]:
+def mlflow_description(folder: Path) -> dict[str, Any]:
     """What MLflow is to know of the model in a folder, as `track` takes it. Raises UserError."""
     stored, asked = model_files.load(folder), Predictor(folder)
     of_fact = "double" if asked.game.actions is None else "long"

@@ -1,8 +1,7 @@
-"""Models by name: of a run, of a folder, or registered in MLflow and fetched to this machine; and
-where runs are kept.
+"""Find runs by name, and models by run, by folder, or by their name in MLflow's model registry.
 
-Of a registered model only the data is fetched, its weights and its card. The code that MLflow keeps
-beside them, and runs to load it, is neither fetched nor run here.
+Of a registered model only the data is downloaded: its weights and its model.json. The Python code
+that MLflow stores beside them to load the model is neither downloaded nor run.
 """
 
 from __future__ import annotations
@@ -20,171 +19,184 @@ import yaml
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder, write_text
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS
+from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.model_versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
-ORIGIN = "origin.json"  # beside them, once fetched: what they are registered as
-TRIALS = "trials"  # the folder of the runs of a sweep, or of a table
+ORIGIN = "origin.json"  # in the folder of a downloaded model: its registered name and digests
 
 
-def home() -> Path:
-    """Where runs are kept: ./runs, or the folder that OVERTRICK_RUNS names."""
+def runs_folder() -> Path:
+    """Return the folder of all runs: ./runs, or the value of OVERTRICK_RUNS."""
     return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
 
 
-def runs() -> list[str]:
-    """The names of those that are kept here."""
-    return sorted(folder.parent.name for folder in home().glob("*/job.json"))
+def run_names() -> list[str]:
+    """List the names of the runs in `runs_folder()`."""
+    return sorted(folder.parent.name for folder in runs_folder().glob("*/job.json"))
 
 
-def run_of(place: str) -> Path | None:
-    """The folder of a run by its path or its name; None if there is no such run."""
-    for folder in (Path(place), home() / place):
-        if (folder / "job.json").exists():
-            return folder.absolute()
+def find_run(run: str) -> RunFolder | None:
+    """Find a run by its path or its name; None if there is no such run."""
+    for path in (Path(run), runs_folder() / run):
+        folder = RunFolder(path.absolute())
+        if folder.job.exists():
+            return folder
     return None
 
 
-def place_of(place: str) -> str:
-    """The absolute path of a run by its name, or of any other place."""
-    return str(run_of(place) or Path(place).absolute())
+def absolute_path(name: str) -> str:
+    """Return the absolute path of a run given by name, or of any other path."""
+    return str(find_run(name) or Path(name).absolute())
 
 
-def meant(name: str) -> str:
-    """The same of a run, a file or a path; any other name as it is."""
-    place = "/" in name or Path(name).is_file() or run_of(name) is not None
-    return place_of(name) if place else name
+def absolute_if_path(name: str) -> str:
+    """Return the absolute path of a run, a file or a path; return any other name unchanged."""
+    is_path = "/" in name or Path(name).is_file() or find_run(name) is not None
+    return absolute_path(name) if is_path else name
 
 
-def locate(place: str) -> Path:
-    """The folder of a model: by itself, by the folder or the name of its run, or by what it is
-    registered as; any other place as it is. Raises UserError for one that is registered nowhere,
-    and for a run that has no model."""
-    if registered(place):
-        return fetched(place, server_address.usual())
-    run = run_of(place)
-    folder = (run or Path(place)) / mlflow_tracker.MODEL
+def model_folder(name: str) -> Path:
+    """Find the folder of a model; download it first if it is named models:/NAME/VERSION.
+
+    name: the folder of a model, the folder or name of its run, or a registered model. Any other
+    path is returned unchanged. Raises UserError for an unknown registered model and for a run that
+    has no model.
+    """
+    if is_registered(name):
+        return download(name, server_address.default())
+    run = find_run(name)
+    folder = (run or RunFolder(Path(name))).model
     if (folder / CARD).exists():
         return folder
     if run is None:
-        return Path(place)
-    if (run / TRIALS).exists():
-        raise UserError(f"{place} has parts: name one of its runs in {run / TRIALS}")
-    above = run.parent.parent
-    whole = above if (above / TRIALS).exists() else run
-    goes_on = whole.name if whole.parent == home() else whole
+        return Path(name)
+    if run.children.exists():
+        raise UserError(f"{name} has child runs: name one of those in {run.children}")
+    group = run.group
+    resumed = group.name if group.path.parent == runs_folder() else group
     raise UserError(
-        f"{run.name} is not done and has no model yet: `overtrick resume {goes_on}` goes on"
+        f"{run.name} is not done and has no model yet: `overtrick resume {resumed}` goes on"
     )
 
 
-def registered(place: str) -> bool:
-    """Is a registered model meant?"""
-    return place.startswith(SCHEME)
+def is_registered(name: str) -> bool:
+    """Return whether a name is that of a registered model, models:/..."""
+    return name.startswith(SCHEME)
 
 
-def pinned(content: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """The plain data of a job with the folder of each registered model in place of its name, from
-    the job's own MLflow: an alias may mean another model when the job goes on. Raises UserError."""
-    told = content.get("track")
-    uri = told.get("uri") if isinstance(told, Mapping) else None
-    where = (
-        server_address.given(uri, f"'track.uri' in {source}")
+def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Replace each registered model in a job's plain data by the folder of its download.
+
+    The job then keeps the same model when it is resumed, even if an alias has moved since. Models
+    come from the MLflow server of the job itself. source names the job in errors. Raises UserError.
+    """
+    section = content.get("track")
+    uri = section.get("uri") if isinstance(section, Mapping) else None
+    server = (
+        server_address.validated(uri, f"'track.uri' in {source}")
         if isinstance(uri, str)
-        else server_address.usual()
+        else server_address.default()
     )
 
-    def folders(value: Any, key: str) -> Any:
+    def pinned(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
-            return {k: folders(v, f"{key}.{k}" if key else str(k)) for k, v in value.items()}
+            return {k: pinned(v, f"{key}.{k}" if key else str(k)) for k, v in value.items()}
         if isinstance(value, list | tuple):
-            return [folders(each, f"{key}.{k}") for k, each in enumerate(value)]
-        if not isinstance(value, str) or not registered(value):
+            return [pinned(each, f"{key}.{k}") for k, each in enumerate(value)]
+        if not isinstance(value, str) or not is_registered(value):
             return value
         try:
-            return str(fetched(value, where))
+            return str(download(value, server))
         except UserError as error:
             raise UserError(f"'{key}' in {source}: {error}") from None
 
-    return {str(key): folders(value, str(key)) for key, value in content.items()}
+    return {str(key): pinned(value, str(key)) for key, value in content.items()}
 
 
-def fetched(words: str, uri: str) -> Path:
-    """The folder on this machine of a registered model, fetched unless it is there. Raises
-    UserError for one that there is not, is not ours, or is of another format."""
-    asked = model_versions.read(words)
-    server_address.check(uri, there=True)
-    with mlflow_tracker.asking(uri) as client:
+def download(name: str, uri: str) -> Path:
+    """Download a registered model unless it is in the cache; return its folder.
+
+    name: models:/NAME/VERSION or models:/NAME@ALIAS. uri: the MLflow server. Raises UserError for
+    an unknown model, one that Overtrick has not made, or one of another format.
+    """
+    asked = model_versions.parse(name)
+    server_address.check(uri, must_exist=True)
+    with mlflow_tracker.command_client(uri) as client:
         version = model_versions.find(client, asked, uri)
-        where = client.get_model_version_download_uri(asked.name, version.version)
-        # a name that was deleted may have been given again
-        which = hashlib.sha256(f"{uri} {where} {version.creation_timestamp}".encode())
-        above = cache_folder() / "models" / which.hexdigest()[:16]
+        location = client.get_model_version_download_uri(asked.name, version.version)
+        # the time tells apart two models of one name, if the first was deleted
+        key = hashlib.sha256(f"{uri} {location} {version.creation_timestamp}".encode())
+        above = cache_folder() / "models" / key.hexdigest()[:16]
         folder = above / f"{asked.name}-{int(version.version)}"
         if (folder / CARD).exists():
             return folder
         above.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as beside:
-            _fetch(uri, where, words, Path(beside))
+            _download(uri, location, name, Path(beside))
             new = Path(beside) / mlflow_tracker.MODEL
-            known = {"model": f"{SCHEME}{asked.name}/{version.version}", "sha256": digests(new)}
-            write_text(new / ORIGIN, json.dumps(known) + "\n")
+            origin = {"model": f"{SCHEME}{asked.name}/{version.version}", "sha256": digests(new)}
+            write_text(new / ORIGIN, json.dumps(origin) + "\n")
             try:
                 new.rename(folder)
-            except OSError:  # somebody else has just fetched it
+            except OSError:  # another process has downloaded it meanwhile
                 if not (folder / CARD).exists():
                     raise
     return folder
 
 
-def tags(content: Mapping[str, Any]) -> dict[str, str]:
-    """As MLflow tags: what the models that a job has fetched are registered as, and their digests;
-    of the job's plain data, which keeps their folders only."""
+def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return MLflow tags with the registered name and digests of each model that a job uses.
 
-    def words(value: Any) -> Iterator[str]:
+    content: the job's plain data after `pin_models`, which holds the models' folders.
+    """
+
+    def absolute_paths(value: Any) -> Iterator[str]:
         if isinstance(value, Mapping | list):
             for each in value.values() if isinstance(value, Mapping) else value:
-                yield from words(each)
+                yield from absolute_paths(each)
         elif isinstance(value, str) and value.startswith("/"):
             yield value
 
-    notes = [Path(folder) / ORIGIN for folder in sorted(set(words(content)))]
-    told = [note.read_text().strip() for note in notes if note.is_file()]
-    return {f"overtrick.model.{k}": text for k, text in enumerate(told, 1)}
+    origins = [Path(folder) / ORIGIN for folder in sorted(set(absolute_paths(content)))]
+    texts = [origin.read_text().strip() for origin in origins if origin.is_file()]
+    return {f"overtrick.model.{k}": text for k, text in enumerate(texts, 1)}
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of a model."""
+    """Compute the SHA-256 digest of each file of a model."""
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
 
 
-def _fetch(uri: str, where: str, words: str, beside: Path) -> None:
-    """Fetch the data of a model into a folder beside others, and see that it is whole."""
-    about = _about(uri, where, words, beside)
+def _download(uri: str, location: str, name: str, folder: Path) -> None:
+    """Download the data of a model into `folder`/model. Raises UserError if its digests differ."""
+    about = _metadata(uri, location, name, folder)
     if about.get("format") != FORMAT:
         raise UserError(
-            f"{words} has format {about.get('format')}, of overtrick {about.get('version')}; "
+            f"{name} has format {about.get('format')}, of overtrick {about.get('version')}; "
             f"this version reads {FORMAT}"
         )
-    new = beside / mlflow_tracker.MODEL
+    new = folder / mlflow_tracker.MODEL
     new.mkdir()
-    for name in FILES:
-        os.replace(
-            mlflow_tracker.fetch(uri, f"{where}/{mlflow_tracker.STORED}/{name}", beside), new / name
-        )
+    for file in FILES:
+        fetched = mlflow_tracker.fetch(uri, f"{location}/{mlflow_tracker.STORED}/{file}", folder)
+        fetched.rename(new / file)
     if digests(new) != about.get("sha256"):
-        raise UserError(f"{words} is damaged where {uri} keeps it: train again, or restore {where}")
+        raise UserError(
+            f"{name} is damaged where {uri} keeps it: train again, or restore {location}"
+        )
 
 
-def _about(uri: str, where: str, words: str, beside: Path) -> dict[str, Any]:
-    """What a model of ours says of itself in MLflow's file about it. Raises UserError."""
+def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any]:
+    """Read Overtrick's metadata in a model's MLmodel file. Raises UserError if it has none."""
     try:
-        content = yaml.safe_load(mlflow_tracker.fetch(uri, f"{where}/MLmodel", beside).read_text())
+        file = mlflow_tracker.fetch(uri, f"{location}/MLmodel", folder)
+        content = yaml.safe_load(file.read_text())
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{words} cannot be read: {' '.join(str(error).split())[:200]}") from None
-    said = content.get("metadata") if isinstance(content, dict) else None
-    about = said.get("overtrick") if isinstance(said, dict) else None
+        raise UserError(f"{name} cannot be read: {' '.join(str(error).split())[:200]}") from None
+    metadata = content.get("metadata") if isinstance(content, dict) else None
+    about = metadata.get("overtrick") if isinstance(metadata, dict) else None
     if not isinstance(about, dict):
-        raise UserError(f"{words} is no model of overtrick: only those that it trains can play")
+        raise UserError(f"{name} is no model of overtrick: only those that it trains can play")
     return about

@@ -92,7 +92,7 @@ def bidder(what: str) -> Path | None:
     """The folder of a model that bids, by itself or by its run; None if it is none. Raises
     UserError for a damaged one."""
     try:
-        folder = lifecycle.model_of(what)
+        folder = lifecycle.find_model(what)
     except UserError:  # there is no such run: it may be a system
         return None
     stored = model_files.load(folder)
@@ -103,10 +103,11 @@ def bidder(what: str) -> Path | None:
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:
     """Raise UserError for a player that is no stranger of any game, no run and no folder, and name
     the nearest of the players that there are and of others."""
-    known = {*(each for strangers in _strangers().values() for each in strangers), *locate.runs()}
+    scripted = {each for strangers in _strangers().values() for each in strangers}
+    known = scripted | set(locate.run_names())
     for player in players:
-        there = Path(player).exists() or locate.run_of(player) is not None
-        if not (player in known or there or locate.registered(player)):
+        there = Path(player).exists() or locate.find_run(player) is not None
+        if not (player in known or there or locate.is_registered(player)):
             near = nearest(player, sorted({*known, *others}))
             raise UserError(f"unknown player '{player}': did you mean '{near}'?")
 
@@ -122,7 +123,7 @@ def player_of(what: str, choice: GameChoice) -> Any:
     found = resolve_opponent(what, game)
     if found in opponent_names(game):
         return cached_opponent(choice, found)
-    return model_files.policy(lifecycle.model_of(what), game)
+    return model_files.policy(lifecycle.find_model(what), game)
 
 
 def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
@@ -131,7 +132,7 @@ def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> G
     everyone = {each for known in strangers.values() for each in known}
     for what in (a, b):
         if what not in everyone:
-            stored = model_files.load(lifecycle.model_of(what))
+            stored = model_files.load(lifecycle.find_model(what))
             if game in (None, stored.game):
                 theirs = stored.job.get("game", {}).get("options", {})
                 trained = {n: v for n, v in theirs.items() if n != "reward"}

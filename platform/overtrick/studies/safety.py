@@ -23,6 +23,7 @@ from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage import model_files
+from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
 BOUNDS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # points a game of exploitability
@@ -126,14 +127,15 @@ def judge_safety(
     The answer of `study`, and the folder where it is kept as safety.json and safety.png:
     out, else figures/ of the run; None for a model alone. Raises UserError.
     """
-    folder = lifecycle.model_of(what)
+    folder = lifecycle.find_model(what)
     stored = model_files.load(folder)
     asked = Study.of(stored.job, f"{folder / model_files.CARD}", against, overrides)
     model_files.policy(folder, asked.game)
-    with lifecycle.crew_of(workers) as crew:
+    with lifecycle.open_pool(workers) as crew:
         answer = study(asked, stored.weights, crew)
-    if out is None and (folder.parent / "job.json").exists():
-        out = folder.parent / "figures"
+    run = RunFolder(folder.parent)
+    if out is None and run.job.exists():
+        out = run.figures
     if out is not None:
         figures.save({"safety": figures.safety(answer["rows"], answer["unit"])}, out)
         write_text(out / "safety.json", json.dumps(answer, indent=1) + "\n")

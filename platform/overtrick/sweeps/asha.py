@@ -1,4 +1,14 @@
-"""Which trials of a sweep stop early: asynchronous successive halving, remembered on disk."""
+"""Asynchronous successive halving (ASHA): decides which trials of a sweep stop early.
+
+Li et al. 2020, "A system for massively parallel hyperparameter tuning", in the variant that stops
+trials instead of pausing them, like Ray Tune's ASHAScheduler. Differences:
+
+| here | Tune |
+|---|---|
+| decisions are stored in a file and repeated after a restart | in memory |
+| one bracket | one or several |
+| a score that is not finite stops the trial | a trial with score NaN continues |
+"""
 
 from __future__ import annotations
 
@@ -12,35 +22,40 @@ import numpy as np
 from overtrick.core.files import append_line, read_complete_lines
 
 Measure = Callable[[Mapping[str, float]], float | None]
-"""The score of an iteration's metrics, larger is better; None if it was not measured then."""
+"""Compute the score of one iteration's metrics; larger is better, None if it was not measured."""
 
 
-def sound(score: float) -> float:
-    """A score to compare by: one that is no finite number is the worst there is, -inf."""
+def finite_or_worst(score: float) -> float:
+    """Return a score, or -inf, the worst of all, if it is NaN or infinite."""
     return score if math.isfinite(score) else -math.inf
 
 
 class Asha:
-    """At rungs of grace, grace * factor, grace * factor^2, ... iterations a trial goes on if its
-    score is among the best 1 / factor of those that have come there before it; not if its score
-    is no finite number, though it be the first.
+    """ASHA's stopping rule, with its decisions stored in a file.
 
-    Nobody waits for others, so a trial that comes early meets few. A decision is written to the
-    file before it is carried out; read again, it stands. Li et al. 2020, "A system for massively
-    parallel hyperparameter tuning", in the variant that stops trials, as Tune's ASHAScheduler.
+    Rungs are at grace, grace * factor, grace * factor^2, ... iterations. At each rung a trial
+    continues if its score is among the best 1 / factor of the trials that reached the rung before
+    it, and its score is finite. A decision is written to the file before it takes effect.
     """
 
     def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
+        """Open the rule and repeat the decisions that `file` already holds.
+
+        grace: iterations before the first rung. factor: the reduction factor between rungs.
+        """
         self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
-        self._rungs: dict[int, dict[int, float]] = {}  # by iteration: scores by trial
+        self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
-        self._error = ""  # why no trial can be judged, so that all stop
+        self._error = ""
         for line in read_complete_lines(file):
-            told = json.loads(line)
-            self._decide(told["trial"], told["iteration"], told["score"])
+            entry = json.loads(line)
+            self._decide(entry["trial"], entry["iteration"], entry["score"])
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
-        """Is this iteration the trial's last, because others do better?"""
+        """Return whether a trial should end after this iteration, given its metrics.
+
+        Every trial stops once one has passed the second rung without any score.
+        """
         score = self._measure(metrics)
         if score is None and iteration > self._grace * self._factor and not self._passed(trial):
             self._error = (
@@ -51,9 +66,9 @@ class Asha:
             return True
         if score is None or self._rung(iteration) in (None, *self._passed(trial)):
             return False
-        score = sound(score)
-        told = {"trial": trial, "iteration": iteration, "score": score}
-        append_line(self._file, json.dumps(told))
+        score = finite_or_worst(score)
+        entry = {"trial": trial, "iteration": iteration, "score": score}
+        append_line(self._file, json.dumps(entry))
         self._decide(trial, iteration, score)
         return trial in self._stopped
 
@@ -62,21 +77,22 @@ class Asha:
         return self._stopped
 
     def error(self) -> str:
-        """Return the reason why no trial can be judged, or an empty string."""
+        """Return why the trials cannot be compared, or an empty string."""
         return self._error
 
     def _decide(self, trial: int, iteration: int, score: float) -> None:
+        """Enter a trial's score at its rung; stop the trial if the score is too low."""
         rung = self._rung(iteration)
         assert rung is not None
-        before = self._rungs.setdefault(rung, {})
-        scores = np.nan_to_num(list(before.values()))  # between infinities there is no number
-        least = np.percentile(scores, 100 - 100 / self._factor) if before else score
+        earlier = self._rungs.setdefault(rung, {})
+        scores = np.nan_to_num(list(earlier.values()))  # a percentile between infinities is NaN
+        least = np.percentile(scores, 100 - 100 / self._factor) if earlier else score
         if score < least or score == -math.inf:
             self._stopped[trial] = iteration
-        before[trial] = score
+        earlier[trial] = score
 
     def _rung(self, iteration: int) -> int | None:
-        """The highest rung that an iteration has come to."""
+        """Return the highest rung at or below an iteration; None below the first."""
         if iteration < self._grace:
             return None
         rung = self._grace
@@ -85,4 +101,5 @@ class Asha:
         return rung
 
     def _passed(self, trial: int) -> list[int]:
+        """List the rungs at which a trial has a score."""
         return [rung for rung, scores in self._rungs.items() if trial in scores]

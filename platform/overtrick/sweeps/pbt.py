@@ -1,8 +1,12 @@
-"""Population based training: in rounds, and after each the worst trials go on as others do.
+"""Population based training (PBT): after each round the worst trials copy the best ones.
 
-Jaderberg et al. 2017, "Population based training of neural networks". All trials of a population
-end a round before any begins the next, so the same job and seed copy the same, whoever was
-faster and however often the sweep was killed. Trials that differ in a grid are populations apart.
+Jaderberg et al. 2017, "Population based training of neural networks". Differences:
+
+| here | paper, and Ray Tune |
+|---|---|
+| all trials finish a round before any starts the next, so only the seed decides | asynchronous |
+| trials with different grid values form separate populations | one population |
+| a trial that failed, or whose score is not finite, copies another | not specified |
 """
 
 from __future__ import annotations
@@ -17,14 +21,13 @@ from overtrick.config.job_file import Job
 from overtrick.config.search_space import Chosen
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import RngStream as Key
-from overtrick.distributed.workers import generator
-from overtrick.runs import tune_trial
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.runs.group import ChildRun, RunGroup
-from overtrick.sweeps.asha import Measure, sound
+from overtrick.sweeps.asha import Measure, finite_or_worst
 
-SCHEDULE = "schedule.json"  # by round and trial: its values, and whom it was copied from
+SCHEDULE = "schedule.json"  # by round and trial: its values, and the trial it was copied from
 Round = list[dict[str, Any]]
+"""One entry a trial: `values` by job key, and `copied`, the number of the copied trial or None."""
 
 
 def train(
@@ -32,91 +35,93 @@ def train(
     first: Sequence[Chosen],
     job_of: Callable[[Chosen], Job],
     measure: Measure,
-    every: int,
-    whole: RunGroup,
+    interval: int,
+    group: RunGroup,
     progress: Callable[[int], None],
-    keep: Callable[[ChildRun], None],
+    save: Callable[[ChildRun], None],
 ) -> list[Round]:
-    """Train the parts of a sweep from their first values on; every round, with what was tried.
+    """Train the trials of a sweep by PBT and return its rounds.
 
-    keep is called for each part at the end, with the job by which it ended. Raises UserError if a
-    round ends in which nothing was measured.
+    first: the values with which each trial starts. job_of: builds a trial's job from its values.
+    interval: the iterations of a round. save: called for each finished trial, with its last job.
+    Raises UserError if no score was measured in a round; RunError if every trial failed.
     """
-    file = whole.folder / SCHEDULE
+    file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]
     if file.exists():
         rounds = json.loads(file.read_text())
     last = job.stop.iterations
-    for place, begin in enumerate(range(0, last, every)):
-        if place == len(rounds):
-            rounds.append(_next(job, rounds, _scores(whole, measure, begin - every, begin)))
+    for number, begin in enumerate(range(0, last, interval)):
+        if number == len(rounds):
+            rounds.append(_next(job, rounds, _scores(group, measure, begin - interval, begin)))
             write_text(file, json.dumps(rounds, indent=1) + "\n")
-            for part in whole.parts:
-                tune_trial.forget(whole.folder, part.number)
-        if place + 1 < len(rounds):
-            continue  # it is over
-        jobs = [job_of(each["values"]) for each in rounds[place]]
-        donors = [each["copied"] for each in rounds[place]]
+            for child in group.children:
+                child.checkpoints.delete_older()
+        if number + 1 < len(rounds):
+            continue  # this round is over
+        jobs = [job_of(each["values"]) for each in rounds[number]]
 
-        def keep_as(part: ChildRun, jobs: Sequence[Job] = jobs) -> None:
-            keep(replace(part, job=jobs[part.number]))
+        def save_with_job(child: ChildRun, jobs: Sequence[Job] = jobs) -> None:
+            save(replace(child, job=jobs[child.number]))
 
         starts = {
-            number: tune_trial.newest_checkpoint(whole.folder, donor, begin)
-            for number, donor in enumerate(donors)
-            if donor is not None
+            trial: group.folder.checkpoints(each["copied"]).newest(begin)
+            for trial, each in enumerate(rounds[number])
+            if each["copied"] is not None
         }
-        whole.train(jobs, progress, keep_as, until=min(begin + every, last), starts=starts)
+        until = min(begin + interval, last)
+        group.train(jobs, progress, save_with_job, until=until, starts=starts)
     return rounds
 
 
-def of_trial(rounds: Sequence[Round], number: int, every: int) -> list[dict[str, Any]]:
-    """What a trial tried from which iteration on, and whom it had copied then."""
+def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
+    """List the values that a trial used, with the iteration they began at and the copied trial."""
     return [
-        {"from": place * every, "copied": told[number]["copied"], **told[number]["values"]}
-        for place, told in enumerate(rounds)
-        if not place or told[number]["copied"] is not None
+        {"from": number * interval, "copied": each[trial]["copied"], **each[trial]["values"]}
+        for number, each in enumerate(rounds)
+        if not number or each[trial]["copied"] is not None
     ]
 
 
-def _scores(whole: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
-    """What each part did last in a round; -inf if it failed, or if that is no number.
+def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
+    """Return each trial's last score after iteration `begin` and up to `end`.
 
-    Raises UserError if nothing was told.
+    The score of a trial that failed, or whose score is not finite, is -inf. Raises UserError if a
+    trial has no score; RunError if every trial failed.
     """
     scores = []
-    for part, failed in zip(whole.parts, whole.ended, strict=True):
-        told = [measure(metrics) for i, metrics in part.tracker.history() if begin < i <= end]
-        found = [sound(score) for score in told if score is not None]
+    for child, failed in zip(group.children, group.errors, strict=True):
+        measured = [measure(metrics) for i, metrics in child.tracker.history() if begin < i <= end]
+        found = [finite_or_worst(score) for score in measured if score is not None]
         if not found and not failed:
             raise UserError(
                 f"nothing was measured by iteration {end}: name another search.metric, or raise "
                 "search.perturbation_interval"
             )
         scores.append(found[-1] if found and not failed else -math.inf)
-    if all(whole.ended):
-        raise RunError(f"every trial failed: {'; '.join(whole.failed)}")
+    if all(group.errors):
+        raise RunError(f"every trial failed: {'; '.join(group.failed)}")
     return scores
 
 
 def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
-    """The round that follows: who was worst copies one of the best, and moves its values."""
+    """Plan the next round: the worst trials copy one of the best, with perturbed values."""
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}
-    for number, each in enumerate(last):
+    for trial, each in enumerate(last):
         fixed = {key: v for key, v in each["values"].items() if key not in search.drawn}
-        populations.setdefault(json.dumps(fixed), []).append(number)
-    made: Round = [{"copied": None, "values": each["values"]} for each in last]
+        populations.setdefault(json.dumps(fixed), []).append(trial)
+    planned: Round = [{"copied": None, "values": each["values"]} for each in last]
     for members in populations.values():
         ranked = sorted(members, key=lambda n: (-scores[n], n))
-        few = max(1, int(search.quantile_fraction * len(members)))
-        lost = sum(scores[n] == -math.inf for n in members)
-        best = ranked[: min(few, len(members) - lost)]
-        for number in ranked[-max(few, lost) :]:
-            if not best or number in best:
+        quantile = max(1, int(search.quantile_fraction * len(members)))
+        failed = sum(scores[n] == -math.inf for n in members)
+        best = ranked[: min(quantile, len(members) - failed)]
+        for trial in ranked[-max(quantile, failed) :]:
+            if not best or trial in best:
                 continue
-            rng = generator(job.seed, Key.SEARCH, number, len(rounds))
+            rng = generator(job.seed, RngStream.SEARCH, trial, len(rounds))
             donor = best[rng.integers(len(best))]
             values = search.perturbed(last[donor]["values"], rng)
-            made[number] = {"copied": donor, "values": values}
-    return made
+            planned[trial] = {"copied": donor, "values": values}
+    return planned

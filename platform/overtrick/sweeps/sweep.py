@@ -1,4 +1,4 @@
-"""A job trained in the ways that its `search` names, as one run with parts."""
+"""Sweeps: one job trained in many variants, chosen by the `search` section of its job file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,69 +18,74 @@ from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
 from overtrick.config.search_space import Chosen
 from overtrick.core import UserError
-from overtrick.distributed.workers import LocalPool, generator
-from overtrick.distributed.workers import RngStream as Key
-from overtrick.games import registry
+from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.reports import figures, learning_curves
-from overtrick.reports.metric_names import opponent_label as label_of
-from overtrick.runs import group, lifecycle, tune_trial
+from overtrick.reports.metric_names import opponent_label
+from overtrick.runs import lifecycle
+from overtrick.runs.group import ChildRun, RunGroup, open_group
+from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
-from overtrick.sweeps.asha import Asha, sound
+from overtrick.sweeps.asha import Asha, finite_or_worst
 from overtrick.training import scores
 from overtrick.training.registry import JOBS, TRAINERS
 
 SHARED = ("trainer", "checkpoints", "track", "search")
-"""Keys that cannot differ between the trials of a sweep."""
-DECISIONS = "halving.jsonl"  # the scores by which trials were stopped
+"""Job keys that cannot differ between the trials of a sweep."""
+DECISIONS = "halving.jsonl"  # the file of ASHA's decisions in a sweep's folder
 
 
 @dataclass(frozen=True)
-class Swept:
-    """A sweep whose trials have all ended."""
+class FinishedSweep:
+    """The result of a sweep whose trials have all ended."""
 
-    folder: Path
-    rows: list[dict[str, Any]]  # trial, what was tried, score; best first, failed ones last
-    failed: list[str]  # why, a line each
+    folder: RunFolder
+    rows: list[dict[str, Any]]  # trial, values tried, score; best first, failed trials last
+    failed: list[str]  # one line for each failed trial
     seconds: float
-    undelivered: int  # events that wait for MLflow in the folders
+    undelivered: int  # events that MLflow has not received and that wait on disk
 
     @property
     def median(self) -> float | None:
-        """The score in the middle; a failed trial is the worst there can be, None if it is one."""
+        """The median score, where a failed trial counts as -inf; None if that is the median."""
         scores = [-math.inf if row["score"] is None else row["score"] for row in self.rows]
         return median(scores) if math.isfinite(median(scores)) else None
 
 
 def check(job: Job, source: str) -> int:
-    """The iterations of all trials. Raises UserError for what would only fail later."""
+    """Validate a sweep and return the number of iterations of all its trials.
+
+    source names the job file in errors. Raises UserError for a sweep that would only fail later.
+    """
     search = job.search
     for key in search.tries:
         if key.partition(".")[0] in SHARED:
             raise UserError(f"search of '{key}' in {source}: all trials of a sweep share it")
     if search.method in ("asha", "pbt"):
-        _check_decisions(job, source)
-    made = trials_of(job, source)
-    for _, each in made:
-        lifecycle.check(each)
+        _check_comparable(job, source)
+    trials = trials_of(job, source)
+    for _, trial in trials:
+        lifecycle.check_job(trial)
     if search.method == "pbt":
-        _check_copies(job, [each for _, each in made], source)
-    return sum(each.stop.iterations for _, each in made)
+        _check_copies(job, [trial for _, trial in trials], source)
+    return sum(trial.stop.iterations for _, trial in trials)
 
 
-def _check_decisions(job: Job, source: str) -> None:
-    """Raise UserError where trials that are compared before the end could not be."""
+def _check_comparable(job: Job, source: str) -> None:
+    """Raise UserError if ASHA or PBT could not compare the trials during training."""
     search = job.search
-    said = f"search.method {search.method} in {source}"
+    method = f"search.method {search.method} in {source}"
     if "stop.iterations" in search.tries:
         raise UserError(
-            f"{said} compares trials at equal iterations: do not search stop.iterations"
+            f"{method} compares trials at equal iterations: do not search stop.iterations"
         )
     if search.metric is None and TRAINERS[job.trainer].progress_score is None:
-        raise UserError(f"{said}: {job.trainer} measures no score on its way: name a search.metric")
+        raise UserError(
+            f"{method}: {job.trainer} measures no score on its way: name a search.metric"
+        )
     name, first = (
-        ("grace_period", _grace(job))
+        ("grace_period", _grace_period(job))
         if search.method == "asha"
-        else ("perturbation_interval", _every(job))
+        else ("perturbation_interval", _perturbation_interval(job))
     )
     least = 1 if search.metric else _measured_every(job)
     if not least <= first < job.stop.iterations:
@@ -92,7 +96,10 @@ def _check_decisions(job: Job, source: str) -> None:
 
 
 def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
-    """Raise UserError if a trial could not go on from what another has learnt."""
+    """Raise UserError if the states of PBT's trials have different shapes.
+
+    A trial could then not copy another.
+    """
     first: dict[str, tuple[int, ...]] | None = None
     for each in jobs:
         trainer = TRAINERS[each.trainer].trainer(each, LocalPool())
@@ -107,18 +114,19 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
 
 
 def trials_of(job: Job, source: str) -> list[tuple[Chosen, Job]]:
-    """What each trial of a sweep tries, and the job that it makes. Drawn from the job's seed.
+    """List each trial's values by job key, drawn from the job's seed, and the job they make.
 
-    source is named in errors. Raises UserError for an empty search, or values that make no job.
+    source names the job file in errors. Raises UserError for an empty search, or for values that
+    make an invalid job.
     """
     if not job.search.tries:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    tried = job.search.chosen(lambda k: generator(job.seed, Key.SEARCH, k))
-    return [(chosen, _job_of(job, source, chosen)) for chosen in tried]
+    drawn = job.search.chosen(lambda k: generator(job.seed, RngStream.SEARCH, k))
+    return [(chosen, _job_of(job, source, chosen)) for chosen in drawn]
 
 
 def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
-    """The job with other values by dotted key. Raises UserError if that is none."""
+    """Replace values of a job by dotted key. Raises UserError if the result is no valid job."""
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
     for key, value in chosen.items():
@@ -126,133 +134,131 @@ def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
     return job_file.parse(content, JOBS, f"{source} with {chosen}")
 
 
-def go(folder: Path, progress: Callable[[int], None]) -> Swept:
-    """Train what is left to train of a sweep; each trial becomes a run of its own in `trials/`.
+def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedSweep:
+    """Train the unfinished trials of a sweep, each as a child run, and store the table.
 
-    progress is told of the iterations done by all trials. Raises UserError if the folder holds no
-    sweep or another process is at it.
+    progress receives the number of iterations done by all trials. Raises UserError if the folder
+    holds no sweep or another process works on it.
     """
     lifecycle.check_kind(folder, "sweep")
     job = lifecycle.read_job(folder)
-    source = str(folder / "job.json")
-    made = trials_of(job, source)
+    source = str(folder.job)
+    trials = trials_of(job, source)
     began = time.perf_counter()
-    with group.at_work(folder, job, [each for _, each in made]) as whole:
-        rows = _train(job, source, [chosen for chosen, _ in made], whole, progress)
-        _keep(job, rows, whole)
-    return Swept(folder, rows, whole.failed, time.perf_counter() - began, whole.undelivered)
+    with open_group(folder, job, [trial for _, trial in trials]) as group:
+        rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
+        _save(job, rows, group)
+    seconds = time.perf_counter() - began
+    return FinishedSweep(folder, rows, group.failed, seconds, group.undelivered)
 
 
 def _train(
     job: Job,
     source: str,
     tried: Sequence[Chosen],
-    whole: group.RunGroup,
+    group: RunGroup,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Train by the method of the search; a row a trial, the best first."""
-    search, jobs = job.search, [part.job for part in whole.parts]
-    measure = TRAINERS[job.trainer].progress_score or _nothing
+    """Train the trials by the method of the search; return one row a trial, the best first."""
+    search, jobs = job.search, [child.job for child in group.children]
+    measure = TRAINERS[job.trainer].progress_score or (lambda metrics: None)
     if search.metric is not None:
         measure = scores.named(search.metric)
-    keep = functools.partial(_keep_trial, whole.folder)
     more: Sequence[dict[str, Any]] = [{} for _ in tried]
     if search.method == "pbt":
         job_of = functools.partial(_job_of, job, source)
-        every = _every(job)
-        history = pbt.train(job, tried, job_of, measure, every, whole, progress, keep)
-        tried = [each["values"] for each in history[-1]]
-        more = [{"schedule": pbt.of_trial(history, n, every)} for n in range(len(tried))]
+        interval = _perturbation_interval(job)
+        rounds = pbt.train(job, tried, job_of, measure, interval, group, progress, _save_trial)
+        tried = [each["values"] for each in rounds[-1]]
+        more = [{"schedule": pbt.trial_schedule(rounds, n, interval)} for n in range(len(tried))]
     elif search.method == "asha":
-        halving = Asha(whole.folder / DECISIONS, _grace(job), search.reduction_factor, measure)
-        whole.train(jobs, progress, keep, halving)
+        file = group.folder.path / DECISIONS
+        asha = Asha(file, _grace_period(job), search.reduction_factor, measure)
+        group.train(jobs, progress, _save_trial, asha)
         more = [
-            {"iterations": part.tracker.reported, "stopped": part.number in halving.stopped_at()}
-            for part in whole.parts
+            {"iterations": child.tracker.reported, "stopped": child.number in asha.stopped_at()}
+            for child in group.children
         ]
     else:
-        whole.train(jobs, progress, keep)
-    return _rows(job.trainer, tried, whole, more)
-
-
-def _nothing(metrics: Mapping[str, float]) -> None:
-    """Nobody looks at these metrics on the way."""
+        group.train(jobs, progress, _save_trial)
+    return _rows(job.trainer, tried, group, more)
 
 
 def _measured_every(job: Job) -> int:
-    """Iterations between measurements of the trainer's score."""
+    """Return the iterations between measurements of the trainer's score."""
     return job.evaluation.every if job.evaluation is not None else 1
 
 
-def _grace(job: Job) -> int:
-    """Iterations before halving stops the first trials."""
+def _grace_period(job: Job) -> int:
+    """Return the iterations before ASHA's first rung; by default one evaluation interval."""
     return job.search.grace_period or _measured_every(job)
 
 
-def _every(job: Job) -> int:
-    """Iterations between the copies of population based training: ten rounds, if nobody says."""
+def _perturbation_interval(job: Job) -> int:
+    """Return the iterations of one round of PBT; by default a tenth of all, so ten rounds."""
     return job.search.perturbation_interval or max(
         _measured_every(job), job.stop.iterations // 10, 1
     )
 
 
-def _keep_trial(folder: Path, part: group.ChildRun) -> None:
-    """What a trial has to show."""
-    if not (part.place / lifecycle.TABLE).exists():
-        lifecycle.keep(
-            part.job, part.place, tune_trial.final_state(folder, part.number), part.tracker
-        )
+def _save_trial(child: ChildRun) -> None:
+    """Store the results of a finished trial, once."""
+    if not child.folder.table.exists():
+        lifecycle.save_results(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
 
 def _rows(
-    trainer: str, tried: Sequence[Chosen], whole: group.RunGroup, more: Sequence[dict[str, Any]]
+    trainer: str, tried: Sequence[Chosen], group: RunGroup, more: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """One row a trial, the best first; without a score if it failed, was stopped or diverged."""
+    """Build the table of a sweep: one row a trial, the best score first.
+
+    The score is None if the trial failed, was stopped, or ended with a score that is not finite.
+    more: further columns of each trial.
+    """
     rows = []
-    for chosen, part, each in zip(tried, whole.parts, more, strict=True):
-        score, table = None, part.place / lifecycle.TABLE
-        if table.exists():
-            told = sound(TRAINERS[trainer].table_score(json.loads(table.read_text())))
-            score = told if told > -math.inf else None
-        rows.append({"trial": part.number, **chosen, **each, "score": score})
+    for chosen, child, columns in zip(tried, group.children, more, strict=True):
+        score = None
+        if child.folder.table.exists():
+            table = json.loads(child.folder.table.read_text())
+            final = finite_or_worst(TRAINERS[trainer].table_score(table))
+            score = final if final > -math.inf else None
+        rows.append({"trial": child.number, **chosen, **columns, "score": score})
     return sorted(
         rows,
         key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)),
     )
 
 
-def _keep(job: Job, rows: list[dict[str, Any]], whole: group.RunGroup) -> None:
-    folder, tracker = whole.folder, whole.tracker
-    lifecycle.keep_table(folder, rows, tracker)
+def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
+    """Store the table of a sweep and its figures, in its folder and in MLflow."""
+    lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
-        drawn = {"parallel": figures.parallel(_shown(rows), list(job.search.tries))}
-        if job.search.method != "pbt":  # whose trials end with other values than they began
-            drawn |= _bands(job, scored, whole)
-        figures.save(drawn, folder / "figures")
-        tracker.artifact(folder / "figures", "figures")
+        shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
+        drawn = {"parallel": figures.parallel(shown, list(job.search.tries))}
+        if job.search.method != "pbt":  # PBT changes a trial's values during training
+            drawn |= _curves(job, scored, group)
+        lifecycle.save_figures(drawn, group.folder, group.tracker)
 
 
-def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of trials that did not fail."""
-    return [row for row in rows if row["score"] is not None or row.get("stopped")]
+def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
+    """Draw the learning curves of a sweep over seeds, by the values of its other keys.
 
-
-def _bands(job: Job, scored: list[dict[str, Any]], whole: group.RunGroup) -> dict[str, Figure]:
-    """Learning curves, mean and band over seeds, for each combination of the other keys; with one
-    other key that is a number, also what its value does in the end. Of card play the shares of
-    contracts and of decisions recognised, for one seed too."""
+    If there is one other key and its values are numbers, draw the final payoff by that value too.
+    For card play, draw the shares of contracts made and of decisions recognised.
+    """
     others = [key for key in job.search.tries if key != "seed"]
-    unit = registry.evaluation_game(registry.make(job.game.name, **job.game.options)).unit
+    unit = lifecycle.unit_of(job)
     histories: dict[str, list[learning_curves.History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
     for row in sorted(scored, key=lambda row: row["trial"]):
-        part = whole.parts[row["trial"]]
+        child = group.children[row["trial"]]
         label = ", ".join(f"{key.rpartition('.')[2]} {row[key]}" for key in others)
-        histories.setdefault(label, []).append(part.tracker.history())
-        for met in json.loads((part.place / lifecycle.TABLE).read_text()):
-            if len(others) == 1 and "steps" in met and isinstance(row[others[0]], (int, float)):
-                by = payoffs.setdefault(label_of(met["stranger"]), {})
-                by.setdefault(row[others[0]], []).append(met["steps"][-1])
+        histories.setdefault(label, []).append(child.tracker.history())
+        for result in json.loads(child.folder.table.read_text()):
+            value = row[others[0]] if len(others) == 1 else None
+            if "steps" in result and isinstance(value, (int, float)):
+                by_value = payoffs.setdefault(opponent_label(result["stranger"]), {})
+                by_value.setdefault(value, []).append(result["steps"][-1])
     drawn = {}
     if learning_curves.of_card_play(histories):
         drawn["recognition"] = learning_curves.recognition(histories, job.evaluate.deals)  # type: ignore[attr-defined]

@@ -31,6 +31,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
+REJECTED_EVENTS = "track.rejected"  # the file in a run's folder of events that MLflow refuses
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
@@ -70,7 +71,7 @@ class Tracker:
         self._closing = threading.Event()
         self._deadline = 0.0  # monotonic time at which a closing run gives up
         self.error = ""  # why the last try failed
-        self.rejected = 0  # events that MLflow will never take, kept in track.rejected
+        self.rejected = 0  # events that MLflow will never take, stored in REJECTED_EVENTS
         self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -176,7 +177,7 @@ class Tracker:
         """A client, and this run: the same one after a restart."""
         from mlflow.exceptions import MlflowException
 
-        with server_address.alone(self._uri):
+        with server_address.sqlite_lock(self._uri):
             client = connect(self._uri)
         if self.run_id:
             client.update_run(self.run_id, status="RUNNING")
@@ -184,7 +185,7 @@ class Tracker:
         known = partial(client.get_experiment_by_name, self._experiment)
         if known() is None:
             try:
-                where = server_address.files(self._uri, self._experiment)
+                where = server_address.artifact_folder(self._uri, self._experiment)
                 client.create_experiment(self._experiment, where, KIND)
             except MlflowException:  # another run has just made it
                 if known() is None:
@@ -220,7 +221,7 @@ def connect(uri: str) -> Any:
 
 
 @contextmanager
-def asking(uri: str) -> Iterator[Any]:
+def command_client(uri: str) -> Iterator[Any]:
     """A client for a command: what MLflow complains of is RunError, in one line."""
     from mlflow.exceptions import MlflowException
 

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     alias: str | None
 
 
-def read(words: str) -> Asked:
+def parse(words: str) -> Asked:
     """What is meant by models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError."""
     found = _WORDS.fullmatch(words)
     if found is None:

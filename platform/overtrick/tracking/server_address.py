@@ -35,13 +35,13 @@ UNREACHED = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETD
 OTHERWISE = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 
 
-def settled(uri: str) -> str:
+def absolute(uri: str) -> str:
     """The same address from any folder."""
     path = uri.removeprefix("sqlite:///")
     return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
 
-def told(uri: str) -> str:
+def validate(uri: str) -> str:
     """An address that somebody gives: the same from any folder. Raises ValueError for another kind
     of address, and for one with a password in it: it would be kept with the run, and shown."""
     if not uri.startswith("sqlite:///"):
@@ -52,24 +52,24 @@ def told(uri: str) -> str:
                 "leave the password out: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD "
                 "instead"
             )
-    return settled(uri)
+    return absolute(uri)
 
 
-def usual() -> str:
+def default() -> str:
     """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does.
     Raises UserError for one with a password in it."""
-    return given(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
+    return validated(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
 
 
-def given(uri: str, where: str) -> str:
+def validated(uri: str, where: str) -> str:
     """As told; raises UserError, which names where the address was given."""
     try:
-        return told(uri)
+        return validate(uri)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
 
 
-def files(uri: str, experiment: str) -> str | None:
+def artifact_folder(uri: str, experiment: str) -> str | None:
     """Where an experiment keeps its files: beside a SQLite file, else as the server chooses."""
     if not uri.startswith("sqlite:///"):
         return None
@@ -77,7 +77,7 @@ def files(uri: str, experiment: str) -> str | None:
     return (database.parent / "mlartifacts" / experiment).as_uri()
 
 
-def check(uri: str, there: bool = False, experiment: str = "") -> None:
+def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     """Raise UserError if nothing can be tracked at this address, into this experiment, before any
     training; or, where something is to be there already, if it is not.
 
@@ -85,27 +85,27 @@ def check(uri: str, there: bool = False, experiment: str = "") -> None:
     """
     if uri.startswith("sqlite:///"):
         file = Path(uri.removeprefix("sqlite:///")).absolute()
-        if there and not file.exists():
+        if must_exist and not file.exists():
             raise UserError(
                 f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something"
             )
         _check_sqlite(uri, file)
         return
-    _check_server(uri, there, experiment)
+    _check_server(uri, must_exist, experiment)
 
 
 @functools.cache  # all trials of a sweep ask
-def _check_server(uri: str, there: bool, experiment: str) -> None:
+def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         said = f"no MLflow server answers at {uri} ({reason})"
-        if not there and _away(error, reason):
+        if not must_exist and _away(error, reason):
             logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
             return
-        remedy = "MLFLOW_TRACKING_URI" if there else "track.uri"
+        remedy = "MLFLOW_TRACKING_URI" if must_exist else "track.uri"
         raise UserError(f"{said}: start it, or set {remedy}") from None
     _check_rights(uri, experiment)
 
@@ -174,7 +174,7 @@ def _credentials() -> tuple[str | None, str | None]:
 
 
 @contextlib.contextmanager
-def alone(uri: str) -> Iterator[None]:
+def sqlite_lock(uri: str) -> Iterator[None]:
     """Nobody else opens this SQLite file meanwhile: two that make its tables at once spoil it."""
     if not uri.startswith("sqlite:///"):
         yield

@@ -81,7 +81,7 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
     found, own = [], loader.load(job.system)
     check_system_version(job.system_version, own, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
-        folder = locate.locate(place)
+        folder = locate.model_folder(place)
         stored = model_files.load(folder, Auction.name)
         network = load_network(stored, name, folder)
         if network is None:

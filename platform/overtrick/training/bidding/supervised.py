@@ -16,7 +16,7 @@ from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError
 from overtrick.datasets.bidding_examples import SPLITS, BiddingExamples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rules
-from overtrick.distributed.data_parallel import ALONE, Share
+from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
 from overtrick.evaluation.bidders import BiddingSystemJob
@@ -117,7 +117,9 @@ def score(rows: list[dict[str, Any]]) -> float:
 class BiddingTrainer(BaseTrainer[BiddingJob]):
     """Train a network on bidding examples, a pass an iteration; alone, or as one of several."""
 
-    def __init__(self, job: BiddingJob, pool: WorkerPool, share: Share = ALONE) -> None:
+    def __init__(
+        self, job: BiddingJob, pool: WorkerPool, share: LearnerShare = SINGLE_LEARNER
+    ) -> None:
         super().__init__(job, pool)
         self.share = share
         self.examples = BiddingExamples(job.examples, SPLITS[0], job.resources.data_readers)
