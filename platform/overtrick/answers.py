@@ -1,4 +1,4 @@
-"""Kept for MLflow models registered before version 0.2: their loader imports `Answers`."""
+"""Loader class of MLflow models that were registered before version 0.2."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from overtrick.serving.predictor import Predictor
 
 
 class Answers(Predictor):
-    """A predictor under its old name, with the old name of its input columns."""
+    """The class Predictor under the name it had before version 0.2."""
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Names of the input columns, in order."""
+        """Return the names of the input columns, in order."""
         return self.observation_fields

@@ -1,4 +1,4 @@
-"""What must stand in the environment before numpy, torch and Ray are imported."""
+"""Environment variables that must be set before numpy, torch and Ray are imported."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import secrets
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MALLOC_THRESHOLDS = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20}
-"""Bytes. Shards ask for the same arrays again and again: glibc's malloc, which would hand each
-back to the kernel and have its pages filled with zeros anew, keeps so much of what is freed."""
-GENERATED: set[str] = set()  # variables of a local Ray that nobody had set
+"""Thresholds of glibc's malloc in bytes. Workers allocate arrays of equal sizes again and again;
+with these, freed memory is reused instead of returned to the kernel and zeroed again."""
+GENERATED: set[str] = set()  # variables for a local Ray that `prepare` has set
 
 
 def prepare() -> None:
-    """Set what is not set: one thread a library, a quiet Ray that only this run can join.
+    """Set missing environment variables: threads, memory thresholds, and options of Ray.
 
-    Learner and workers share the cores, and sums come out the same only if as many threads
-    share them every time. A local Ray listens on all interfaces, so it asks for a token.
+    Numerical libraries use one thread: learner and workers share the cores, and sums of floats
+    depend on the number of threads. A local Ray listens on all network interfaces, so it is given
+    a random token; without a Ray address in the environment, only this run can join it.
     """
     for name in THREADS:
         os.environ.setdefault(name, "1")
-    for (
-        name,
-        size,
-    ) in MALLOC_THRESHOLDS.items():  # read when a process begins: it is the workers who gain
+    for name, size in MALLOC_THRESHOLDS.items():  # read when a process starts, here by workers
         os.environ.setdefault(name, str(size))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -35,7 +33,7 @@ def prepare() -> None:
 
 
 def drop_generated_token() -> None:
-    """Take back what was made up for a local Ray: a cluster wants the token that it was given."""
+    """Unset the token that `prepare` generated for a local Ray, before connecting to a cluster."""
     if "RAY_AUTH_TOKEN" in GENERATED:
         del os.environ["RAY_AUTH_TOKEN"]
         if "RAY_AUTH_MODE" in GENERATED and "RAY_AUTH_TOKEN_PATH" not in os.environ:

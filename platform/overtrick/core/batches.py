@@ -1,4 +1,7 @@
-"""Observations, actions and the trajectories that they make."""
+"""Arrays of observations, actions, trajectories and rollouts, and operations on them.
+
+The letters of the shapes (G, S, R, K, A, D, ...) are explained in core/__init__.py.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 Array = np.ndarray
-Deals = np.ndarray  # (G, C) all chance of a game, in the order in which play reveals it
+Deals = np.ndarray  # (G, C) all chance outcomes of each game, in the order of their reveal
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """The rows that must act now; at most one row for each (game, seat)."""
+    """Observations of the seats that must act now in G games: at most one row a game and seat."""
 
-    game: Array  # (R,) which of the G games
-    seat: Array  # (R,) which seat acts
-    observation: Array  # (R, K) what this seat knows, integers of cards; names in Game.facts
-    legal: Array | None  # (R, A) bool; None when actions are real vectors
-    infoset: Array | None  # (R,) number of the information set; None when too many to number
+    game: Array  # (R,) number of the game, from 0 to G - 1
+    seat: Array  # (R,) seat that acts
+    observation: Array  # (R, K) observation of this seat; columns as in Game.observation_fields
+    legal: Array | None  # (R, A) bool mask of legal actions; None when actions are real vectors
+    infoset: Array | None  # (R,) index of the information set; None when too many to number
 
     def __len__(self) -> int:
         return len(self.game)
@@ -28,54 +31,54 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What a player does with each row of a turn."""
+    """Actions chosen by a policy for the rows of an Observations, with their log-probabilities."""
 
-    action: Array  # (R,), or (R, A) real vectors
-    logp: Array  # (R,) natural logarithm of the probability, or density, that this action had
-    extras: dict[str, Array] = field(default_factory=dict)  # (R,) each: what a learner wants back
+    action: Array  # (R,) index of the action, or (R, A) real vectors
+    logp: Array  # (R,) natural logarithm of the probability, or density, of the action
+    extras: dict[str, Array] = field(default_factory=dict)  # arrays of R rows for the learner
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectories:
-    """D decisions of whole games, ordered by (game, seat, time)."""
+    """All D recorded decisions of G complete games, in the order of game, seat and time."""
 
-    games: int  # G, also those in which nobody who was watched had to decide
-    game: Array  # (D,)
-    seat: Array  # (D,)
+    games: int  # G, including games without a recorded decision
+    game: Array  # (D,) number of the game
+    seat: Array  # (D,) seat that acted
     observation: Array  # (D, K)
-    legal: Array | None  # (D, A)
-    infoset: Array | None  # (D,)
-    action: Array  # (D,), or (D, A) real vectors
-    logp: Array  # (D,)
-    reward: Array  # (D,) points gained by this seat from this decision to its next one
-    last: Array  # (D,) bool: this seat decides no more in this game
-    extras: dict[str, Array] = field(default_factory=dict)
+    legal: Array | None  # (D, A) bool mask of legal actions
+    infoset: Array | None  # (D,) index of the information set
+    action: Array  # (D,) index of the action, or (D, A) real vectors
+    logp: Array  # (D,) natural logarithm of the action's probability, or density
+    reward: Array  # (D,) points that the seat gains between this decision and its next one
+    last: Array  # (D,) bool: the last decision of this seat in this game
+    extras: dict[str, Array] = field(default_factory=dict)  # (D, ...) from Actions.extras
 
     def __len__(self) -> int:
         return len(self.game)
 
     def observations(self) -> Observations:
-        """The decisions as rows of one turn, so that a policy or a game can look at them again."""
+        """Return the D decisions as Observations, on which policies and games can be evaluated."""
         return Observations(self.game, self.seat, self.observation, self.legal, self.infoset)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What came of G games."""
+    """Result of playing G games: recorded decisions and payoffs."""
 
     batch: Trajectories
-    payoff: Array  # (G, S) points won by each seat, also by one that never had to act
-    diverged_games: int = 0  # games that ended because a simulator could not follow them
+    payoff: Array  # (G, S) total points won by each seat
+    diverged_games: int = 0  # games that ended early because their simulator diverged
 
 
 RecordT = TypeVar("RecordT")
 
 
 def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
-    """Index every array of a record by rows, as in `array[rows]`, and return the new record.
+    """Return a copy of a record in which every array is replaced by `array[rows]`.
 
-    record: a dataclass, named tuple or dictionary of arrays with one first axis, such as
-    Observations, Trajectories or the state of a game. Fields that are None or a number stay.
+    record: a dataclass, named tuple or dictionary of arrays that share their first axis, such as
+    Observations, Trajectories or the state of a game. Other fields (None, integers) are copied.
     """
     return _map_arrays(lambda array: array[rows], record)
 
@@ -83,8 +86,8 @@ def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
 def concat_columns(records: Sequence[RecordT]) -> RecordT:
     """Concatenate records of one type, field by field, along the first axis of their arrays.
 
-    records: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or a
-    number are those of the first record.
+    records: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or an
+    integer are copied from the first record.
     """
     return _map_arrays(lambda *arrays: np.concatenate(arrays), *records)
 
@@ -99,7 +102,7 @@ def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
 
 
 def _map_arrays(function: Callable[..., Array], *records: Any) -> Any:
-    """Apply a function to the arrays of equal place in all records; return a record of results."""
+    """Apply a function to the arrays of each field of all records; return a record of results."""
     first = records[0]
     if isinstance(first, np.ndarray):
         return function(*records)

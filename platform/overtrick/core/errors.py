@@ -1,4 +1,4 @@
-"""Errors that end a command in one line, and the nearest spelling of a word."""
+"""Errors that the command line prints as one line, and suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Bad input: one line that names the place and the remedy. The command line exits with 2."""
+    """Invalid input. The message is one line that names the place and the remedy; exit code 2."""
 
 
 class RunError(RuntimeError):
-    """Work that was rightly asked for and failed: one line. The command line exits with 1."""
+    """Failure of a valid request. The message is one line; the command exits with code 1."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The most similar of some words: what the user may have meant."""
+    """Return the one of `words` that is spelt most like `word`, as a suggestion to the user."""
     return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]

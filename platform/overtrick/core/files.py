@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the folder of those that are made once and kept."""
+"""Atomic writing of files and folders, append-only text files, and the cache folder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from safetensors.numpy import save_file
 
 
 def cache_folder() -> Path:
-    """Where they are kept: ~/.cache/overtrick, or where OVERTRICK_CACHE or XDG_CACHE_HOME say."""
-    own, everyones = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else Path(everyones or Path.home() / ".cache") / "overtrick"
+    """Return the folder for files that are computed once and reused by later processes.
+
+    It is the environment variable OVERTRICK_CACHE, else overtrick/ in XDG_CACHE_HOME, else
+    ~/.cache/overtrick.
+    """
+    own, shared = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(shared or Path.home() / ".cache") / "overtrick"
 
 
 @contextmanager
@@ -60,7 +64,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a file that grows; if the disk is full, no part of it stays."""
+    """Append a line to a text file, in full or not at all (if the disk is full).
+
+    Raises OSError that names the file.
+    """
     left = memoryview(line.encode() + b"\n")
     with naming_file_in_errors(path), path.open("ab", buffering=0) as file:
         before = file.tell()
@@ -72,17 +79,19 @@ def append_line(path: Path, line: str) -> None:
             raise
 
 
-def read_complete_lines(path: Path, mend: bool = True) -> list[str]:
-    """The lines of a file that grows, none if it is not there yet, without a last one that is cut
-    in two. mend: that one is taken out of the file, so that the next is written on a line of its
-    own; not where another process may be writing it."""
+def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
+    """Read the lines of an append-only text file, without a last line that has no line break.
+
+    Returns no lines if the file does not exist. repair: also remove the incomplete last line from
+    the file, so that the next line is appended correctly; False if another process may be writing.
+    """
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if mend and whole != text:
-        write_text(path, whole)
-    return whole.splitlines()
+    complete = text[: text.rfind("\n") + 1]
+    if repair and complete != text:
+        write_text(path, complete)
+    return complete.splitlines()
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -92,25 +101,31 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
-    """Arrays by name as safetensors, where nobody looks before it is done."""
+    """Write named arrays as a safetensors file.
+
+    The write is not atomic: an interruption leaves an incomplete file. Raises OSError that names
+    the file.
+    """
     with naming_file_in_errors(path):
         try:
             save_file(dict(weights), path)
         except SafetensorError as error:
-            told = re.search(r"I/O error: (.*) \(os error (\d+)\)", str(error))
-            if told is None:
+            found = re.search(r"I/O error: (.*) \(os error (\d+)\)", str(error))
+            if found is None:
                 raise
-            raise OSError(int(told[2]), told[1]) from None
+            raise OSError(int(found[2]), found[1]) from None
 
 
 @contextmanager
 def naming_file_in_errors(path: Path) -> Iterator[None]:
-    """What the disk refuses meanwhile, full or broken, is told with the name of the file: Python
-    names only one that cannot be opened."""
+    """Add the file's path to any OSError raised inside the `with` block.
+
+    Python names the file only when it cannot be opened, not when the disk is full.
+    """
     try:
         yield
     except OSError as error:
         if error.filename is not None:
             raise
-        why = error.strerror or str(error)
-        raise OSError(error.errno or errno.EIO, f"cannot write {path}: {why}") from None
+        reason = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, f"cannot write {path}: {reason}") from None

@@ -1,7 +1,7 @@
-"""The contract of a game: the rules every game has, and the capabilities that a game may add.
+"""The contract of a game: methods that every game has, and optional capabilities.
 
-A capability is a protocol with one purpose. Ask for it by isinstance, never by a game's name or
-class. `overtrick.testing.check_game` checks a game against all of it.
+Each optional capability is a protocol. Test for it with isinstance, never by a game's name or
+class. `overtrick.testing.check_game` checks a game against the contract and all its capabilities.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from overtrick.core.policies import BehaviouralPolicy
 
 
 class State(Protocol):
-    """G games in progress: a dataclass in which every field is an array with G first.
+    """State of G games in progress: a dataclass of arrays whose first axis is G.
 
-    It is the only record that is edited in place: `Game.step` advances it.
+    `Game.step` changes it in place. All other records are immutable.
     """
 
     __dataclass_fields__: Any
@@ -30,35 +30,36 @@ class Game(Protocol):
 
     name: str
     seats: int  # S
-    unit: str  # unit of one point of payoff
+    unit: str  # unit of payoffs: chip, big blind, IMP, win
     actions: int | None  # A; None when actions are real vectors
-    action_names: tuple[str, ...]  # or of the numbers of a real vector
-    observation_fields: tuple[str, ...]  # names of the K columns of Observations.seen
+    action_names: tuple[str, ...]  # names of the A actions, or of the components of a real vector
+    observation_fields: tuple[str, ...]  # names of the K columns of observations
     infosets: int | None  # N; None when too many to number
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Draw all chance of some games, (G, C), before play."""
+        """Sample the deals (G, C) of new games: all their chance outcomes, before play."""
 
     def start(self, deals: Deals) -> Any:
-        """Start games from their deals (G, C). Play is deterministic from here on."""
+        """Return the state of G new games with deals (G, C). Play has no further randomness."""
 
     def observe(self, state: Any) -> Observations:
-        """Return the rows that must act now, at most one a seat; empty once every game is over."""
+        """Return the observations of all seats that must act now; none once every game is over."""
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
-        """Play one action a row and return (G, S) points gained. The state advances in place.
+        """Play one action for each row and return the points (G, S) that each seat gains by it.
 
-        Raises ValueError with "illegal action", before anything has changed, for such an action.
+        The state is changed in place. Raises ValueError with "illegal action", and leaves the state
+        unchanged, for an illegal action.
         """
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, F) float32: the observations as network inputs; each row on its own."""
+        """Return (R, F) float32 network inputs for R observations, computed row by row."""
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) str: a name for the private part of each row, by which figures group."""
+        """Return (R,) names of each row's private information, by which figures group rows."""
 
-    def describe(self, seen: Array) -> str:
-        """Describe one observation (K,) in words."""
+    def describe(self, observation: Array) -> str:
+        """Return one observation (K,) as text for people."""
 
 
 @runtime_checkable
@@ -70,13 +71,13 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """A lower bound on the deals or nodes of the tree, known before any is made."""
+        """Return a lower bound on the number of deals or tree nodes, without enumerating them."""
 
     def every_deal(self) -> tuple[Deals, Array]:
-        """Return all distinct deals (G, C) and their probabilities (G,), each above 0."""
+        """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
 
     def revealed_columns(self, state: Any) -> Array:
-        """Return (G,) the number of columns of the deal that any seat has observed so far."""
+        """Return (G,) how many leading columns of its deal any seat has observed so far."""
 
 
 @runtime_checkable
@@ -84,139 +85,145 @@ class Redealable(Game, Protocol):
     """A game whose hidden part can be sampled again, given what one seat has observed."""
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Return (R, C): for each row a deal from the rules' distribution given its observation.
+        """Sample (R, C): for each row, a deal that is consistent with its observation.
 
-        It uses the rows alone. It ignores what the other seats' actions reveal of their cards:
-        callers that know the other policies weigh the deals by them.
+        Deals have their prior probability given the seat's own observation. Inference from the
+        actions of other seats is left to the caller, who can weight the deals by the policies.
         """
 
 
 @runtime_checkable
 class BoundedPayoff(Game, Protocol):
-    """A game with a known lowest payoff. The environments pay it for an illegal action."""
+    """A game with a known lowest payoff, which environments pay for an illegal action."""
 
     @property
     def lowest_payoff(self) -> float:
-        """The lowest payoff of any seat in any game, in points."""
+        """Return a lower bound on the payoff of any seat in any game, in points."""
 
 
 @runtime_checkable
 class ValidatesObservations(Game, Protocol):
-    """A game that rebuilds decision rows from their observations alone, as serving needs."""
+    """A game that can check integer observations and rebuild their seats and legal actions.
+
+    Model servers need it: they receive observations without the state of a game.
+    """
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Rebuild the rows of integer observations (R, K): seat, legal actions, information set.
+        """Return the rows of `observation` (R, K) with their seats, legal actions and infosets.
 
-        Raises UserError for the first row that no seat can observe.
+        Raises UserError for the first row that is impossible in this game.
         """
 
 
 @runtime_checkable
 class Resumable(Redealable, Protocol):
-    """A game that can be resumed at any observed decision, as search by sampled deals needs."""
+    """A game that can be resumed at any decision, as search on sampled deals (PIMC) needs."""
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
-        """Return R games that stand at the rows' decisions; hidden cards as in deals (R, C)."""
+        """Return a state of R games at the rows' decisions, with hidden cards from deals (R, C)."""
 
 
 @runtime_checkable
 class PublicSituations(Game, Protocol):
-    """A game with few public situations, in which the actions of opponents are counted."""
+    """A game with few public situations, by which opponent models count observed actions."""
 
     @property
     def public_situations(self) -> int:
-        """The number of public situations."""
+        """Return the number of public situations."""
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) int64: the public situation of each row, from 0."""
+        """Return (R,) int64: the index of each row's public situation, from 0."""
 
 
 @runtime_checkable
 class CompactFeatures(Game, Protocol):
-    """A game with a short feature vector, for evolved networks of few weights."""
+    """A game with a short feature vector, for evolved networks with few weights."""
 
     def compact_features(self, observations: Observations) -> Array:
-        """Return (R, F) float64 features, each from -1 to 1."""
+        """Return (R, F) float64 features of R observations, each from -1 to 1."""
 
 
 @runtime_checkable
 class PrivilegedFeatures(Game, Protocol):
-    """A game with features for a privileged critic, which sees the whole deal in training."""
+    """A game with features for a privileged critic, which sees all cards during training."""
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """Return (R, F) float32 features of the rows and of their whole deals (R, C)."""
+        """Return (R, F) float32 features of R observations and of their complete deals (R, C)."""
 
 
 @runtime_checkable
 class DeclaresZeroSum(Protocol):
-    """A game of which the payoffs may have another sum than zero; all others are zero-sum."""
+    """A game that states whether it is zero-sum. Games without this property are zero-sum."""
 
     @property
     def zero_sum(self) -> bool:
-        """Whether the payoffs of every game sum to zero."""
+        """Return True if the payoffs of all seats always sum to zero."""
 
 
 def is_zero_sum(game: Any) -> bool:
-    """Return whether the payoffs of a game sum to zero: true unless the game says otherwise."""
+    """Return True if a game is zero-sum: by its `zero_sum` property, or if it has none."""
     return game.zero_sum if isinstance(game, DeclaresZeroSum) else True
 
 
 @runtime_checkable
 class EvaluatedOnAnother(Protocol):
-    """A game with shaped rewards, whose policies are evaluated on the same game without them."""
+    """A game with shaped rewards, whose policies are evaluated on a version without shaping."""
 
     def evaluation_game(self) -> Any:
-        """Return the game on which policies are evaluated."""
+        """Return the version of this game on which policies are evaluated."""
 
 
 @runtime_checkable
 class PortableOptions(Protocol):
-    """A game with options that depend on the working folder or the environment."""
+    """A game whose options contain relative paths or depend on environment variables."""
 
     def portable_options(self) -> dict[str, Any]:
-        """Return options that make the same game from any folder and on any worker."""
+        """Return options that create the same game in any working folder and on any worker."""
 
 
 @runtime_checkable
 class SuitSymmetric(Game, Protocol):
-    """A game in which action-value networks learn with suits in a canonical order."""
+    """A card game whose observations can be rewritten with suits in a canonical order."""
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and (R, A) each action's original."""
+        """Return the rows with suits in canonical order, and (R, A) original action indices."""
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
-        """Wrap a policy of canonical observations as a policy of the game's own observations."""
+        """Return a policy on ordinary observations from one trained on canonical observations."""
 
 
 @runtime_checkable
 class AbstractStates(Game, Protocol):
-    """A game with named state abstractions for tables of action values."""
+    """A game with named state abstractions for tabular Q-learning."""
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the function from rows to table keys (R,). Raises UserError for another name."""
+        """Return the function that maps observations to table keys (R,).
+
+        Raises UserError for an unknown representation.
+        """
 
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return one policy that plays each named position by its player, the rest by others."""
+        """Return a policy that uses `players[position]` at each named position, else `others`."""
 
 
 @runtime_checkable
 class InformationStateStrings(Protocol):
-    """A game with a string for each information set, as OpenSpiel has them."""
+    """A game with OpenSpiel's information state string for each information set."""
 
     @property
     def information_state_strings(self) -> tuple[str, ...]:
-        """(N,) the strings; empty before the tree is built."""
+        """Return the N strings by information set; empty before the game tree is built."""
 
 
 @runtime_checkable
 class CountsDivergedGames(Protocol):
-    """A state of games whose simulator may fail."""
+    """A state of simulated games that records which simulations diverged numerically."""
 
-    diverged_games: Array  # (G,) bool: the game ended because its simulator diverged
+    diverged_games: Array  # (G,) bool: the game ended early because its simulation diverged
 
 
 def count_diverged_games(state: Any) -> int:
-    """Return the number of games that ended because their simulator diverged."""
+    """Return the number of games in a state whose simulation diverged; 0 if it records none."""
     return int(state.diverged_games.sum()) if isinstance(state, CountsDivergedGames) else 0

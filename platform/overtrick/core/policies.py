@@ -1,4 +1,4 @@
-"""The contract of a policy."""
+"""The contract of a policy: protocols for policies with and without memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from overtrick.core.batches import Actions, Array, Observations
 
 
 class PolicySession(Protocol):
-    """A policy during one sitting: it holds tonight's memory and generator."""
+    """A policy while it plays G games: its memory of these games and its random generator."""
 
-    def act(self, observations: Observations) -> Actions: ...
+    def act(self, observations: Observations) -> Actions:
+        """Choose an action for each row of the observations."""
 
 
 class Policy(Protocol):
-    """What a player knows."""
+    """A rule for choosing actions, possibly with memory of the games in progress."""
 
-    def start(self, games: int, rng: Generator) -> PolicySession: ...
+    def start(self, games: int, rng: Generator) -> PolicySession:
+        """Return a session that plays `games` games side by side and samples actions from `rng`."""
 
 
 @runtime_checkable
 class BehaviouralPolicy(Policy, Protocol):
-    """A policy without memory, known by its probabilities: it can be valued exactly."""
+    """A policy without memory, given by action probabilities; solvers can evaluate it exactly."""
 
     def probs(self, observations: Observations) -> Array:
-        """(R, A) float64, 0 where illegal, each row summing to 1."""
+        """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""

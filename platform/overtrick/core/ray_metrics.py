@@ -1,6 +1,7 @@
-"""What game workers do with their time, as Ray's own metrics: cluster/grafana draws them.
+"""Ray metrics of the game workers: games played, busy time and idle time.
 
-A node exports them with `ray_` before their names, and counts with `_total` behind.
+Ray exports them with the prefix `ray_`, and counters with the suffix `_total`. The dashboards in
+cluster/grafana show them.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-BOUNDS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]  # seconds of a shard
+BOUNDS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]  # of the histogram, in seconds
 _played = {"games": 0}
 
 
 def count_games(games: int) -> None:
-    """So many games came to their end in this process."""
+    """Add finished games to the counter of this process."""
     _played["games"] += games
 
 
 class WorkerMetrics:
-    """Of one worker: the games that it plays, the seconds of its shards and those between them."""
+    """Ray metrics of one worker: games played, seconds for each shard, seconds between shards."""
 
     def __init__(self) -> None:
-        from ray.util.metrics import Counter, Histogram  # whoever counts games needs no Ray
+        from ray.util.metrics import Counter, Histogram  # count_games works without Ray
 
         self._games = Counter("overtrick_games", "games played to their end")
         self._shards = Histogram("overtrick_shard_seconds", "time at work on a shard", BOUNDS)
@@ -31,9 +32,9 @@ class WorkerMetrics:
 
     @contextmanager
     def shard(self) -> Iterator[None]:
-        """A shard is worked on meanwhile."""
+        """Measure the `with` block as work on one shard, and the time since the last as idle."""
         began, games = time.perf_counter(), _played["games"]
-        if began > self._free:  # Ray refuses to count nothing
+        if began > self._free:  # Ray raises an error for an increment of 0
             self._idle.inc(began - self._free)
         try:
             yield

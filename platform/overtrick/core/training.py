@@ -1,4 +1,4 @@
-"""The contracts of a learner and of a trainer."""
+"""The contracts of a learner (update rule) and of a trainer (training loop)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ from overtrick.core.policies import Policy
 
 
 class Learner(Protocol):
-    """An algorithm: batches in, numbers out."""
+    """A learning algorithm that updates its weights from batches of trajectories."""
 
-    def policy(self, explore: bool = True) -> Policy: ...
-    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]: ...
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: Mapping[str, Array]) -> None: ...
+    def policy(self, explore: bool = True) -> Policy:
+        """Return the current policy, with exploration or greedy."""
+
+    def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
+        """Update the weights from a batch, and return metrics by name."""
+
+    def state(self) -> dict[str, Array]:
+        """Return weights, optimiser state and buffers as arrays by name, for a checkpoint."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore a state that `state` returned."""
 
 
 class Trainer(Protocol):
-    """Who plays whom and who learns."""
+    """A training loop: it plays games, updates learners and evaluates them."""
 
-    iteration: int  # how many are done; also in the state, under this name
+    iteration: int  # finished iterations; also in the state, under this name
 
     def step(self) -> dict[str, float]:
-        """One training iteration and its metrics."""
+        """Run one training iteration and return its metrics by name."""
 
     def state(self) -> dict[str, Array]:
-        """Everything that the next iteration depends on."""
+        """Return everything that the next iteration depends on, as arrays by name."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Go on from a state as if nothing had happened."""
+        """Restore the state of a checkpoint. Training then continues with identical numbers."""
 
     def model(self) -> dict[str, Array]:
-        """The weights worth keeping."""
+        """Return the weights of the trained model by name, as stored with the run."""
 
     def report(self, history: Any) -> Any:
-        """The final table and the figures, from every iteration's metrics."""
+        """Return the final table and figures, from the metrics of all iterations."""
 
     def close(self) -> None:
-        """Give the crew back."""
+        """Release the worker processes."""

@@ -1,4 +1,4 @@
-"""Game trees as flat arrays, and games of public moves over private buckets."""
+"""Game trees as flat arrays, and bucketed games (public betting over private hand buckets)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Protocol, runtime_checkable
 
 from overtrick.core.batches import Array, Observations
 
-CHANCE, END = -1, -2  # what TreeNodes.seat says where nobody acts
+CHANCE, END = -1, -2  # values of TreeNodes.seat at chance nodes and terminal nodes
 
 
 @dataclass(frozen=True)
 class TreeNodes:
-    """V nodes of a game tree in breadth-first order; a node's children are neighbours, by edge."""
+    """V nodes of a game tree in breadth-first order; the children of a node are adjacent."""
 
     seats: int  # S
     parent: Array  # (V,) int32, -1 for the root
-    edge: Array  # (V,) int32 action of the parent that leads here; of chance, the outcome's rank
-    seat: Array  # (V,) int32 who acts, CHANCE or END
-    infoset: Array  # (V,) int32 information set, -1 where nobody acts
-    chance: Array  # (V,) float64 probability of the edge if chance chose it, else 1
-    gain: Array  # (V, S) float64 points gained on the edge into the node
-    observations: Observations  # one row for each of the N information sets, in their order
+    edge: Array  # (V,) int32 action of the parent that leads here, or index of the chance outcome
+    seat: Array  # (V,) int32 seat to act, CHANCE or END
+    infoset: Array  # (V,) int32 information set, -1 at chance and terminal nodes
+    chance: Array  # (V,) float64 probability of the chance outcome that leads here; 1 after actions
+    gain: Array  # (V, S) float64 points gained on the edge from the parent
+    observations: Observations  # N rows, one for each information set, in their order
 
 
 @runtime_checkable
 class ExplicitTreeGame(Protocol):
-    """A game that lays out its own tree: it can be solved exactly, but not played."""
+    """A game that is given only as an explicit tree: it can be solved, but not played."""
 
     name: str
     seats: int
@@ -36,31 +36,35 @@ class ExplicitTreeGame(Protocol):
     action_names: tuple[str, ...]
 
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
-        """The whole tree. Raises Refused, early if possible, unless fits(V, N): there is room."""
+        """Return all nodes of the tree.
+
+        Raises UserError if fits(V, N) is False: the tree does not fit in memory. V may be a lower
+        bound that is known before the tree is built.
+        """
 
 
 @dataclass(frozen=True)
 class BucketedGame:
-    """A zero-sum game of public moves between two seats; chance alone moves what each holds.
+    """Zero-sum two-seat game of public actions in which each seat privately holds one of K buckets.
 
-    A seat holds one of K buckets and sees no other. At the start, and wherever the round number
-    rises by one, chance moves both buckets: independently of each other by one table a round, or
-    jointly. An end pays seat 0 gain + stake x (2 win - 1), and seat 1 the opposite.
+    Chance draws both buckets at the start and again in each later round, given the buckets of the
+    round before. The seats' buckets move independently, or jointly by one table for both. A
+    terminal node pays gain + stake x (2 win - 1) to seat 0, and the negative to seat 1.
     """
 
     name: str
-    unit: str  # of one point of payoff
+    unit: str  # unit of payoffs
     action_names: tuple[str, ...]
-    after: Array  # (B, A) int32 next public node, -1 where illegal; node 0 is the start
-    seat: Array  # (B,) int32 who acts, END at an end
-    round: Array  # (B,) int32 from 0
-    gain: Array  # (B,) float64 points of seat 0 at an end whatever the buckets are; else 0
-    stake: Array  # (B,) float64 points at an end that the buckets decide; 0 where nobody shows
-    start: Array  # (K, K) probability of both seats' first buckets, seat 0's first
-    moves: Array  # (rounds - 1, K, K) from, to; or joint, (rounds - 1, K, K, K, K) both from, to
-    win: Array  # (K, K) probability that seat 0's last bucket beats seat 1's, plus half a tie's
+    after: Array  # (B, A) int32 next public node, -1 where illegal; node 0 is the root
+    seat: Array  # (B,) int32 seat to act, or END
+    round: Array  # (B,) int32 betting round, from 0
+    gain: Array  # (B,) float64 points of seat 0 at a terminal node after a fold; else 0
+    stake: Array  # (B,) float64 points that the winner of a showdown gains; 0 without showdown
+    start: Array  # (K, K) joint probability of the first buckets of seats 0 and 1
+    moves: Array  # (rounds - 1, K, K) transition from, to; or joint (rounds - 1, K, K, K, K)
+    win: Array  # (K, K) probability that seat 0 wins the showdown, plus half that of a tie
 
     @property
     def joint(self) -> bool:
-        """Are the seats' buckets moved together? If not, start is the product of its sums."""
+        """Return True if the buckets of both seats move jointly, False if independently."""
         return self.moves.ndim == 5

@@ -1,4 +1,4 @@
-"""Many networks of one shape that act in one forward pass."""
+"""Policies of many networks with equal layer sizes, evaluated in one batched forward pass."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from collections.abc import Callable
 import torch
 from numpy.random import Generator
 
-from overtrick.core import (
-    Actions,
-    Array,
-    Observations,
-    PolicySession,
-)
+from overtrick.core import Actions, Array, Observations, PolicySession
 from overtrick.policies.action_sampling import sample_actions, sample_gaussian_actions
 from overtrick.policies.forward_pass import (
     LOG_STD,
@@ -26,10 +21,10 @@ from overtrick.policies.forward_pass import (
 
 
 class BatchedNetworks:
-    """A population of networks as one batch of weights, leading axis = member.
+    """Policy of M networks whose weights are arrays with leading axis M, each playing G / M games.
 
-    Seated for G games, member m plays games m * G / M up to (m + 1) * G / M; G must be a
-    multiple of M. One call of the network serves all members.
+    Of G games, member m plays games m * G / M to (m + 1) * G / M - 1. `start` raises ValueError
+    if G is not a multiple of M. All members are evaluated in one batched forward pass.
     """
 
     def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
@@ -44,17 +39,17 @@ class BatchedNetworks:
 
 
 class _BatchedNetworksSession:
-    def __init__(self, crowd: BatchedNetworks, games_each: int, rng: Generator) -> None:
-        self.crowd = crowd
-        self.weights = tensors(crowd.weights)
-        self.members = len(crowd.weights["w0"])
+    def __init__(self, policy: BatchedNetworks, games_each: int, rng: Generator) -> None:
+        self.features = policy.features
+        self.weights = tensors(policy.weights)
+        self.members = len(policy.weights["w0"])
         self.games_each = games_each
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
         member = observations.game // self.games_each
         slot = pad_slots(member, self.members)
-        features = pad(self.crowd.features(observations), member, slot, self.members)
+        features = pad(self.features(observations), member, slot, self.members)
         with torch.inference_mode():
             out = forward(self.weights, torch.from_numpy(features))[member, slot]
             if observations.legal is None:

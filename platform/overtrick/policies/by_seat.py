@@ -1,4 +1,4 @@
-"""One policy for each seat."""
+"""Combine one policy for each seat into one policy."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from overtrick.core import (
-    Array,
-    BehaviouralPolicy,
-    Observations,
-    select_rows,
-)
+from overtrick.core import Array, BehaviouralPolicy, Observations, select_rows
 from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class PolicyBySeat(MemorylessPolicy):
-    """In each seat the policy that is meant for it."""
+    """Policy that uses `policies[seat]` for the decisions of each seat."""
 
     def __init__(self, policies: Sequence[BehaviouralPolicy]) -> None:
         self.policies = policies

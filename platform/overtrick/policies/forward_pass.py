@@ -1,4 +1,4 @@
-"""The forward pass of a network or a batch of networks, and the padding that a batch needs."""
+"""Forward pass of a multilayer perceptron or a batch of them, and padding to equal lengths."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from overtrick.core import (
-    Array,
-)
+from overtrick.core import Array
 
 Weights = dict[str, Array]
-"""Layers of a network: w0 (F, H), b0 (H,), w1, ...; for a population each with M in front. One that
-moves by real vectors gives their mean, and has their log_std (A,) beside."""
+"""Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...; a population has a
+leading axis M. A policy of real vectors outputs their mean, and also has log_std (A,)."""
 
 LOG_STD = "log_std"
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -27,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
-    """The same numbers as torch tensors."""
+    """Return copies of named numpy arrays as torch tensors."""
     return {name: torch.tensor(value) for name, value in weights.items()}
 
 
@@ -37,14 +35,16 @@ def forward(
     activation: str = "relu",
     disturb: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Hidden layers and a linear head: x (R, F) to (R, out), or (M, R, F) with (M, ...) weights.
+    """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
-    disturb: what is done to each hidden layer while it learns.
+    x is (R, F) and the result (R, outputs); for M networks with weights (M, ...), x is (M, R, F)
+    and the result (M, R, outputs). disturb: a function of each hidden layer's activations, such
+    as dropout.
     """
     layers = len(weights) // 2
     for layer in range(layers):
         w, b = weights[f"w{layer}"], weights[f"b{layer}"]
-        # a bias that is added apart would make float32 of half products
+        # under autocast, a separate addition of the bias would return float32
         half = w.dim() == 2 and torch.is_autocast_enabled(x.device.type)
         x = torch.addmm(b, x, w) if half else x @ w + b.unsqueeze(-2)
         if layer < layers - 1:
@@ -54,12 +54,15 @@ def forward(
 
 
 def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
-    """Logarithm of action probabilities (..., A); -inf where illegal, here and nowhere else."""
+    """Return log-probabilities (..., A) of actions from logits; -inf exactly where illegal."""
     return logits.masked_fill(~legal, -torch.inf).log_softmax(dim=-1)
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Place of each row among its member's rows, in order: (R,) members to (R,) slots from 0."""
+    """Return (R,) the position, from 0, of each row among the rows of the same member.
+
+    member (R,): the member, from 0 to members - 1, to which each row belongs.
+    """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
     slot = np.empty(len(member), np.int64)
@@ -68,7 +71,11 @@ def pad_slots(member: Array, members: int) -> Array:
 
 
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
-    """Rows (R, ...) as (M, longest, ...), zeros where a member has fewer rows than the longest."""
+    """Return rows (R, ...) as (M, longest, ...), grouped by member and padded with zeros.
+
+    member (R,): the member of each row. slot (R,): its position, as returned by `pad_slots`.
+    longest: the largest number of rows of a member.
+    """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)
     out[member, slot] = rows

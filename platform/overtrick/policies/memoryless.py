@@ -1,4 +1,4 @@
-"""Policies given by their action probabilities alone."""
+"""Base class of policies that are given by action probabilities and have no memory."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ from abc import ABC, abstractmethod
 
 from numpy.random import Generator
 
-from overtrick.core import (
-    Actions,
-    Array,
-    BehaviouralPolicy,
-    Observations,
-    PolicySession,
-)
+from overtrick.core import Actions, Array, BehaviouralPolicy, Observations, PolicySession
 from overtrick.policies.action_sampling import sample_actions
 
 
 class MemorylessPolicy(ABC):
-    """A policy known by its probabilities; subclasses give `probs`."""
+    """Base class of policies without memory: subclasses implement `probs`."""
 
     @abstractmethod
     def probs(self, observations: Observations) -> Array:
-        """(R, A) float64, 0 where illegal, each row summing to 1."""
+        """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""
 
     def start(self, games: int, rng: Generator) -> PolicySession:
         return MemorylessSession(self, rng)
 
 
 class MemorylessSession:
-    """Draws from a policy's probabilities."""
+    """Session of a policy without memory: samples actions from its probabilities."""
 
     def __init__(self, policy: BehaviouralPolicy, rng: Generator) -> None:
         self.policy = policy

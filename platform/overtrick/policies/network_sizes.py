@@ -1,4 +1,4 @@
-"""The numbers of inputs and outputs that a network needs for a game."""
+"""Numbers of inputs and outputs of the networks for a game."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import (
-    Deals,
-    Game,
-    Observations,
-    PrivilegedFeatures,
-    UserError,
-)
+from overtrick.core import Deals, Game, Observations, PrivilegedFeatures, UserError
 
 
 def input_size(game: Game) -> int:
-    """F: how many numbers a network sees of each row."""
-    return int(game.features(_opening(game)[0]).shape[1])
+    """Return F, the number of features of a game."""
+    return int(game.features(_first_decisions(game)[0]).shape[1])
 
 
 def output_size(game: Game) -> int:
-    """How many numbers a network says of each row: A, or the width of a move."""
+    """Return the number of outputs of a policy network: A, or the length of a real vector."""
     return len(game.action_names) if game.actions is None else game.actions
 
 
 def privileged_input_size(game: Any) -> int:
-    """F: how many numbers a critic sees who judges finished games. Raises UserError for none."""
+    """Return the number of features of a game's privileged critic, which sees all cards.
+
+    Raises UserError if the game has no privileged features.
+    """
     if not isinstance(game, PrivilegedFeatures):
-        raise UserError(f"{game.name} tells nothing in hindsight: set credit to critic")
-    return int(game.privileged_features(*_opening(game)).shape[1])
+        raise UserError(
+            f"{game.name} has no features for a privileged critic: set gradient_estimator to critic"
+        )
+    return int(game.privileged_features(*_first_decisions(game)).shape[1])
 
 
-def _opening(game: Game) -> tuple[Observations, Deals]:
-    """The first turn of some game, and its deal."""
+def _first_decisions(game: Game) -> tuple[Observations, Deals]:
+    """Return the first observations of one game, and the deal of each of their rows."""
     deals = game.deal(1, np.random.default_rng(0))
     observations = game.observe(game.start(deals))
     return observations, deals[observations.game]

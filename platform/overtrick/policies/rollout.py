@@ -1,4 +1,4 @@
-"""The only loop that advances a game."""
+"""The rollout loop: play games with given policies and collect trajectories and payoffs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from overtrick.core import (
 )
 
 PRIVILEGED = "hindsight"
-"""Batch.extras: (D, F) what is known of each decision once all cards are on the table."""
+"""Key in Trajectories.extras: features (D, F) for a privileged critic, from all cards."""
 
 
 def play(
@@ -35,14 +35,14 @@ def play(
     recorded: Sequence[int] | None = None,
     privileged: bool = False,
 ) -> Rollout:
-    """Play whole games and keep the decisions of some of the policies.
+    """Play games side by side to their end, and record the decisions of some policies.
 
-    games: how many to deal, or the deals (G, C) themselves. seating (G, S): which policy sits
-    in each seat of each game; by default policy s sits in seat s. watch: the policies whose
-    decisions are kept, all by default. Every policy draws from a generator of its own, so that
-    what one does never changes another's luck. With hindsight the decisions have a note of what
-    their game, once over, says of them from its whole deal. Raises ValueError if an action is
-    illegal, or if nobody is there to sit in a seat.
+    games: the number of games to deal, or their deals (G, C). seating (G, S): index of the policy
+    in each seat of each game; by default policy s plays seat s. recorded: indices of the policies
+    whose decisions are recorded; by default all. privileged: also store features for a privileged
+    critic in the trajectories' extras. Each policy has its own random generator, so that its
+    draws do not depend on the other policies. Raises ValueError for an illegal action, and if the
+    numbers of policies and seats differ without seating.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
@@ -56,7 +56,7 @@ def play(
         np.arange(len(policies)), range(len(policies)) if recorded is None else recorded
     )
     payoff = np.zeros((len(deals), game.seats))
-    kept: list[_Moment] = []
+    moments: list[_Moment] = []
     while len(observations := game.observe(state)):
         who = seating[observations.game, observations.seat]
         action = None
@@ -73,28 +73,28 @@ def play(
             action[rows] = choice.action
             if is_recorded[index]:
                 before = payoff[part.game, part.seat]
-                kept.append((part, choice.action, choice.logp, choice.extras, before))
+                moments.append((part, choice.action, choice.logp, choice.extras, before))
         assert action is not None
         payoff += game.step(state, observations, action)
     ray_metrics.count_games(len(deals))
-    batch = _batch(game, kept, payoff, observations)
+    batch = _trajectories(game, moments, payoff, observations)
     if privileged:
         assert isinstance(game, PrivilegedFeatures), f"{game.name} has no privileged features"
-        told = game.privileged_features(batch.observations(), deals[batch.game])
-        batch = replace(batch, extras={**batch.extras, PRIVILEGED: told})
+        features = game.privileged_features(batch.observations(), deals[batch.game])
+        batch = replace(batch, extras={**batch.extras, PRIVILEGED: features})
     return Rollout(batch, payoff, count_diverged_games(state))
 
 
 def play_duplicate(
     game: Game, policy: Policy, opponent: Policy, deals: int, rng: Generator
 ) -> tuple[Array, Array]:
-    """Each deal played S times: `policy` has each seat once, `opponent` all others.
+    """Play each deal S times, once with `policy` in each seat and `opponent` in all others.
 
-    Returns (deals, S): what `policy` won in seat 0, 1, ...; and (deals,) their mean.
+    Return the payoffs (deals, S) of `policy` in seats 0, 1, ..., and their mean (deals,).
     """
     deal_rng, play_rng = rng.spawn(2)
     dealt = game.deal(deals, deal_rng)
-    # deal d is game S d and the next, so that a crowd's members keep their own deals
+    # the games of a deal are adjacent, so that members of BatchedNetworks play complete deals
     own = np.tile(np.eye(game.seats, dtype=bool), (deals, 1))
     each = np.repeat(dealt, game.seats, axis=0)
     seating = np.where(own, 0, 1)
@@ -104,42 +104,31 @@ def play_duplicate(
 
 
 def random_seating(games: int, rng: Generator) -> Array:
-    """(G, 2) the two policies of each game in random seats."""
+    """Return a random seating (G, 2) of policies 0 and 1 for each of G two-seat games."""
     first = rng.integers(2, size=games)
     return np.stack([first, 1 - first], axis=1)
 
 
 def select_policy_decisions(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
-    """What one policy decided, of a batch in which several were watched; seating as in `play`."""
-    rows = np.flatnonzero(seating[batch.game, batch.seat] == policy)
-    observations = select_rows(batch.observations(), rows)
-    return Trajectories(
-        games=batch.games,
-        game=observations.game,
-        seat=observations.seat,
-        observation=observations.observation,
-        legal=observations.legal,
-        infoset=observations.infoset,
-        action=batch.action[rows],
-        logp=batch.logp[rows],
-        reward=batch.reward[rows],
-        last=batch.last[rows],
-        extras={name: value[rows] for name, value in batch.extras.items()},
-    )
+    """Return only the decisions of one policy; seating (G, S) is the policy in each seat."""
+    return select_rows(batch, np.flatnonzero(seating[batch.game, batch.seat] == policy))
 
 
 _Moment = tuple[Observations, Array, Array, dict[str, Array], Array]
-"""Rows of one turn: the rows, action, logp, note, and the points that each seat had before."""
+"""Decisions at one time: observations, action, logp, extras, and points of the seat before."""
 
 
-def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Observations) -> Trajectories:
-    """Decisions in the order (game, seat, time), each with what it led to.
+def _trajectories(
+    game: Game, moments: list[_Moment], payoff: Array, like: Observations
+) -> Trajectories:
+    """Sort recorded decisions by game, seat and time, and compute their rewards.
 
-    like: a turn whose arrays have the right types, also where nothing was kept.
+    payoff (G, S): final points. like: observations whose arrays have the right types, for the case
+    that nothing was recorded.
     """
     made = np.zeros(payoff.size, np.int64)  # decisions so far, by owner (game, seat)
     places = []
-    for observations, *_ in kept:  # an owner has at most one row in a turn
+    for observations, *_ in moments:  # an owner has at most one row at a time
         owner = observations.game * game.seats + observations.seat
         places.append((owner, made[owner]))
         made[owner] += 1
@@ -156,25 +145,27 @@ def _batch(game: Game, kept: list[_Moment], payoff: Array, like: Observations) -
     owner = np.repeat(np.arange(payoff.size), made)
     last = np.ones(decisions, bool)
     last[:-1] = owner[1:] != owner[:-1]
-    before = join([m[4] for m in kept], np.zeros(0))
+    before = join([m[4] for m in moments], np.zeros(0))
     after = np.zeros(decisions)
     after[:-1] = before[1:]
     after[last] = payoff.reshape(-1)[owner[last]]
-    notes = [m[3] for m in kept]
-    if any(note.keys() != notes[0].keys() for note in notes):
-        raise ValueError("watched policies note different things: watch them one at a time")
+    extras = [m[3] for m in moments]
+    if any(each.keys() != extras[0].keys() for each in extras):
+        raise ValueError("recorded policies have different extras: record them one at a time")
     return Trajectories(
         games=len(payoff),
         game=owner // game.seats,
         seat=owner % game.seats,
-        observation=join([m[0].observation for m in kept], like.observation),
-        legal=None if like.legal is None else join([m[0].legal for m in kept], like.legal),
-        infoset=None if like.infoset is None else join([m[0].infoset for m in kept], like.infoset),
-        action=join([m[1] for m in kept], kept[0][1] if kept else owner),
-        logp=join([m[2] for m in kept], before),
+        observation=join([m[0].observation for m in moments], like.observation),
+        legal=None if like.legal is None else join([m[0].legal for m in moments], like.legal),
+        infoset=None
+        if like.infoset is None
+        else join([m[0].infoset for m in moments], like.infoset),
+        action=join([m[1] for m in moments], moments[0][1] if moments else owner),
+        logp=join([m[2] for m in moments], before),
         reward=after - before,
         last=last,
-        extras={n: join([note[n] for note in notes], v) for n, v in notes[0].items()}
-        if notes
+        extras={n: join([each[n] for each in extras], v) for n, v in extras[0].items()}
+        if extras
         else {},
     )

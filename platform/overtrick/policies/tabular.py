@@ -1,19 +1,16 @@
-"""Policies as tables: one row of probabilities for each information set."""
+"""Policy given by a table with the action probabilities of each information set."""
 
 from __future__ import annotations
 
-from overtrick.core import (
-    Array,
-    Observations,
-    UserError,
-)
+from overtrick.core import Array, Observations, UserError
 from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class TabularPolicy(MemorylessPolicy):
-    """Probabilities by information set: sigma (N, A), 0 where illegal.
+    """Policy that plays the strategy sigma (N, A): action probabilities, 0 where illegal.
 
-    `probs` raises UserError for a turn of a game with other actions or more information sets.
+    `probs` raises UserError for observations of a game with other actions or more information
+    sets.
     """
 
     def __init__(self, sigma: Array) -> None:
@@ -25,7 +22,7 @@ class TabularPolicy(MemorylessPolicy):
         sets, actions = 1 + int(observations.infoset.max(initial=-1)), observations.legal.shape[1]
         if sets > len(self.sigma) or actions != self.sigma.shape[1]:
             raise UserError(
-                f"a strategy for another game: it is {self.sigma.shape}, this game has {actions} "
-                f"actions and {sets} or more information sets"
+                f"the strategy is for another game: its shape is {self.sigma.shape}, this game has "
+                f"{actions} actions and {sets} or more information sets"
             )
         return self.sigma[observations.infoset]

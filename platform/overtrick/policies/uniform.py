@@ -1,21 +1,16 @@
-"""Uniformly random play."""
+"""Policies that play uniformly at random."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import (
-    Actions,
-    Array,
-    Observations,
-    PolicySession,
-)
+from overtrick.core import Actions, Array, Observations, PolicySession
 from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class UniformPolicy(MemorylessPolicy):
-    """Every legal action with equal probability."""
+    """Policy that plays every legal action with equal probability."""
 
     def probs(self, observations: Observations) -> Array:
         assert observations.legal is not None
@@ -23,7 +18,7 @@ class UniformPolicy(MemorylessPolicy):
 
 
 class UniformVectorPolicy:
-    """Every vector of so many numbers from -1 to 1 with equal probability."""
+    """Policy of real vectors whose `width` components are uniform from -1 to 1."""
 
     def __init__(self, width: int) -> None:
         self.width = width

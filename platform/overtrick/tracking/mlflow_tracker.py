@@ -203,7 +203,7 @@ class Tracker:
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
     """Every iteration that a run in a folder has reported and its metrics; the run may go on."""
-    events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, mend=False)]
+    events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, repair=False)]
     return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
