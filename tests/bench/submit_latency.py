@@ -1,4 +1,4 @@
-"""How long after `overtrick submit` the first iteration of a job is recorded."""
+"""How long after `overtrick cluster submit` the first iteration of a job is recorded."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def run() -> Result:
         seconds = [_first_metric(address, token, Path(runs)) for _ in range(ROUNDS + 1)][1:]
     return Result(
         name="submit_latency",
-        work=f"from `overtrick submit {JOB}` to its first iteration on record, on a cluster of "
-        f"this machine; median of {ROUNDS}; ratio = {GOAL:g} s / seconds",
+        work=f"from `overtrick cluster submit {JOB}` to its first iteration on record, on a "
+        f"cluster of this machine; median of {ROUNDS}; ratio = {GOAL:g} s / seconds",
         ours=median(seconds),
         peer=None,
         peer_name="",
@@ -44,20 +44,21 @@ def _first_metric(address: str, token: str, runs: Path) -> float:
     environment = {**outside.environment(), "RAY_AUTH_MODE": "token", head.TOKEN: token}
     known = set(runs.glob("*/track.jsonl"))
 
-    def overtrick(command: str, *arguments: str) -> str:
-        call = [sys.executable, "-m", "overtrick", command, *arguments, "--address", address]
+    def cluster(command: str, *arguments: str) -> str:
+        call = [sys.executable, "-m", "overtrick", "cluster", command, *arguments]
+        call += ["--address", address]
         done = subprocess.run(
             [*call, "--json"], env=environment, stdout=subprocess.PIPE, text=True, check=True
         )
         return str(json.loads(done.stdout)["id"])
 
     began = time.time()
-    submission = overtrick("submit", JOB, "--runs", str(runs), "stop.iterations=1000000")
+    submission = cluster("submit", JOB, "--runs", str(runs), "stop.iterations=1000000")
     while True:
         for record in set(runs.glob("*/track.jsonl")) - known:
             for line in record.read_text().splitlines(keepends=True):
                 if line.endswith("\n") and "metrics" in (event := json.loads(line)):
-                    overtrick("stop", submission)
+                    cluster("stop", submission)
                     return float(event["time"]) / 1000 - began
         assert time.time() - began < 300, "no iteration came"
         time.sleep(0.1)

@@ -428,8 +428,9 @@ def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path
     job = write_job_file(a_run.parents[1], named)
     for words in (
         ("match", "kuhn-7", "call"), ("match", "kuhn-7", "natural"), ("evaluate", "kuhn-7"),
-        ("best-response", "kuhn", "--against", "kuhn-7"), ("train", job), ("suggest", "kuhn-7",
-        "AQ42.K5.QT93.K76"), ("play", "kuhn", "--against", "kuhn-7"),
+        ("best-response", "kuhn", "--against", "kuhn-7"), ("train", job),
+        ("bridge", "suggest", "kuhn-7", "AQ42.K5.QT93.K76"),
+        ("play", "kuhn", "--against", "kuhn-7"),
     ):  # fmt: skip
         assert refused(*words) == line
     a_run.rename(a_run.parents[1] / "kuhn-7")  # where resume would not know it by its name

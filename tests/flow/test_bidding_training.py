@@ -481,7 +481,9 @@ def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
         [],
     )
     place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
-    answer = told("suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E")
+    answer = told(
+        "bridge", "suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E"
+    )
     assert answer["hand"] == hand
     assert answer["candidates"][0]["probability"] >= network_bidder.CANDIDATE_THRESHOLD
 

@@ -111,7 +111,9 @@ def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
 
 def test_the_command_draws_what_it_tells(file: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     def ask(*words: str):
-        monkeypatch.setattr(sys, "argv", ["overtrick", "boards", str(file), *words, "--json"])
+        monkeypatch.setattr(
+            sys, "argv", ["overtrick", "bridge", "boards", str(file), *words, "--json"]
+        )
         with pytest.raises(SystemExit) as stop:
             cli.main()
         return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])

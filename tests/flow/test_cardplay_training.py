@@ -333,7 +333,7 @@ def test_a_deal_is_drawn_as_players_write_it():
 def test_a_player_by_rules_keeps_to_them_and_another_less(answered):
     style = {}
     for name in ("rules", "random"):
-        answer, _ = answered("hands", name, "--boards", "1", "--deals", "40")
+        answer, _ = answered("bridge", "hands", name, "--boards", "1", "--deals", "40")
         assert len(answer["hands"]) == 1
         style[name] = {row["rule"]: row["followed"] for row in answer["style"]}
     assert style["rules"]["last hand takes the trick"] == 1
@@ -344,7 +344,7 @@ def test_a_search_is_shown_that_makes_more_than_its_guide(answered):
     made = []
     for worlds in ("0", "5"):
         answer, _ = answered(
-            "hands", "random", "--worlds", worlds, "--boards", "30", "--deals", "1"
+            "bridge", "hands", "random", "--worlds", worlds, "--boards", "30", "--deals", "1"
         )
         made.append(sum("made" in hand.splitlines()[-1] for hand in answer["hands"]))
     assert made[1] > made[0] + 5
@@ -356,12 +356,14 @@ def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
     pbn_lin.save(tmp_path / "a.pbn", [good, good])
     with (tmp_path / "a.pbn").open("a") as file:
         file.write('[Board "3"]\n[Dealer "N"]\n[Deal "N:AK.. ... ... ..."]\n')
-    answer, _ = answered("boards", str(tmp_path / "a.pbn"), "--to", str(tmp_path / "b.lin"))
+    answer, _ = answered(
+        "bridge", "boards", str(tmp_path / "a.pbn"), "--to", str(tmp_path / "b.lin")
+    )
     assert answer["rows"] == 2
     assert len(answer["problems"]) == 1
     assert "board 3, line" in answer["problems"][0]
     assert len(pbn_lin.load(tmp_path / "b.lin").boards) == 2
-    answer, code = answered("boards", str(tmp_path / "c.pbn"))
+    answer, code = answered("bridge", "boards", str(tmp_path / "c.pbn"))
     assert "No such file" in answer["error"]
     assert code == 2
 
@@ -373,7 +375,7 @@ def test_games_are_generated_from_the_command_line(answered, tmp_path, monkeypat
     assert len(minibridge_games.load(tmp_path / answer["path"]).deals) == 300
     for wrong, said in (
         (["--defenders", "good"], "'rules' or 'random'"),
-        (["--buckets", "5"], "--buckets is of abstraction, not of minibridge"),
+        (["--buckets", "5"], "No such option: --buckets"),
         (["strains=trump"], "unknown key 'strains' of minibridge games: did you mean 'strain'?"),
     ):
         answer, code = answered("generate", "minibridge", *wrong)

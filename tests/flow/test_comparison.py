@@ -356,10 +356,16 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("train", "table.yaml"), "table.yaml is a table: `overtrick evaluate table.yaml`"),
+        (
+            ("train", "table.yaml"),
+            "table.yaml is a table of methods: `overtrick evaluate table.yaml`",
+        ),
         (("evaluate", "tiny.yaml"), "unknown trainer 'meta' in tiny.yaml"),
-        (("evaluate",), "evaluate needs a run, a model, a table's job file, or --resume TABLE"),
-        (("evaluate", "absent", "seeds=[0]"), "a model is judged as its job says"),
+        (
+            ("evaluate",),
+            "evaluate needs a run, a model, the job file of a table of methods, or --resume TABLE",
+        ),
+        (("evaluate", "absent", "seeds=[0]"), "a stored model is evaluated by its own job"),
         (("evaluate", "table.yaml", "seeds=[-1]"), "'seeds.0' in table.yaml: input should be"),
     ],
 )

@@ -100,7 +100,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path)
     assert "no run 'mime' in" in asked("--run", "mime")[1]
     (tmp_path / "gone.db").touch()
     assert asked("--run", "mine")[1] == (
-        "error: MLflow does not know mine: `overtrick resume mine` tells it"
+        "error: MLflow does not know mine: `overtrick resume mine` records it there"
     )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

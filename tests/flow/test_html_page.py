@@ -282,7 +282,7 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
         ("match.mp4 --first 2", "--first is of games and boards, not of match.mp4"),
         ("r --first 2", "--first is of a file, and r is a run"),
         ("r --system natural", "--system is of a file, and r is a run"),
-        ("r --boards 2", "--boards is of games that a run's model plays: name whom it meets by"),
+        ("r --boards 2", "--boards is of games that a run's model plays: name an opponent by"),
         ("games.parquet --seed 0", "--seed is of a run, and games.parquet is a file"),
         ("games.parquet --system natural", "--system is of boards, and games.parquet holds games"),
         ("r --against call", "r is not done and has no model yet: `overtrick resume r` goes on"),

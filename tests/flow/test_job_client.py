@@ -71,14 +71,18 @@ def overtrick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 def sent(overtrick: Any, address: str, *arguments: str) -> str:
     """The id of a job that was sent and is not waited for."""
-    code, told, _ = overtrick("submit", "job.yaml", "--address", address, "--json", *arguments)
+    code, told, _ = overtrick(
+        "cluster", "submit", "job.yaml", "--address", address, "--json", *arguments
+    )
     assert code == 0
     return str(told["id"])
 
 
 def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_path: Path) -> None:
     at = ("--address", address)
-    code, told, said = overtrick("submit", "job.yaml", *at, "--follow", "--json", "seed=3")
+    code, told, said = overtrick(
+        "cluster", "submit", "job.yaml", *at, "--follow", "--json", "seed=3"
+    )
     assert code == 0, said
     assert told["exit_code"] == 0
     assert "3/3" in said
@@ -94,7 +98,7 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
     (found,) = client.search_runs([experiment], f"attributes.run_name = '{place.parent.name}'")
     assert found.info.status == "FINISHED"
     assert found.data.tags["overtrick.version"]
-    _, listed, shown = overtrick("jobs", *at, "--json")
+    _, listed, shown = overtrick("cluster", "jobs", *at, "--json")
     (each,) = listed["jobs"]
     assert (each["id"], each["job"], each["status"], each["exit_code"]) == (
         told["id"], "train job", "SUCCEEDED", 0,
@@ -104,7 +108,9 @@ def test_a_job_runs_there_as_it_would_here(overtrick: Any, address: str, tmp_pat
     everything = shown + "".join(map(str, there._client.list_jobs())) + there.log(told["id"])
     assert SECRET not in everything
     assert os.environ[head.TOKEN] not in everything
-    with pytest.raises(UserError, match=f"no job 'raysubmit_no' at {address}: `overtrick jobs`"):
+    with pytest.raises(
+        UserError, match=f"no job 'raysubmit_no' at {address}: `overtrick cluster jobs`"
+    ):
         there.log("raysubmit_no")
 
 
@@ -116,7 +122,7 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
     long = sent(overtrick, address, "stop.iterations=100000")
     wide = sent(overtrick, address, "workers=50")
     # one that can never fit says so and carries its exit code
-    code, _, said = overtrick("logs", wide, *at, "--follow")
+    code, _, said = overtrick("cluster", "logs", wide, *at, "--follow")
     assert code == 2
     assert "error: the job asks for 51 CPU and the cluster has 4: lower 'workers'" in said
     # whoever stops looking does not stop the job
@@ -130,15 +136,18 @@ def test_jobs_fail_and_stop_there_as_they_would_here(
 
     with monkeypatch.context() as patch:
         patch.setattr(job_client.Cluster, "_tail", ctrl_c)
-        code, _, said = overtrick("logs", long, *at, "--follow")
+        code, _, said = overtrick("cluster", "logs", long, *at, "--follow")
     assert code == cli.INTERRUPTED
-    assert f"{long} goes on. To see more: overtrick logs {long} --address {address} --foll" in said
+    assert (
+        f"{long} continues. To see more: overtrick cluster logs {long} --address {address} --foll"
+        in said
+    )
     assert there.job(long).status == "RUNNING"
-    code, told, _ = overtrick("stop", long, *at, "--json")
+    code, told, _ = overtrick("cluster", "stop", long, *at, "--json")
     assert (code, told) == (0, {"id": long, "status": "STOPPED"})
-    assert "stopped; `overtrick resume RUN` goes on from the last checkpoint" in there.log(long)
+    assert "stopped; `overtrick resume RUN` continues it" in there.log(long)
     assert there.follow(long, lambda text: None) == job_client.STOPPED
-    _, told, _ = overtrick("jobs", *at, "--json")
+    _, told, _ = overtrick("cluster", "jobs", *at, "--json")
     listed = {each["id"]: (each["job"], each["status"], each["exit_code"]) for each in told["jobs"]}
     assert listed[wide] == ("train job", "FAILED", 2)
     assert listed[long][:2] == ("train job", "STOPPED")
@@ -300,7 +309,7 @@ def test_a_missing_or_wrong_token_is_told_apart(
     address: str, token: dict[str, str], said: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "overtrick", "jobs", "--address", address],
+        [sys.executable, "-m", "overtrick", "cluster", "jobs", "--address", address],
         env=outside.environment() | token, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
@@ -340,7 +349,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(
 ) -> None:
     port = head.free_ports(1)[0]
     at = () if "--address" in arguments else ("--address", f"http://127.0.0.1:{port}")
-    code, told, shown = overtrick("submit", "job.yaml", *arguments, *at, "--json")
+    code, told, shown = overtrick("cluster", "submit", "job.yaml", *arguments, *at, "--json")
     assert code == 2
     assert said in told["error"]
     assert "secret" not in shown
@@ -348,7 +357,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(
 
 def test_where_no_cluster_answers_is_told(overtrick: Any) -> None:
     nowhere = f"http://127.0.0.1:{head.free_ports(1)[0]}"
-    code, _, said = overtrick("submit", "job.yaml", "--address", nowhere)
+    code, _, said = overtrick("cluster", "submit", "job.yaml", "--address", nowhere)
     assert code == 2
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in said
 
@@ -356,7 +365,9 @@ def test_where_no_cluster_answers_is_told(overtrick: Any) -> None:
 PRINTED = {
     f"{path.stem} {k}": command
     for path in [*(ROOT / "cluster").rglob("*.yaml"), *ROOT.glob("docker/*.yaml")]
-    for k, command in enumerate(re.findall(r"^# +(overtrick submit .*)", path.read_text(), re.M))
+    for k, command in enumerate(
+        re.findall(r"^# +(overtrick cluster submit .*)", path.read_text(), re.M)
+    )
 }
 
 

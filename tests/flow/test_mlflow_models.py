@@ -292,11 +292,11 @@ def test_a_registered_model_plays_wherever_a_folder_does(at, stored, monkeypatch
         == said("best-response", "leduc", "--against", str(stored("leduc solved")))["mean"]
     )
     hand = "AQ42.K5.QT93.K76"
-    thought = said("suggest", "models:/bidder@champion", hand, "1N P")
+    thought = said("bridge", "suggest", "models:/bidder@champion", hand, "1N P")
     assert thought["candidates"]
     assert (
         thought["candidates"]
-        == said("suggest", str(stored("auction calls imps")), hand, "1N P")["candidates"]
+        == said("bridge", "suggest", str(stored("auction calls imps")), hand, "1N P")["candidates"]
     )
 
 

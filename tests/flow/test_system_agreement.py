@@ -56,7 +56,7 @@ def file(tmp_path: Path) -> str:
 
 def test_only_the_calls_of_the_pairs_that_are_asked_for_count(ask: Ask, file: str) -> None:
     def calls(*words: str) -> tuple[int, int]:
-        code, told = ask("agreement", "natural", file, *words)
+        code, told = ask("bridge", "agreement", "natural", file, *words)
         assert code == 0
         return told["boards"], told["meanings"][-1]["calls"]
 
@@ -69,11 +69,11 @@ def test_only_the_calls_of_the_pairs_that_are_asked_for_count(ask: Ask, file: st
 
 def test_what_calls_show_is_held_against_the_hands(ask: Ask, file: str) -> None:
     """South has 16 points and is balanced; West's weak two has five hearts, not six."""
-    _, strong = ask("agreement", "natural", file, "--pairs", "strong", "--kind", "robot")
+    _, strong = ask("bridge", "agreement", "natural", file, "--pairs", "strong", "--kind", "robot")
     opening = {"type": "notrump", "calls": 1, "known": 1, "true": 1, "width": 3}
     assert strong["meanings"][0] == opening
     assert strong["opening"] == 1
-    _, wild = ask("agreement", "natural", file, "--pairs", "wild")
+    _, wild = ask("bridge", "agreement", "natural", file, "--pairs", "wild")
     assert [row["type"] for row in wild["meanings"]] == ["preempt", "all"]
     assert (wild["meanings"][0]["known"], wild["opening"]) == (1, 0)
 
@@ -86,7 +86,7 @@ def test_pairs_that_are_not_there_are_refused_with_those_that_are(
         (("--pairs", "wild", "--kind", "robot"), "'wild' in the file: it has strong"),
         (("--kind", "humn"), "no kind of board 'humn' in the file: it has human, robot"),
     ):
-        code, told = ask("agreement", "natural", file, *words)
+        code, told = ask("bridge", "agreement", "natural", file, *words)
         assert code == 2
         assert said in told["error"]
     bare = tmp_path / "bare.parquet"
@@ -94,7 +94,7 @@ def test_pairs_that_are_not_there_are_refused_with_those_that_are(
         pq.read_table(file, columns=["deal", "dealer", "vulnerability", "auction"]), bare
     )
     for option, column in (("--pairs", "sys_inferred_ns"), ("--kind", "column kind")):
-        code, told = ask("agreement", "natural", str(bare), option, "human")
+        code, told = ask("bridge", "agreement", "natural", str(bare), option, "human")
         assert code == 2
         assert "no board of the file tells its kind of" in told["error"]
         assert column in told["error"]
@@ -104,7 +104,7 @@ def test_a_weak_two_in_third_seat_depends_on_vulnerability(ask: Ask) -> None:
     """South opens as third; with West as dealer it is East. The dealer's side plays --system."""
 
     def meaning(*words: str) -> str:
-        return ask("explain", "P P 2H", *words)[1]["calls"][2]["meaning"]
+        return ask("bridge", "explain", "P P 2H", *words)[1]["calls"][2]["meaning"]
 
     assert "5-7 hearts" in meaning() == meaning("--vulnerable", "EW")
     assert "6-7 hearts" in meaning("--vulnerable", "NS") == meaning("--vulnerable", "All")
@@ -112,12 +112,12 @@ def test_a_weak_two_in_third_seat_depends_on_vulnerability(ask: Ask) -> None:
     assert meaning(*west, "NS") == meaning()
     assert meaning(*west, "EW") == meaning("--vulnerable", "NS")
     for dealer in "NESW":
-        told = ask("explain", "1C P", "--system", "precision", "--against", "natural",
+        told = ask("bridge", "explain", "1C P", "--system", "precision", "--against", "natural",
                    "--dealer", dealer)[1]  # fmt: skip
         assert told["calls"][0]["meaning"].startswith("Strong club")
     for words, said in (
         (("--dealer", "X"), "--dealer is N, E, S, W, not 'X'"),
         (("--vulnerable", "Both"), "--vulnerable is None, NS, EW, All, not 'Both'"),
     ):
-        code, answer = ask("explain", "1C", *words)
+        code, answer = ask("bridge", "explain", "1C", *words)
         assert (code, answer["error"]) == (2, said)

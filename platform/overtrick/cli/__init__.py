@@ -1,8 +1,9 @@
-"""The command line: read what is asked for, call one room, print what came of it.
+"""Command line: parse the arguments, call one function of the package, print its result.
 
-`runs.py` has the commands that train and judge, `dashboard.py` the one that shows them,
-`cluster.py` those that have a cluster do it, `games.py` those that ask about games, `bridge.py`
-those about bridge.
+`runs` has the commands that train, evaluate and register models, `dashboard` the one that opens
+MLflow, `games` those that solve and list games, `matches` those that let two players meet,
+`interactive` and `html_report` those that play and show games; `bridge`, `cluster` and `generate`
+are the command groups of these names.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 import json
 import os
 import sys
-from typing import Annotated, Any, TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from overtrick import startup
 
@@ -23,69 +25,103 @@ from typer.exceptions import TyperException
 
 from overtrick.core import RunError, UserError
 
+TRAIN, PLAY = "Train and evaluate", "Solve and play"
+"""Panels of `overtrick --help`; each command group has a panel of its own."""
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
 )
-INTERRUPTED = 130  # exit code
-people = Console(stderr=True)  # progress and tables; results for scripts go to standard output
-Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last output line.")]
+INTERRUPTED = 130  # exit code after Ctrl-C
+console = Console(stderr=True)  # progress, tables and notes; standard output is for scripts
 
 
 def main() -> None:
-    """Run a command; an error is one line: exit code 2 for bad input, 1 for work that failed."""
-    wrong = 2
+    """Run one command. Print an error as one line and exit with 2 (bad input) or 1 (failed run)."""
     command = next(iter(sys.argv[1:]), "")
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
-    resumes = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
+    resumable = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
     if "--json" in sys.argv:
-        _answers()  # from the start: Ray speaks before the answer too, and after it
+        _script_output()  # now: Ray's threads print before the result and after it
+    exit_code = 1
     try:
-        code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # how Typer tells of Ctrl-C
-            more = "; `overtrick resume RUN` goes on from the last checkpoint"
-            people.print(f"stopped{more if resumes else ''}", soft_wrap=True)
-        sys.exit(code if isinstance(code, int) else 0)
+        returned = app(standalone_mode=False)
+        if returned == INTERRUPTED:  # Typer returns it after Ctrl-C
+            say(f"stopped{'; `overtrick resume RUN` continues it' if resumable else ''}")
+        sys.exit(returned if isinstance(returned, int) else 0)
     except UserError as error:
-        line = " ".join(str(error).split())
+        exit_code, line = 2, str(error)
     except TyperException as error:
-        line = error.format_message()
+        exit_code, line = 2, error.format_message()
     except RunError as error:
-        wrong, line = 1, " ".join(str(error).split())
-    except OSError as error:  # a full disk, a folder that went away
-        wrong, line = 1, str(error)
-        if resumes:
-            line += "; what was written before is whole, so `overtrick resume RUN` goes on"
+        line = str(error)
+    except OSError as error:  # a full disk, a folder that was deleted
+        line = str(error)
+        if resumable:
+            line += "; files written before are intact: `overtrick resume RUN` continues the run"
+    line = " ".join(line.split())
     print(f"error: {line}", file=sys.stderr)
-    result("--json" in sys.argv, error=line)
-    sys.exit(wrong)
+    print_result("--json" in sys.argv, error=line)
+    sys.exit(exit_code)
 
 
-def result(as_json: bool, **values: Any) -> None:
-    """The answer for scripts, if they ask."""
+def say(text: str) -> None:
+    """Print a line for people on standard error, without markup and without wrapping it."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_result(as_json: bool, **values: Any) -> None:
+    """Print the result of a command as one line of JSON on standard output if as_json is set."""
     if as_json:
-        print(json.dumps(values), file=_answers(), flush=True)
+        print(json.dumps(values), file=_script_output(), flush=True)
 
 
-def _answers() -> TextIO:
-    """Standard output, where only answers go."""
-    return _kept() if sys.stdout is sys.__stdout__ else sys.stdout  # a test may stand in for it
+def _script_output() -> TextIO:
+    """Return the stream for JSON results: the original standard output, or a test's replacement."""
+    return _original_stdout() if sys.stdout is sys.__stdout__ else sys.stdout
 
 
 @functools.cache
-def _kept() -> TextIO:
-    """What standard output was. Whatever else is written there goes to standard error from now on:
-    a thread of Ray's prints there that a node has died, to the last moment of the process."""
-    kept = os.fdopen(os.dup(1), "w")
+def _original_stdout() -> TextIO:
+    """Duplicate standard output and redirect file descriptor 1 to standard error.
+
+    A thread of Ray writes messages about dead nodes to file descriptor 1 until the process ends;
+    they would mix with the JSON result.
+    """
+    original = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    return kept
+    return original
 
 
-from overtrick.cli import runs, dashboard, cluster, games, bridge, interactive, html_report  # isort: skip  # each adds its commands to app, in order
+def command_group(name: str, panel: str, help: str) -> typer.Typer:
+    """Return a new group of commands `overtrick NAME ...`, listed in a panel of `--help`."""
+    group = typer.Typer(name=name, no_args_is_help=True, help=help)
+    app.add_typer(group, rich_help_panel=panel)
+    return group
 
-__all__ = [
-    "Json", "app", "bridge", "cluster", "dashboard", "games", "html_report", "interactive", "main",
-    "people", "result", "runs",
-]  # fmt: skip
+
+def command_moved_to(group: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command of a group that was once a top-level command of the same name.
+
+    The old spelling is hidden from `--help`; it prints a note on standard error and does the same.
+    """
+
+    def register(command: Callable[..., None]) -> Callable[..., None]:
+        name = command.__name__
+
+        @functools.wraps(command)
+        def at_top_level(**arguments: Any) -> None:
+            say(f"note: `overtrick {name}` is now `overtrick {group.info.name} {name}`")
+            command(**arguments)
+
+        app.command(name, hidden=True)(at_top_level)
+        return group.command(name)(command)
+
+    return register
+
+
+# each module registers its commands in app, in the order in which `--help` lists them
+from overtrick.cli import runs, dashboard, games, bridge, matches  # isort: skip
+from overtrick.cli import interactive, html_report, cluster, generate  # isort: skip

@@ -1,4 +1,4 @@
-"""Commands that have a running cluster do the work: submit, jobs, logs, stop."""
+"""Commands `overtrick cluster ...`: send jobs to a running Ray cluster and follow them."""
 
 from __future__ import annotations
 
@@ -16,38 +16,53 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from overtrick import startup
-from overtrick.cli import INTERRUPTED, Json, app, people, result
+from overtrick.cli import INTERRUPTED, arguments, command_group, command_moved_to, print_result, say
 from overtrick.core import UserError
 
 if TYPE_CHECKING:
     from overtrick.distributed.job_client import Cluster
 
+group: typer.Typer = command_group(
+    "cluster", "Cluster", "Submit jobs to a running Ray cluster; list, follow and stop them."
+)
+
 Address = Annotated[
-    str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The dashboard: http://HEAD:8265.")
+    str,
+    typer.Option(
+        envvar="RAY_API_SERVER_ADDRESS", help="URL of the Ray dashboard: http://HEAD:8265."
+    ),
 ]
-Submission = Annotated[str, typer.Argument(metavar="ID", help="As `overtrick jobs` lists it.")]
+Submission = Annotated[
+    str, typer.Argument(metavar="ID", help="A job ID, as `overtrick cluster jobs` lists it.")
+]
 
 
-@app.command()
+@command_moved_to(group)
 def submit(
-    job: Annotated[Path | None, typer.Argument(help="A job file, or that of a table.")] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(help="key=value by dotted path.")] = None,
+    job: arguments.JobFile = None,
+    overrides: arguments.Overrides = None,
     address: Address = "",
     runs: Annotated[
         str,
-        typer.Option(envvar="OVERTRICK_RUNS", help="Its folder of runs, if not its own."),
+        typer.Option(
+            envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster. Default: the cluster's."
+        ),
     ] = "",
-    sweep: Annotated[bool, typer.Option("--sweep", help="Sweep what its search names.")] = False,
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with this run of the cluster instead.")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Show its log until it ends.")] = False,
-    files_there: Annotated[
-        bool, typer.Option("--files-there", help="The files that the job names are the cluster's.")
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Run every variant of the job's `search` section.")
     ] = False,
-    as_json: Json = False,
+    resume: Annotated[
+        str | None, typer.Option(help="Continue this run of the cluster instead.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print the job's log until it ends.")
+    ] = False,
+    files_there: Annotated[
+        bool, typer.Option("--files-there", help="Files named in the job are on the cluster.")
+    ] = False,
+    as_json: arguments.Json = False,
 ) -> None:
-    """Have a running cluster train a job; it goes on when this machine leaves."""
+    """Send a job to a running cluster; it continues when this machine disconnects."""
     from overtrick.distributed.job_package import Order
     from overtrick.runs import provenance
 
@@ -59,65 +74,66 @@ def submit(
             "that outlives the job, such as /shared/runs"
         )
     if job is not None:
-        command, plain = _checked(job, overrides or [], sweep, files_there)
+        command, config = _validated(job, overrides or [], sweep, files_there)
         name = job.stem
     else:
-        command, plain, name = "resume", None, str(resume)
-    sent = {provenance.SENT: json.dumps(provenance.code_tags())}
-    there = _cluster(address)
-    submission = there.send(Order(command, name, plain, runs, sent))
-    people.print(f"{submission}: {command} {name} at {there.address}", soft_wrap=True)
-    code = _follow(there, submission, as_json) if follow else 0
-    result(as_json, id=submission, command=command, job=name, exit_code=code if follow else None)
+        command, config, name = "resume", None, str(resume)
+    environment = {provenance.SENT: json.dumps(provenance.code_tags())}
+    cluster = _cluster(address)
+    submission = cluster.send(Order(command, name, config, runs, environment))
+    say(f"{submission}: {command} {name} at {cluster.address}")
+    code = _follow(cluster, submission, as_json) if follow else 0
+    exit_code = code if follow else None
+    print_result(as_json, id=submission, command=command, job=name, exit_code=exit_code)
     if not follow:
-        more = f"overtrick logs {submission} --follow --address {there.address}"
-        people.print(more, soft_wrap=True, highlight=False)
-    sys.exit(code)  # main() would tell of a Ctrl-C that it was not
+        say(f"overtrick cluster logs {submission} --follow --address {cluster.address}")
+    sys.exit(code)  # returned from main(), 130 would print advice for a run of this machine
 
 
-@app.command()
-def jobs(address: Address = "", as_json: Json = False) -> None:
-    """The jobs that a cluster was sent, the newest first."""
-    listed = _cluster(address).jobs()
+@command_moved_to(group)
+def jobs(address: Address = "", as_json: arguments.Json = False) -> None:
+    """List the jobs of a cluster, newest first."""
     rows = [
         {
             "id": each.id,
             "job": each.job,
             "status": each.status,
-            "start": None if each.start is None else _clock(each.start),
+            "start": None if each.start is None else _local_time(each.start),
             "seconds": None if each.seconds is None else round(each.seconds, 1),
             "exit_code": each.exit_code,
         }
-        for each in listed
+        for each in _cluster(address).jobs()
     ]
     for row in rows:
-        line = f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s"
-        people.print(line, soft_wrap=True, highlight=False)
-    result(as_json, jobs=rows)
+        say(f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s")
+    print_result(as_json, jobs=rows)
 
 
-@app.command()
+@command_moved_to(group)
 def logs(
     submission: Submission,
     address: Address = "",
-    follow: Annotated[bool, typer.Option("--follow", help="Until the job ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print new lines until the job ends.")
+    ] = False,
 ) -> None:
-    """What a job of a cluster has written."""
-    there = _cluster(address)
+    """Print the log of a job of a cluster."""
+    cluster = _cluster(address)
     if follow:
-        sys.exit(_follow(there, submission, as_json=False))
-    print(there.log(submission), end="", flush=True)
+        sys.exit(_follow(cluster, submission, as_json=False))
+    print(cluster.log(submission), end="", flush=True)
 
 
-@app.command()
-def stop(submission: Submission, address: Address = "", as_json: Json = False) -> None:
-    """Stop a job of a cluster, as Ctrl-C would; its run can be gone on with."""
+@command_moved_to(group)
+def stop(submission: Submission, address: Address = "", as_json: arguments.Json = False) -> None:
+    """Stop a job of a cluster, as Ctrl-C would; its run can be continued."""
     job = _cluster(address).stop(submission)
-    people.print(f"{job.id}: {job.status}. `overtrick submit --resume RUN` goes on", soft_wrap=True)
-    result(as_json, id=job.id, status=job.status)
+    say(f"{job.id}: {job.status}. `overtrick cluster submit --resume RUN` continues its run")
+    print_result(as_json, id=job.id, status=job.status)
 
 
 def _cluster(address: str) -> Cluster:
+    """Return a client of the Ray cluster at an address. Raises UserError if none is given."""
     from overtrick.distributed.job_client import Cluster
 
     if not address:
@@ -128,32 +144,33 @@ def _cluster(address: str) -> Cluster:
     return Cluster(address)
 
 
-def _follow(there: Cluster, submission: str, as_json: bool) -> int:
-    """Show a job's log to its end; its exit code. Whoever stops looking does not stop the job."""
+def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
+    """Print a job's log until it ends and return its exit code; Ctrl-C does not stop the job."""
     out = sys.stderr if as_json else sys.stdout
     try:
-        return there.follow(submission, lambda text: print(text, end="", file=out, flush=True))
+        return cluster.follow(submission, lambda text: print(text, end="", file=out, flush=True))
     except KeyboardInterrupt:
-        where = f"{submission} --address {there.address}"
-        people.print(
-            f"\n{submission} goes on. To see more: overtrick logs {where} --follow; to stop it: "
-            f"overtrick stop {where}",
-            soft_wrap=True,
+        where = f"{submission} --address {cluster.address}"
+        say(
+            f"\n{submission} continues. To see more: overtrick cluster logs {where} --follow; to "
+            f"stop it: overtrick cluster stop {where}"
         )
         return INTERRUPTED
 
 
-def _clock(seconds: float) -> str:
+def _local_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def _checked(
+def _validated(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any]]:
-    """The command that a job file asks for, and its job as plain data, which tracks where the
-    cluster does. Raises UserError for what would only fail there."""
-    from overtrick.comparison import schedule
-    from overtrick.comparison import table_job as page
+    """Return the command that a job file needs (train, sweep, evaluate) and its job as plain data.
+
+    A job that tracks in a local SQLite file by a relative path is tracked in MLFLOW_TRACKING_URI
+    or, without it, in the cluster's own store. Raises UserError for a job that would fail there.
+    """
+    from overtrick.comparison import schedule, table_job
     from overtrick.config import job_file
     from overtrick.config.overrides import apply_overrides
     from overtrick.runs import lifecycle
@@ -162,15 +179,15 @@ def _checked(
 
     asked = apply_overrides(job_file.read(file), overrides)
     uri = (asked.get("track") or {}).get("uri", "sqlite:///")
-    if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a file of the folder where one stands
+    if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a path relative to this machine's folder
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
-    told = [*overrides, f"track.uri={uri}"] if uri else overrides
+    overrides = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: job_file.BaseJob
-    if asked.get("trainer") in page.TABLES:
-        command, work = "evaluate", page.load(file, told)
+    if asked.get("trainer") in table_job.TABLES:
+        command, work = "evaluate", table_job.load(file, overrides)
         check: Callable[..., object] = schedule.check
     else:
-        work = job_file.load(file, told, JOBS)
+        work = job_file.load(file, overrides, JOBS)
         command = "sweep" if sweep else "train"
         check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check_job
     if not files_there:
@@ -179,5 +196,5 @@ def _checked(
             check(work.model_copy(update={"track": track}))
     plain = work.model_dump(mode="json")
     if not uri:
-        del plain["track"]["uri"]  # the cluster's own, or that beside its runs
+        del plain["track"]["uri"]  # the cluster's own, or one beside its runs
     return command, plain

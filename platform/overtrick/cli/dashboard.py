@@ -1,4 +1,4 @@
-"""The command that opens MLflow's dashboard: on the store that is meant, at a run if asked."""
+"""Command `overtrick dashboard`: open MLflow's dashboard on a tracking store, perhaps at a run."""
 
 from __future__ import annotations
 
@@ -14,85 +14,90 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overtrick.cli import app, people
+from overtrick.cli import TRAIN, app, say
 from overtrick.core import RunError, UserError
 
 if TYPE_CHECKING:
     from overtrick.storage.run_folder import RunFolder
 
-PATIENCE = 120.0  # seconds until MLflow's server must answer
+START_TIMEOUT = 120.0  # seconds in which MLflow's server must answer
 
 
-@app.command()
+@app.command(rich_help_panel=TRAIN)
 def dashboard(
-    run: Annotated[str | None, typer.Option(help="Open at this run, where it is tracked.")] = None,
+    run: Annotated[
+        str | None, typer.Option(help="Open the page of this run, in its tracking store.")
+    ] = None,
     uri: Annotated[
         str | None,
-        typer.Option(help="The tracking store; else MLFLOW_TRACKING_URI, or that of the last run."),
+        typer.Option(
+            help="Tracking store. Default: MLFLOW_TRACKING_URI, or the store of the newest run."
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Who may look: 127.0.0.1 is this machine.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 127.0.0.1 admits this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
 ) -> None:
-    """Open MLflow's dashboard until Ctrl-C, and say where."""
+    """Serve MLflow's dashboard until Ctrl-C, and print its URL."""
     from overtrick.tracking import server_address
 
-    store = _store(run, uri)
+    store = _tracking_store(run, uri)
     server_address.check(store, must_exist=True)
-    page = "" if run is None else _page(run)
+    fragment = "" if run is None else _run_fragment(run)
     if not store.startswith("sqlite:///"):
-        people.print(f"open {store.rstrip('/')}/{page}", soft_wrap=True)
+        say(f"open {store.rstrip('/')}/{fragment}")
         return
-    _check_free(host, port)
+    _check_port_free(host, port)
     command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
     command += ["--backend-store-uri", store, "--registry-store-uri", store]
     command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
-    people.print(f"starting MLflow on {store} (a moment)", soft_wrap=True)
+    say(f"starting MLflow on {store} (a moment)")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or MLflow's would outlive us
     with subprocess.Popen(command, env={**os.environ, **quiet}) as server:
         try:
-            _await(server, f"http://{host}:{port}")
-            people.print(f"open http://{host}:{port}/{page} (Ctrl-C ends it)", soft_wrap=True)
+            _wait_for_server(server, f"http://{host}:{port}")
+            say(f"open http://{host}:{port}/{fragment} (Ctrl-C ends it)")
             code = server.wait()
         finally:
             server.terminate()
-    raise RunError(f"MLflow's server ended with exit code {code}: what it says is above")
+    raise RunError(f"MLflow's server ended with exit code {code}: its messages are above")
 
 
-def _store(run: str | None, uri: str | None) -> str:
-    """The store that is meant. Raises UserError for one that cannot be."""
-    from overtrick.runs import lifecycle as room
+def _tracking_store(run: str | None, uri: str | None) -> str:
+    """Return the URI of the tracking store to show. Raises UserError for an invalid one."""
+    from overtrick.runs import lifecycle
     from overtrick.storage import locate
     from overtrick.tracking import server_address
 
     if uri is not None:
         return server_address.validated(uri, "--uri")
     if run is not None:
-        return _tracked_at(room.find(run))
-    newest = sorted(map(room.find, locate.run_names()), key=lambda run: run.job.stat().st_mtime)
-    if os.environ.get("MLFLOW_TRACKING_URI") or not newest:
+        return _store_of_run(lifecycle.find(run))
+    runs = [lifecycle.find(name) for name in locate.run_names()]
+    if os.environ.get("MLFLOW_TRACKING_URI") or not runs:
         return server_address.default()
-    return _tracked_at(newest[-1])
+    return _store_of_run(max(runs, key=lambda folder: folder.job.stat().st_mtime))
 
 
-def _tracked_at(run: RunFolder) -> str:
-    """Where a run, a sweep or a table is tracked."""
-    return str(run.read_job()["track"]["uri"])
+def _store_of_run(folder: RunFolder) -> str:
+    """Read the tracking URI in the job of a run, sweep or table of methods."""
+    return str(folder.read_job()["track"]["uri"])
 
 
-def _page(run: str) -> str:
-    """The URL of a run's page on the dashboard. Raises UserError for a run unknown to MLflow."""
-    from overtrick.runs import lifecycle as room
+def _run_fragment(run: str) -> str:
+    """Return the URL fragment of a run's page. Raises UserError for a run unknown to MLflow."""
+    from overtrick.runs import lifecycle
 
-    known = room.find(run).run_id
-    if known is None:
-        raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` tells it")
-    return f"#/runs/{known}"
+    run_id = lifecycle.find(run).run_id
+    if run_id is None:
+        raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` records it there")
+    return f"#/runs/{run_id}"
 
 
-def _check_free(host: str, port: int) -> None:
+def _check_port_free(host: str, port: int) -> None:
+    """Raise UserError if no server can listen at a host and port."""
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -103,15 +108,15 @@ def _check_free(host: str, port: int) -> None:
             ) from None
 
 
-def _await(server: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until a server answers. Raises RunError if it ends or does not."""
-    end = time.monotonic() + PATIENCE
+def _wait_for_server(server: subprocess.Popen[bytes], url: str) -> None:
+    """Wait until MLflow's server answers. Raises RunError if it ends or START_TIMEOUT passes."""
+    end = time.monotonic() + START_TIMEOUT
     while server.poll() is None and time.monotonic() < end:
         try:
             urllib.request.urlopen(f"{url}/health", timeout=5).close()
             return
         except urllib.error.HTTPError:
-            return  # it answers, though not to this name of its host
+            return  # it is running, though it refuses requests under this host name
         except OSError:
             time.sleep(0.3)
-    raise RunError("MLflow's server does not answer: what it says is above")
+    raise RunError("MLflow's server does not answer: its messages are above")

@@ -1,4 +1,4 @@
-"""A page for a browser: `overtrick view`."""
+"""Command `overtrick view`: write an HTML page about a run, recorded games or bridge boards."""
 
 from __future__ import annotations
 
@@ -8,38 +8,44 @@ from typing import Annotated, Any
 
 import typer
 
-from overtrick.cli import Json, app, people, result
+from overtrick.cli import PLAY, app, arguments, print_result, say
 from overtrick.core import UserError
 
 
-@app.command("view")
-def view_(
+@app.command(rich_help_panel=PLAY)
+def view(
     what: Annotated[
         str,
         typer.Argument(
             metavar="WHAT",
-            help="A run, games.parquet of --keep, a film .mp4, or boards: .parquet, .pbn, .lin, "
+            help="A run, a games file of --keep, a video .mp4, or boards: .parquet, .pbn, .lin, "
             ".tsv.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("view.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("view.html"),
     first: Annotated[
-        int | None, typer.Option(min=1, help="Of a file: games or boards that are shown: 50.")
+        int | None, typer.Option(min=1, help="Of a file: games or boards shown. Default: 50.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="Of boards: how calls are read where they do not say.")
+        str | None, typer.Option(help="Of boards: bidding system of pairs that state none.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Of a run: whom its model meets in games to look at.")
+        str | None, typer.Option(help="Of a run: opponent in games that its model plays.")
     ] = None,
     boards: Annotated[
-        int | None, typer.Option(min=1, help="Of those games, each from both seats: 3.")
+        int | None,
+        typer.Option(min=1, help="Of a run: boards, played from both seats. Default: 3."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of those games: 0.")] = None,
-    as_json: Json = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of a run: seed of its games. Default: 0.")
+    ] = None,
+    as_json: arguments.Json = False,
 ) -> None:
-    """Write one HTML file that needs no server and no network: a run's table, figures, films and
-    curves; games step by step; bridge boards with what each call shows."""
+    """Write one HTML file that works without a server and without a network.
+
+    It shows a run's table, figures, videos and curves; games step by step; or bridge boards with
+    the meaning of each call.
+    """
     from overtrick.core.files import write_text
     from overtrick.runs import html_page, lifecycle
     from overtrick.studies.match import check_known, match
@@ -47,32 +53,33 @@ def view_(
 
     html_page.check_output(out)
     of_run = {"against": against, "boards": boards, "seed": seed}
+    of_file = {"first": first, "system": system}
     if Path(what).is_file():
         _refuse(of_run, f"is of a run, and {what} is a file")
         if Path(what).suffix == html_page.VIDEO_SUFFIX:
-            _refuse({"first": first, "system": system}, f"is of games and boards, not of {what}")
+            _refuse(of_file, f"is of games and boards, not of {what}")
         page = html_page.file_page(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
         folder = lifecycle.find(what)
-        _refuse({"first": first, "system": system}, f"is of a file, and {what} is a run")
-        met = None
+        _refuse(of_file, f"is of a file, and {what} is a run")
+        games = None
         if against is None:
-            _refuse(of_run, "is of games that a run's model plays: name whom it meets by --against")
+            _refuse(of_run, "is of games that a run's model plays: name an opponent by --against")
         else:
             check_known([against], [])
             model = str(lifecycle.find_model(str(folder)))
-            met = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
-        page = html_page.run_page(folder, met)
+            games = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
+        page = html_page.run_page(folder, games)
     write_text(out, page)
     size = len(page.encode())
-    people.print(f"{out}: {size / 1e6:.1f} MB; open it in a browser", soft_wrap=True)
-    result(as_json, path=str(out.absolute()), bytes=size)
+    say(f"{out}: {size / 1e6:.1f} MB; open it in a browser")
+    print_result(as_json, path=str(out.absolute()), bytes=size)
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
-    """Raise UserError for an option that is given where it says nothing."""
+    """Raise UserError for the first of some options that is given."""
     for name, value in options.items():
         if value is not None:
             raise UserError(f"--{name} {why}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Columns
 
-from overtrick.cli import Json, app, people, result
+from overtrick.cli import PLAY, app, arguments, console, print_result, say
 from overtrick.core import UserError, nearest
 
 if TYPE_CHECKING:
@@ -22,33 +21,32 @@ if TYPE_CHECKING:
 HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
 
 
-@app.command("play")
-def play_(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="A game of `overtrick list`.")],
-    options: Annotated[
-        list[str] | None, typer.Argument(help="The game's options, such as strain=trump.")
-    ] = None,
+@app.command(rich_help_panel=PLAY)
+def play(
+    game: arguments.GameName,
+    options: arguments.GameOptions = None,
     against: Annotated[
-        str | None,
-        typer.Option(help="A stranger, a run or the folder of a model; of the auction a system."),
+        str | None, typer.Option(help=f"{arguments.PLAYER}; in the auction a bidding system.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="Of the auction: how you and your partner bid: natural.")
+        str | None,
+        typer.Option(help="Auction: bidding system of you and your partner. Default: natural."),
     ] = None,
     seat: Annotated[
-        str | None, typer.Option(help="By its number or name; else you take turns, or the usual.")
+        str | None, typer.Option(help="Your seat by number or name. Default: the game's custom.")
     ] = None,
     games: Annotated[int, typer.Option(min=1, help="Games, one after another.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same cards.")] = 0,
-    letters: Annotated[bool, typer.Option(help="Suits as letters, not signs.")] = False,
-    keep: Annotated[
-        Path | None, typer.Option(help="A .parquet file for the games; see `overtrick view`.")
-    ] = None,
-    as_json: Json = False,
+    seed: arguments.Seed = 0,
+    letters: arguments.Letters = False,
+    keep: arguments.SaveGames = None,
+    as_json: arguments.Json = False,
 ) -> None:
-    """Play a game yourself. On `?` you hear what your opponent would do in your place, or your
-    partner, and what each action is worth; `undo` takes back your last decision; `quit`, or the end
-    of the input, ends with the sheet of results."""
+    """Play a game yourself against an opponent.
+
+    Type `?` for a hint: the probability of each action under the opponent's (in the auction your
+    partner's) policy, and its value. `undo` takes your last decision back; `quit`, or the end of
+    the input, ends with a table of results.
+    """
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.auction.game import Auction
     from overtrick.interactive import session
@@ -56,37 +54,37 @@ def play_(
     from overtrick.storage import game_records
 
     asked = apply_overrides({}, options or [])
-    signs = not letters and (people.encoding or "").lower().startswith("utf")
+    signs = not letters and (console.encoding or "").lower().startswith("utf")
     if system is not None and game != Auction.name:
         raise UserError(f"--system is of the auction, not of {game}")
     if keep is not None:
         game_records.check(keep)
-    with people.status(f"laying the table of {game}"):
+    with console.status(f"laying the table of {game}"):
         if game == Auction.name:
             table = auction_table(system or "natural", against or "natural", asked, signs)
         else:
             table = table_of(game, against, asked, signs)
     chosen = _seat(table, seat)
     sheet = session.Sheet(table)
-    _say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
+    say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
     try:
         for number in range(games):
             mine = number % table.game.seats if chosen is None else chosen
-            _say(f"\nGame {1 + number} of {games}: you are {_named(table, mine)}")
+            say(f"\nGame {1 + number} of {games}: you are {_named(table, mine)}")
             done = session.game(table, mine, seed, number, _Asking(table))
             sheet.games.append(done)
             if keep is not None:  # at once, for a connection may break
                 game_records.save(keep, sheet.record())
-            _say(_end(table, done))
+            say(_end(table, done))
     except session.Left:
-        _say("\nYou leave; a game that is not over does not count.")
+        say("\nYou leave; a game that is not over does not count.")
     except KeyboardInterrupt:
-        _say("\nStopped; a game that is not over does not count.")
+        say("\nStopped; a game that is not over does not count.")
     told = sheet.summary()
     _print(told)
     if keep is not None and sheet.games:
-        _say(f"kept in {keep}: `overtrick view {keep}`")
-    result(as_json, **told)
+        say(f"kept in {keep}: `overtrick view {keep}`")
+    print_result(as_json, **told)
 
 
 class _Asking:
@@ -103,8 +101,8 @@ class _Asking:
         legal = [int(action) for action in observations.legal[0].nonzero()[0]]
         names = [table.game.action_names[action] for action in legal]
         numbered = not any(name[0].isdigit() for name in names)
-        _say(f"\n{table.sees(observations.observation[0], moves)}")
-        _say(table.offered(names))
+        say(f"\n{table.sees(observations.observation[0], moves)}")
+        say(table.offered(names))
         while True:
             word = _read("> ")
             if word is None or word == "quit":
@@ -112,16 +110,16 @@ class _Asking:
             if word == "undo":
                 if any(move.seat == observations.seat[0] for move in moves):
                     raise TakenBack
-                _say("this is your first decision of the game: there is none to take back")
+                say("this is your first decision of the game: there is none to take back")
             elif word in ("?", "hint"):
-                people.print(_hint(table, observations))
+                console.print(_hint(table, observations))
                 if table.basis:
-                    _say(f"worth by {table.basis}")
+                    say(f"worth by {table.basis}")
             else:
                 found = understood(word, names, table.meant(word), numbered)
                 if isinstance(found, int):
                     return legal[found]
-                _say(found)
+                say(found)
 
 
 def understood(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
@@ -145,11 +143,11 @@ def understood(word: str, names: Sequence[str], meant: str, numbered: bool) -> i
 def _read(prompt: str) -> str | None:
     """A line, without what surrounds it; None at the end of the input."""
     try:
-        word = people.input(prompt).strip()
+        word = console.input(prompt).strip()
     except EOFError:
         return None
     if not sys.stdin.isatty():  # so that a transcript shows what was said
-        _say(word)
+        say(word)
     return word
 
 
@@ -207,19 +205,15 @@ def _print(told: dict[str, Any]) -> None:
     for row in told["rows"]:
         given_up = [f"{row['given_up']:.3f}"] if exact else []
         sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)
-    people.print(sheet)
+    console.print(sheet)
     error = "" if told["standard_error"] is None else f" ± {told['standard_error']:.3f}"
-    _say(
+    say(
         f"{told['points']:+g} {told['unit']}s in {told['games']} games: "
         f"{told['mean']:+.3f}{error} a game"
     )
     if exact:
-        _say(
+        say(
             f"in your seats best replies win {told['best']:+.3f} a game from this opponent, and "
             f"the opponent itself would win {told['opponent']:+.3f}; your decisions gave up "
             f"{told['given_up']:.3f} in all, luck aside"
         )
-
-
-def _say(text: str) -> None:
-    people.print(text, highlight=False, markup=False, soft_wrap=True)

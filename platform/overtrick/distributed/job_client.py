@@ -218,7 +218,7 @@ class Cluster:
         except RuntimeError as error:
             if submission and "does not exist" in str(error):
                 raise UserError(
-                    f"no job '{submission}' at {self.address}: `overtrick jobs` lists them"
+                    f"no job '{submission}' at {self.address}: `overtrick cluster jobs` lists them"
                 ) from None
             kind = Away if re.search(r"status code 5\d\d", str(error)) else UserError
             raise kind(f"the cluster at {self.address}: {hidden(str(error))}") from None

@@ -24,7 +24,7 @@ PROBABILITIES, MOVES, IMPS = "probabilities", "moves", "imps"
 """What an answer is: how likely each action is; the mean of each number of a move and, as NAME_std,
 its standard deviation; the IMPs that are expected of each lawful call, NaN of the others."""
 
-AGAINST = "natural"  # the bidding system of whoever a bidder meets, as `overtrick suggest` has it
+AGAINST = "natural"  # bidding system of a bidder's opponents, as in `overtrick bridge suggest`
 Say = Callable[[Observations], Array]  # (R, answers) float64
 
 

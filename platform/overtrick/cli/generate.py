@@ -1,0 +1,147 @@
+"""Commands `overtrick generate KIND`: data sets that are built once and read by jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from overtrick.cli import arguments, command_group, console, print_result, say
+
+group: typer.Typer = command_group(
+    "generate",
+    "Data",
+    "Generate data for jobs: deals, games, training examples, card abstractions. Run the same "
+    "command again to continue an interrupted one.",
+)
+Values = Annotated[
+    list[str] | None, typer.Argument(help="Other values as key=value, such as seed=1.")
+]
+System = Annotated[
+    str | None, typer.Option(help="Bidding system by name, or its file. Default: natural.")
+]
+Bidder = Annotated[
+    str | None,
+    typer.Option(help="Bidding system, its file, or (solved=true) a model. Default: as recorded."),
+]
+Order = Annotated[str | None, typer.Option(help="random (the default) or rotating, by board.")]
+Out = Annotated[Path | None, typer.Option(help="File or folder to write.")]
+
+
+@group.command()
+def abstraction(
+    values: Values = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Buckets of hands in each round. Default: 6.")
+    ] = None,
+    samples_scale: Annotated[
+        float, typer.Option(help="Factor on every sample count; 1 has the counts of the paper.")
+    ] = 1.0,
+    seed: arguments.OptionalSeed = None,
+    out: Out = None,
+    workers: arguments.Workers = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Build the card abstraction of limit hold'em (Samothrakis et al. 2011)."""
+    from overtrick.datasets import card_abstraction_build as build
+    from overtrick.reports import progress
+
+    asked = _assignments(values, buckets=buckets, seed=seed)
+    path = out or Path(f"abstractions/holdem-{build.plan_of(asked).buckets}.parquet")
+    with progress.stages(console) as show:
+        done = build.generate("abstraction", path, asked, samples_scale, workers, show)
+    _report(done, as_json)
+
+
+@group.command()
+def minibridge(
+    values: Values = None,
+    games: Annotated[int | None, typer.Option(min=1, help="Games kept. Default: 100000.")] = None,
+    defenders: Annotated[str | None, typer.Option(help="rules (the default) or random.")] = None,
+    seed: arguments.OptionalSeed = None,
+    out: Out = None,
+    workers: arguments.Workers = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Play Mini-Bridge with a random declarer, and keep the games that it wins.
+
+    Other values: strain=trump, lost=true (keep lost games too).
+    """
+    from overtrick.datasets import minibridge_games as build
+
+    config = build.plan_of(_assignments(values, games=games, defenders=defenders, seed=seed))
+    default = Path(f"boards/minibridge-{config.defenders}-{config.strain}-{config.seed}")
+    _generate(build.generate, config, out or default, workers, as_json)
+
+
+@group.command()
+def deals(
+    values: Values = None,
+    boards: Annotated[int | None, typer.Option(min=1, help="Boards. Default: 1000.")] = None,
+    system_ns: System = None,
+    system_ew: System = None,
+    dealer: Order = None,
+    vulnerability: Order = None,
+    seed: arguments.OptionalSeed = None,
+    out: Out = None,
+    workers: arguments.Workers = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Deal bridge boards, let two bidding systems bid them, and solve them double dummy."""
+    from overtrick.datasets import bridge_deals as build
+
+    given = {"boards": boards, "system_ns": system_ns, "system_ew": system_ew}
+    order = {"dealer": dealer, "vulnerability": vulnerability, "seed": seed}
+    config = build.plan_of(_assignments(values, **given, **order))
+    _generate(build.generate, config, out or build.place_of(config), workers, as_json)
+
+
+@group.command()
+def examples(
+    values: Values = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option(help="Boards with auctions: .parquet, .pbn, .lin or .tsv; may be repeated."),
+    ] = None,
+    system_ns: Bidder = None,
+    system_ew: Bidder = None,
+    seed: arguments.OptionalSeed = None,
+    out: Out = None,
+    workers: arguments.Workers = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Turn the calls of bridge boards into training examples for bidding networks.
+
+    Other values: outcomes=true (add IMPs against par), solved=true (the files hold deals with
+    double-dummy tricks, which the two sides bid), kind=human (only boards of this kind).
+    """
+    from overtrick.datasets import bidding_examples_build as build
+
+    asked = _assignments(values, system_ns=system_ns, system_ew=system_ew, seed=seed)
+    config = build.plan_of(file or (), asked)
+    _generate(build.generate, config, out or build.place_of(config), workers, as_json)
+
+
+def _assignments(values: list[str] | None, **options: Any) -> list[str]:
+    """Return options that are given, and then values, as key=value; the last of a key counts."""
+    given = [f"{key}={value}" for key, value in options.items() if value is not None]
+    return [*given, *(values or [])]
+
+
+def _generate(build: Any, config: Any, out: Path, workers: int, as_json: bool) -> None:
+    """Build a data set with a function of datasets/, show its progress and print the result."""
+    from overtrick.reports import progress
+    from overtrick.runs import lifecycle
+
+    with progress.stages(console) as show, lifecycle.open_pool(workers) as pool:
+        done = build(config, out, pool, show)
+    for problem in done.get("left_out", ()):
+        say(problem)
+    _report(done, as_json)
+
+
+def _report(done: dict[str, Any], as_json: bool) -> None:
+    """Print the path, rows and seconds of a data set."""
+    say(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s")
+    print_result(as_json, **done)

@@ -1,0 +1,187 @@
+"""Commands that play matches: `overtrick match` and `overtrick bridge match`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, say
+from overtrick.core import UserError
+
+Player = Annotated[str, typer.Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
+Report = Annotated[
+    Path | None, typer.Option(help="Bidding: write the boards to this .md or .csv file.")
+]
+Diagrams = Annotated[int, typer.Option(min=0, help="Bidding: boards printed as diagrams.")]
+PoolSize = Annotated[int, typer.Option(min=0, help="Bidding: Ray workers.")]
+
+
+@app.command(rich_help_panel=PLAY)
+def match(
+    a: Player,
+    b: Player,
+    options: arguments.GameOptions = None,
+    game: Annotated[
+        str | None, typer.Option(help="Game, if the players alone do not determine it.")
+    ] = None,
+    boards: arguments.MatchBoards = 250,
+    seed: arguments.Seed = 0,
+    video: Annotated[Path | None, typer.Option(help="Film one more game to this .mp4.")] = None,
+    save: arguments.SaveGames = None,
+    out: Report = None,
+    show: Diagrams = 0,
+    workers: PoolSize = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Play a match of two players on the same boards from both seats; print A's mean payoff.
+
+    Two bidding systems, or networks that bid, play for IMPs a board at double-dummy tricks.
+    """
+    if _bidding(a, b):
+        for name, given in (("options", options), ("--game", game), ("--video", video)):
+            if given:
+                raise UserError(f"a match of bidding systems takes no {name}")
+        answer = _match_bidders(a, b, boards, seed, out, show, workers, save)
+    else:
+        _refuse_bidding_options(a, b, out, show, workers)
+        answer = _match_players(a, b, game, options or [], boards, seed, video, save)
+    print_result(as_json, **answer)
+
+
+@bridge.group.command("match")
+def bridge_match(
+    a: Player,
+    b: Player,
+    options: arguments.GameOptions = None,
+    boards: arguments.MatchBoards = 250,
+    seed: arguments.Seed = 0,
+    save: arguments.SaveGames = None,
+    out: Report = None,
+    show: Diagrams = 0,
+    workers: PoolSize = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Play a bridge match: two bidding systems or networks, or two card players of Mini-Bridge.
+
+    Bidding is scored in IMPs a board at double-dummy tricks, card play in Mini-Bridge's points.
+    """
+    bidding = _bidding(a, b)
+    if bidding:
+        if options:
+            raise UserError("a match of bidding systems takes no options")
+        answer = _match_bidders(a, b, boards, seed, out, show, workers, save)
+    else:
+        _refuse_bidding_options(a, b, out, show, workers)
+        answer = _match_players(a, b, "minibridge", options or [], boards, seed, None, save)
+    print_result(as_json, **answer, played=not bidding)
+
+
+def _bidding(a: str, b: str) -> bool:
+    """Test whether a match is one of bidding systems or of networks that bid."""
+    from overtrick.studies.duplicate_match import known
+    from overtrick.studies.match import bidder
+
+    return bool(known(a) or known(b) or (bidder(a) and bidder(b)))
+
+
+def _refuse_bidding_options(a: str, b: str, out: Path | None, show: int, workers: int) -> None:
+    """Raise UserError if an option is given that only matches of bidding systems have."""
+    for name, given in (("--out", out), ("--show", show), ("--workers", workers)):
+        if given:
+            raise UserError(
+                f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
+            )
+
+
+def _match_players(
+    a: str,
+    b: str,
+    game: str | None,
+    options: list[str],
+    boards: int,
+    seed: int,
+    video: Path | None,
+    save: Path | None,
+) -> dict[str, Any]:
+    """Play a match of two players of a game, print the result and return its JSON values."""
+    from overtrick.config.overrides import apply_overrides
+    from overtrick.games.bridge.system import loader
+    from overtrick.storage import game_records
+    from overtrick.studies import match as matches
+
+    if save is not None:
+        game_records.check(save)
+    matches.check_known((a, b), loader.system_names())
+    done = matches.match(
+        a, b, game, apply_overrides({}, options), boards, seed, video, save is not None
+    )
+    if save is not None and done.games is not None:
+        game_records.save(save, done.games)
+    found, games = done.meeting, 2 * boards
+    say(
+        f"{a} against {b}: {found.mean:.4f} ± {found.standard_error:.4f} {done.unit} a game; of "
+        f"{games} games {found.won:.0f} won, {found.lost:.0f} lost, "
+        f"{games - found.won - found.lost:.0f} drawn"
+    )
+    return {
+        "a": a,
+        "b": b,
+        "game": done.game,
+        "boards": boards,
+        "mean": found.mean,
+        "standard_error": found.standard_error,
+        "unit": done.unit,
+        "won": found.won,
+        "lost": found.lost,
+    }
+
+
+def _match_bidders(
+    a: str,
+    b: str,
+    boards: int,
+    seed: int,
+    out: Path | None,
+    show: int,
+    workers: int,
+    save: Path | None,
+) -> dict[str, Any]:
+    """Play a duplicate match of two bidding sides, print the result and return its JSON values."""
+    from overtrick.evaluation import bidders
+    from overtrick.reports.progress import counting
+    from overtrick.runs import lifecycle
+    from overtrick.storage import game_records
+    from overtrick.studies import duplicate_match
+    from overtrick.studies.match import bidder, record_of
+
+    if save is not None:
+        game_records.check(save)
+    if out is not None:
+        duplicate_match.check_report(out)
+    ours, theirs = (str(bidder(name) or name) for name in (a, b))
+    for side in (ours, theirs):
+        bidders.load_side(side)  # refuses an unknown one before Ray starts
+    with lifecycle.open_pool(workers) as pool, counting(console, "boards", boards) as progress:
+        played = duplicate_match.match(ours, theirs, boards, seed, pool, progress)
+    if out is not None:
+        duplicate_match.report(played, out, show)
+    if save is not None:
+        game_records.save(save, record_of(played))
+    for board in range(min(show, boards)):
+        say(f"{duplicate_match.shown(played, board)}\n")
+    imps = played.boards.imps
+    say(
+        f"{a} against {b}: {played.mean:+.3f} ± {played.standard_error:.3f} IMPs a board; of "
+        f"{boards} boards {(imps > 0).sum()} won, {(imps < 0).sum()} lost, "
+        f"{(imps == 0).sum()} flat"
+    )
+    return {
+        "a": a,
+        "b": b,
+        "boards": boards,
+        "mean": played.mean,
+        "standard_error": played.standard_error,
+        "unit": duplicate_match.UNIT,
+    }
