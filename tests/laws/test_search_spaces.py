@@ -13,7 +13,7 @@ from overtrick.config.search_space import Tries
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
-from overtrick.training.scores import closeness, contracts_made, named, payoff
+from overtrick.training.scores import contracts_made, named, negative_exploitability, payoff
 
 JOB: dict[str, Any] = {"trainer": "coevolve", "game": "kuhn"}
 STEP = {"coevolve.step_size": {"loguniform": [0.01, 1.0]}}
@@ -137,10 +137,10 @@ def test_a_search_that_could_decide_nothing_is_refused_before_it_trains(
 def test_a_score_on_the_way_is_that_of_the_table() -> None:
     paid = {"call/after_0_chip": 9.0, "call/after_2_chip": 1.0, "random/after_2_chip": 2.0}
     assert payoff(paid | {"opponents/after_2_chip": 50.0, "kl": 7.0}) == 1.5
-    assert closeness({"step_size": 3.0, "exploitability_chip/direct": 0.25}) == -0.25
+    assert negative_exploitability({"step_size": 3.0, "exploitability_chip/direct": 0.25}) == -0.25
     assert contracts_made({"made/rules": 0.5, "made/perfect": 0.7, "games": 8.0}) == pytest.approx(
         0.6
     )
     assert named("-loss")({"loss": 2.0}) == -2.0
-    for standing in (payoff, closeness, contracts_made, named("x")):
+    for standing in (payoff, negative_exploitability, contracts_made, named("x")):
         assert standing({"kl": 1.0}) is None

@@ -12,8 +12,8 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.tabular import TabularPolicy
-from overtrick.training.adaptation import held_out_evaluation
-from overtrick.training.adaptation.rollouts import adapt, exact_sample, strategies
+from overtrick.training.adaptation import gradient_adaptation
+from overtrick.training.adaptation.gradient_samples import adapt, exact_sample, strategies
 
 KUHN = GameChoice(name="kuhn")
 
@@ -25,14 +25,16 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
     """One step against the model moves the policy where one on the tree does, against the truth."""
     rng = np.random.default_rng(seed)
     game, tree = two_seat_game(KUHN)
-    monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
+    monkeypatch.setattr(gradient_adaptation, "two_seat_game", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     size = input_size(game)
     theta = initial_weights((size, 32, game.actions), rng)
     critic = initial_weights((size, 8, 1), rng, head=0.1)
     how = AdaptationEvaluation(steps=1, games=20_000, repeats=2, learning_rate=1.0)
-    start = held_out_evaluation.Start(theta, critic, False, 1.0, "opponent_model")
-    before, after = held_out_evaluation.adapted(rng, start, how, KUHN, TabularPolicy(theirs))
+    start = gradient_adaptation.AdaptingModel(theta, critic, False, 1.0, "opponent_model")
+    before, after = gradient_adaptation.adapt_by_gradients(
+        rng, start, how, KUHN, TabularPolicy(theirs)
+    )
 
     alone = repeat(theta, 1)
     right = strategies(game, tree, adapt(alone, exact_sample(game, tree, alone, theirs[None]), 1.0))
@@ -54,15 +56,15 @@ def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
     rng = np.random.default_rng(0)
     game, tree = two_seat_game(KUHN)
     if not tree_fits:
-        monkeypatch.setattr(held_out_evaluation, "two_seats", lambda choice: (game, None))
+        monkeypatch.setattr(gradient_adaptation, "two_seat_game", lambda choice: (game, None))
     theirs = rng.dirichlet([0.7, 0.7], tree.infosets)
     theta = initial_weights((input_size(game), 32, game.actions), rng, head=0.1)
     critic = initial_weights((input_size(game), 8, 1), rng, head=0.1)
     how = AdaptationEvaluation(steps=1, games=5_000, repeats=2, learning_rate=0.3)
-    start = held_out_evaluation.Start(
+    start = gradient_adaptation.AdaptingModel(
         theta, critic, False, 1.0, "opponent_model", gradient_steps=10
     )
-    _, after = held_out_evaluation.adapted(rng, start, how, KUHN, TabularPolicy(theirs))
+    _, after = gradient_adaptation.adapt_by_gradients(rng, start, how, KUHN, TabularPolicy(theirs))
 
     payoffs, params = [], repeat(theta, 1)
     for _ in range(10):

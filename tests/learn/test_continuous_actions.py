@@ -25,7 +25,7 @@ from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import LOG_STD, tensors
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
-from overtrick.training.adaptation.rollouts import adapt, meet, networks
+from overtrick.training.adaptation.gradient_samples import adapt, network_policies, play_opponents
 from overtrick.training.registry import JOBS, TRAINERS
 
 ALONE = [0.7, -0.3]
@@ -160,9 +160,11 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     game = Target(shown=False)
     weights = repeat(initial_policy_weights(game, (8,), rng), 2)
     critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
-    met = meet(game, weights, critic, BatchedNetworks(game.features, weights), 4_000, 1.0, 1.0, rng)
+    met = play_opponents(
+        game, weights, critic, BatchedNetworks(game.features, weights), 4_000, 1.0, 1.0, rng
+    )
     after = adapt(weights, met.sample, 0.2)
-    for policy in networks(game, after):
+    for policy in network_policies(game, after):
         throws = policy.start(1, rng).act(
             Observations(
                 np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None

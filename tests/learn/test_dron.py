@@ -159,7 +159,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
                 self.probs(observations), np.random.default_rng(len(observations))
             )
 
-    first, second = dron.meet(game, weights, 1.0, Both(), 2, 100, 1, rng)
+    first, second = dron.play_adaptation_steps(game, weights, 1.0, Both(), 2, 100, 1, rng)
     assert not first[0].any()
     raises = second[0].reshape(2, -1, game.actions)[..., game.action_names.index("raise")]
     assert not raises[0].any()

@@ -13,7 +13,7 @@ from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.learners.weights import stack
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.evolve import EvolveTrainer, round_robin
-from overtrick.training.adaptation.rollouts import strategies
+from overtrick.training.adaptation.gradient_samples import strategies
 from overtrick.training.registry import JOBS, TRAINERS
 
 

@@ -23,8 +23,8 @@ from overtrick.learners.supervised.opponent_model import correct_by_counts, fit_
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import tensors
 from overtrick.training.adaptation.eom import EomTrainer
-from overtrick.training.adaptation.opponent_modelling import best_reply
-from overtrick.training.adaptation.rollouts import strategies
+from overtrick.training.adaptation.gradient_samples import strategies
+from overtrick.training.adaptation.opponent_modelling import best_response_strategy
 from overtrick.training.registry import JOBS, TRAINERS
 
 
@@ -103,7 +103,7 @@ def test_the_best_reply_to_a_model_wins_what_a_best_response_wins(
 ):
     _, tree = whole(name)
     sigma = random_strategy(tree, rng)
-    won = exact_payoff(tree, best_reply(tree, sigma), sigma)
+    won = exact_payoff(tree, best_response_strategy(tree, sigma), sigma)
     assert abs(won - best_response_payoff(tree, sigma)) < 1e-9
 
 

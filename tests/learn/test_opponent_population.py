@@ -12,7 +12,7 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.learners.initialisation import initial_weights
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.training.adaptation.meta import MetaTrainer
-from overtrick.training.adaptation.opponent_population import KINDS, Opponents
+from overtrick.training.adaptation.opponent_population import POPULATIONS, Opponents
 from overtrick.training.registry import JOBS
 
 SIZES = (2, 4, 3)
@@ -22,7 +22,7 @@ def opposition(rng, founder=None, **plan):
     founder = initial_weights(SIZES, rng) if founder is None else founder
     section = Opponents(**plan)
     choice = job_file.GameChoice(name="brps")
-    return KINDS[section.kind](choice, SIZES, section, founder, LocalPool(), rng)
+    return POPULATIONS[section.kind](choice, SIZES, section, founder, LocalPool(), rng)
 
 
 def same(one, other):
@@ -53,7 +53,7 @@ def test_the_tasks_of_self_play_are_drawn_from_those_and_from_newcomers(rng):
     first, second = guests(rng, 2)
     opponents = opposition(rng, first, kind="selfplay", size=2, immigrants=3)
     opponents.renew(second, rng)
-    chosen = opponents.choose(9, rng)
+    chosen = opponents.sample(9, rng)
     known = [same(member(chosen, k), first) or same(member(chosen, k), second) for k in range(9)]
     assert known == [True] * 6 + [False] * 3
 
@@ -74,11 +74,11 @@ def test_random_opponents_are_all_new_in_every_iteration_whoever_the_guest_is(rn
 
 def test_each_of_as_many_tasks_as_members_has_its_own_random_opponent(rng):
     opponents = opposition(rng, kind="random", size=6)
-    chosen = opponents.choose(6, rng)
+    chosen = opponents.sample(6, rng)
     assert len({chosen["w0"][k].tobytes() for k in range(6)}) == 6
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", POPULATIONS)
 def test_only_a_population_that_evolves_is_scored(kind):
     content = {
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},
@@ -89,7 +89,7 @@ def test_only_a_population_that_evolves_is_scored(kind):
     assert ("fitness_best" in metrics) == (kind == "evolving")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", POPULATIONS)
 def test_opponents_stay_from_one_renewal_to_the_next(kind):
     content = {
         "trainer": "meta", "game": "kuhn", "meta": {"hidden": [8], "games": 20},

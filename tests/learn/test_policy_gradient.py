@@ -36,7 +36,7 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
-from overtrick.training.adaptation.rollouts import exact_sample, meet, strategies
+from overtrick.training.adaptation.gradient_samples import exact_sample, play_opponents, strategies
 from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}
@@ -362,7 +362,9 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
         (privileged_input_size(game) if hindsight else input_size(game), 4, 1), rng
     )
     many = repeat(theta, members)
-    met = meet(game, many, critic, UniformPolicy(), games, 1.0, 1.0, rng, hindsight=hindsight)
+    met = play_opponents(
+        game, many, critic, UniformPolicy(), games, 1.0, 1.0, rng, privileged=hindsight
+    )
     head = "b1"
 
     def gradient(params, sample):
@@ -394,7 +396,7 @@ def test_a_critic_that_knows_the_deal_leaves_less_noise(rng):
         critic = Critic(wide, (32,), np.random.default_rng(1), 0.003)
         for luck in np.random.default_rng(2).spawn(8):
             ours = (game, repeat(theta, 1), critic.weights, caller, 1000, 1.0, 1.0, luck)
-            met = meet(*ours, hindsight=hindsight)
+            met = play_opponents(*ours, privileged=hindsight)
             left[hindsight] = np.square(met.returns - predict(critic.weights, met.features)).mean()
             critic.fit(met.features, met.returns, luck)
     assert left[True] < 0.75 * left[False]
@@ -438,7 +440,7 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
     parts, gradients = [], []
     weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
     for one, games in zip(weights, (5, 40, 12), strict=True):
-        sample = meet(game, one, critic, UniformPolicy(), games, 1.0, 1.0, rng).sample
+        sample = play_opponents(game, one, critic, UniformPolicy(), games, 1.0, 1.0, rng).sample
         parts.append(sample)
         leaves = {n: v.requires_grad_() for n, v in tensors(one).items()}
         loss = policy_gradient_loss(leaves, sample_tensors(sample))

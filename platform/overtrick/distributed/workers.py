@@ -67,6 +67,11 @@ def chunks(total: int, size: int) -> list[Shard]:
     return [(min(size, total - first),) for first in range(0, total, size)]
 
 
+def array_chunks(size: int, *arrays: np.ndarray) -> list[Shard]:
+    """Cut arrays of one length into shards (rows of each array,) of at most `size` rows."""
+    return [tuple(a[k : k + size] for a in arrays) for k in range(0, len(arrays[0]), size)]
+
+
 class WorkerPool(Protocol):
     """Runs shards and hosts objects."""
 

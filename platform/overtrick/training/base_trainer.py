@@ -1,4 +1,4 @@
-"""The base of all trainers: counter, generators, evaluation schedule, table, checkpoint, register.
+"""Base class of all trainers: iterations, random generators, evaluation, checkpoints, registry.
 
 A trainer is its job section, `train_iteration`, `model`, `evaluate_model` and `@register`.
 """
@@ -21,31 +21,31 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 
 Metrics = dict[str, float]
 Row = dict[str, Any]
-"""One row of a table: what was evaluated and its figures, by column."""
+"""Row of a final table: values by column."""
 Rows = list[Row]
 History = Sequence[tuple[int, Metrics]]
-"""Every iteration, counted from 1, and its metrics, in order."""
+"""Iterations, counted from 1, each with its metrics, in order."""
 TableScore = Callable[[Rows], float]
-"""The score of a finished run from its table; larger is better."""
+"""Score of a finished run from its final table; larger is better."""
 ProgressScore = Callable[[Mapping[str, float]], float | None]
-"""The score of one iteration's metrics; None if nothing was evaluated in it."""
+"""Score of one iteration from its metrics, larger is better; None without an evaluation."""
 JobT = TypeVar("JobT", bound=Job)
 TrainerT = TypeVar("TrainerT", bound="type[BaseTrainer[Any]]")
 
 
 @dataclass(frozen=True)
 class Report:
-    """The table and the figures of a finished run."""
+    """Final table and figures of a finished run."""
 
     rows: Rows
     figures: dict[str, Figure]
 
 
 class BaseTrainer(ABC, Generic[JobT]):
-    """A training run of one job.
+    """Base class of trainers; an instance is the training run of one job.
 
-    `iteration` counts the iterations done. Attributes named in `stateful` have `state()` and
-    `load()`; a checkpoint holds their arrays under their names.
+    `iteration` counts finished iterations. Attributes named in `stateful` have `state()` and
+    `load()`; a checkpoint holds their arrays with these names as prefixes.
     """
 
     stateful: ClassVar[tuple[str, ...]] = ("learner",)
@@ -59,8 +59,8 @@ class BaseTrainer(ABC, Generic[JobT]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train for one iteration and return its metrics.
 
-        rng: the generator of this iteration, named by the job's seed and the iteration.
-        progress: the share of all iterations done before this one, from 0 to below 1.
+        rng: generator of this iteration, derived from the job's seed and the iteration's number.
+        progress: share of all iterations finished before this one, from 0 to below 1.
         """
 
     @abstractmethod
@@ -72,15 +72,21 @@ class BaseTrainer(ABC, Generic[JobT]):
     def evaluate_model(
         job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the final table of a stored model. Raises UserError for a foreign model."""
+        """Compute the final table of a stored model of a job of this trainer.
+
+        Raises UserError for the weights of another job.
+        """
 
     @staticmethod
     @abstractmethod
     def validate(job: Any) -> None:
-        """Raise UserError for a job that would only fail later."""
+        """Raise UserError for a job that would fail later, such as one with an unsuitable game."""
 
     def step(self) -> Metrics:
-        """Train for one iteration; evaluate if the schedule says so, and always after the last."""
+        """Train for one iteration, evaluate if it is due, and return the metrics of both.
+
+        An evaluation is due every `evaluation_interval()` iterations and after the last one.
+        """
         progress = self.iteration / self.job.stop.iterations
         self.iteration += 1
         metrics = self.train_iteration(
@@ -93,36 +99,36 @@ class BaseTrainer(ABC, Generic[JobT]):
         return metrics
 
     def evaluation_interval(self) -> int | None:
-        """Return the iterations between evaluations; None if iterations are never evaluated."""
+        """Return the number of iterations between evaluations; None: training never evaluates."""
         return None if self.job.evaluation is None else self.job.evaluation.every
 
     def evaluate(self) -> Metrics:
-        """Return the metrics of an evaluation during training."""
+        """Evaluate the current model during training and return the metrics."""
         return {}
 
     def rows(self) -> Rows:
-        """Compute the final table, as `overtrick evaluate RUN` does from the stored model."""
+        """Compute the final table of the current model, as `overtrick evaluate RUN` does."""
         rng = generator(self.job.seed, RngStream.JUDGE)
         return self.evaluate_model(self.job, self.model(), self.pool, rng)
 
     def report(self, history: History) -> Report:
-        """Return the final table and the figures of a run with this history."""
+        """Return the final table and the figures of a finished run."""
         rows = self.rows()
         return Report(rows, self.figures(history, rows))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the figures of a run, by name."""
+        """Draw the figures of a finished run, by name."""
         return {}
 
     def state(self) -> dict[str, Array]:
-        """Return all arrays that the next iteration depends on."""
+        """Return the arrays on which the next iteration depends, by name, for a checkpoint."""
         state = {"iteration": np.array(self.iteration)}
         for name in self.stateful:
             state |= prefixed(name, getattr(self, name).state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Continue from a state as if nothing had happened in between."""
+        """Restore a state, so that the next iteration gives the numbers it would have given."""
         self.iteration = int(state["iteration"])
         for name in self.stateful:
             getattr(self, name).load(unprefixed(name, state))
@@ -134,10 +140,10 @@ class BaseTrainer(ABC, Generic[JobT]):
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """A registered trainer: its job class, its class, and the scores that sweeps compare."""
+    """Registered trainer: its job class, its functions, and the scores that sweeps compare."""
 
     job: type[Job]
-    trainer: Callable[..., BaseTrainer[Any]]  # (job, pool), and a share if learners are several
+    trainer: Callable[..., BaseTrainer[Any]]  # (job, pool[, share of the data])
     validate: Callable[[Any], None]
     evaluate_model: Callable[[Any, Mapping[str, Array], WorkerPool, Generator], Rows]
     table_score: TableScore
@@ -153,7 +159,11 @@ def register(
     table_score: TableScore,
     progress_score: ProgressScore | None = None,
 ) -> Callable[[TrainerT], TrainerT]:
-    """Register a trainer class under the name that job files use for it."""
+    """Return a class decorator that registers a trainer.
+
+    name: the trainer's name in job files. table_score, progress_score: see `TableScore` and
+    `ProgressScore`; without a progress score iterations cannot be compared.
+    """
 
     def add(trainer: TrainerT) -> TrainerT:
         REGISTERED[name] = TrainerSpec(

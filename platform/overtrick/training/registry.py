@@ -1,4 +1,4 @@
-"""All trainers by name: every module below `training` is imported, and each registers its own."""
+"""Registry of all trainers by name; importing it imports every module below `training`."""
 
 from __future__ import annotations
 

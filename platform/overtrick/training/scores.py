@@ -1,6 +1,7 @@
-"""Scores by which sweeps compare runs, larger is better: of a table, or of an iteration's metrics.
+"""Scores by which sweeps compare runs; larger is better.
 
-A score of metrics is None in an iteration without an evaluation.
+A table score reads the final table of a run. A progress score reads the metrics of one iteration
+and is None in an iteration without an evaluation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from overtrick.reports import learning_curves, metric_names
 from overtrick.training.base_trainer import ProgressScore, Rows
 
 IMPS_AGAINST_PRETRAINED = "imps_per_board"
-"""The metric of IMPs a board won from the pretrained bidder."""
+"""Metric of the IMPs per board won from the pretrained bidder."""
+
+
+def table_mean(rows: Rows) -> float:
+    """Return the mean of the first row."""
+    return float(rows[0]["mean"])
 
 
 def table_payoff(rows: Rows) -> float:
@@ -20,31 +26,31 @@ def table_payoff(rows: Rows) -> float:
     return sum(float(row["steps"][-1]) for row in rows) / len(rows)
 
 
-def table_closeness(rows: Rows) -> float:
-    """Return minus the exploitability of the first row."""
+def table_negative_exploitability(rows: Rows) -> float:
+    """Return minus the exploitability in the first row."""
     return -float(rows[0]["exploitability"])
 
 
 def payoff(metrics: Mapping[str, float]) -> float | None:
     """Return the mean over held-out opponents of the payoff after the last adaptation step."""
     last = metric_names.last_steps([(0, metrics)])
-    won = [
+    payoffs = [
         value
         for name, value in metrics.items()
         for opponent, step in last.items()
         if name.startswith(metric_names.payoff_name(opponent, step, ""))
     ]
-    return mean(won) if won else None
+    return mean(payoffs) if payoffs else None
 
 
-def closeness(metrics: Mapping[str, float]) -> float | None:
-    """Return minus the first exploitability."""
+def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
+    """Return minus the first exploitability among the metrics."""
     gaps = (gap for name, gap in metrics.items() if name.startswith("exploitability"))
     return next((-gap for gap in gaps), None)
 
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:
-    """Return the mean share of contracts made."""
+    """Return the mean share of contracts made, over the kinds of defenders."""
     shares = [value for name, value in metrics.items() if name.startswith(learning_curves.MADE)]
     return mean(shares) if shares else None
 
@@ -57,11 +63,11 @@ def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
 
 
 def board_imps(metrics: Mapping[str, float]) -> float | None:
-    """Return the IMPs a board won from the pretrained bidder."""
+    """Return the IMPs per board won from the pretrained bidder."""
     return metrics.get(IMPS_AGAINST_PRETRAINED)
 
 
 def named(metric: str) -> ProgressScore:
-    """Score by one metric; "-NAME" for a metric of which less is better."""
+    """Return the score by one metric, or by its negative for the name "-METRIC"."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     return lambda metrics: sign * metrics[name] if name in metrics else None

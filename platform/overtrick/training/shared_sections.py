@@ -12,6 +12,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction, Positive, Section
 from overtrick.learners.value_based import dqn
+from overtrick.population.genetic import EvolutionConfig
 
 HiddenLayers = Annotated[tuple[Count, ...], Field(description="units of each ReLU layer")]
 Discount = Annotated[Fraction, Field(description="discount factor gamma, per decision")]
@@ -84,6 +85,10 @@ class GeneticOperators(Section):
         ge=0,
         description="standard deviation of mutation, as a multiple of a layer's root mean square",
     )
+
+    def operators(self) -> EvolutionConfig:
+        """Return the configuration of the genetic operators."""
+        return EvolutionConfig(self.elite_share, self.mutation_rate, self.mutation_strength)
 
 
 class EpsilonGreedy(Section):

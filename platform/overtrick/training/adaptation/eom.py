@@ -1,20 +1,21 @@
-"""An explicit opponent model: fit what the opponent does, and reply to that ("EOM" in Wu et al.
-2022, tables 2 and 3)."""
+"""Explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
+
+A policy and a prior are trained here. In evaluation an opponent model starts from the prior, is
+fitted to the observed decisions of a held-out opponent, and is responded to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive
 from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import HeldOutEvaluation, evaluate, flat_metrics
+from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_weights
@@ -28,58 +29,56 @@ from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play, random_seating, select_policy_decisions
-from overtrick.reports import figures
-from overtrick.training import scores
-from overtrick.training.adaptation.opponent_modelling import Knows, Modelling, modelled, rows_of
-from overtrick.training.adaptation.opponent_population import newcomers
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.shared_sections import (
-    EntropyCoef,
-    NewOpponents,
-    PolicyGradient,
-    RandomOpponents,
+from overtrick.training import scores, shared_sections
+from overtrick.training.adaptation.opponent_modelling import (
+    EomKnowledge,
+    OpponentModelling,
+    adapt_by_modelling,
+    demonstrations,
 )
+from overtrick.training.adaptation.opponent_population import random_networks, weight_shards
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.held_out_trainer import HeldOutTrainer
 
-SHARD = 10  # newcomers of one shard, whatever the number of workers
+SHARD = 10  # random opponents per shard, whatever the number of workers
 
 
-class Eom(PolicyGradient, RandomOpponents):
+class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """First policy, prior of opponents' actions, and the random opponents that both learn from."""
 
-    random_opponents: NewOpponents = 40
+    random_opponents: shared_sections.NewOpponents = 40
     games: Count = Field(default=50, description="games against each random opponent")
     learning_rate: Positive = Field(
         default=0.003, description="Adam's learning rate of PPO for the first policy"
     )
-    entropy_coef: EntropyCoef = 0.05
+    entropy_coef: shared_sections.EntropyCoef = 0.05
     prior_learning_rate: Positive = Field(
         default=0.001, description="Adam's learning rate of the prior"
     )
 
 
 class EomJob(Job):
-    """Everything an EOM run needs."""
+    """Job of the trainer eom."""
 
     trainer: Literal["eom"]
     eom: Eom = Eom()
-    model: Modelling = Modelling()
+    model: OpponentModelling = OpponentModelling()
     evaluate: HeldOutEvaluation = HeldOutEvaluation()
 
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
-class EomTrainer(BaseTrainer[EomJob]):
-    """Train what an opponent model starts from: a first policy, and a prior of opponents' actions.
+class EomTrainer(HeldOutTrainer[EomJob]):
+    """Trainer of the first policy and of the prior of an explicit opponent model.
 
     Each iteration plays new random opponents. The first policy, which plays the first games
-    against a held-out opponent, learns by PPO to win from them; the prior imitates them. Nothing
-    is fitted to a held-out opponent here.
+    against a held-out opponent, learns by PPO to win from them; the prior clones their behaviour.
     """
 
     stateful = ("learner", "prior")
+    adapt = staticmethod(adapt_by_modelling)
 
     def __init__(self, job: EomJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, _ = two_seat_game(job.game)
         section = job.eom
         rng = generator(job.seed, RngStream.INITIAL)
         features = input_size(self.game)
@@ -95,66 +94,57 @@ class EomTrainer(BaseTrainer[EomJob]):
         self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play new random opponents; learn to win from them, and imitate them."""
-        new_rng, play_rng, learn_rng, imitate_rng = rng.spawn(4)
+        """Play new random opponents; learn to win from them, and clone their behaviour."""
+        new_rng, play_rng, learn_rng, clone_rng = rng.spawn(4)
         section = self.job.eom
-        opponents = newcomers(
+        opponents = random_networks(
             self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
             new_rng,
         )  # fmt: skip
-        shards = [
-            ({n: v[k : k + SHARD] for n, v in opponents.items()},)
-            for k in range(0, section.random_opponents, SHARD)
-        ]
+        shards = weight_shards(opponents, SHARD)
         common = (self.job.game, self.learner.theta, section.games)
-        ours, theirs = zip(*self.pool.map(_meet, common, shards, play_rng), strict=True)
+        ours, theirs = zip(*self.pool.map(_play, common, shards, play_rng), strict=True)
         metrics = self.learner.learn(concatenate_trajectories(ours), learn_rng)
-        rows = rows_of(self.game, concatenate_trajectories(theirs))
-        _, loss = clone_behaviour(self.prior, rows, CloningConfig(epochs=1), imitate_rng)
+        rows = demonstrations(self.game, concatenate_trajectories(theirs))
+        _, loss = clone_behaviour(self.prior, rows, CloningConfig(epochs=1), clone_rng)
         metrics["imitation_loss"] = float(loss)
         return metrics
 
-    def evaluate(self) -> Metrics:
-        return flat_metrics(self.rows(), self.game.unit)
-
     def model(self) -> dict[str, Array]:
-        """Return the first policy, its critic, and the prior of opponents."""
+        """Return the weights of the first policy, its critic, and the prior of opponents."""
         state = self.prior.state()
         prior = {name: state[name] for name in self.prior.params}
         return {**self.learner.weights(), **prefixed("prior", prior)}
 
-    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return figures.of_adaptation(history, rows, self.game.unit)
-
     @staticmethod
     def validate(job: EomJob) -> None:
-        """Raise UserError for a game that is not for two, unknown opponents, or exact responses
-        where there is no tree."""
+        """Raise UserError for a game without two seats, unknown opponents, or a missing tree.
+
+        Exact responses need a tree.
+        """
         game, tree = two_seat_game(job.game)
         check_discrete_actions(game)
         if tree is None and job.model.response == "exact":
             raise UserError(
                 f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
             )
-        evaluate_page.check_evaluation(job.game, job.evaluate)
+        HeldOutTrainer.validate(job)
 
     @staticmethod
-    def evaluate_model(
-        job: EomJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Evaluate responses to fitted opponent models against the held-out opponents."""
-        first, critic, prior = (unprefixed(part, weights) for part in ("policy", "critic", "prior"))
-        knows = Knows(first, critic, prior, job.model)
-        return evaluate(job.game, modelled, knows, job.evaluate, pool, rng)
+    def knowledge(job: EomJob, weights: Mapping[str, Array]) -> EomKnowledge:
+        policy, critic, prior = (
+            unprefixed(role, weights) for role in ("policy", "critic", "prior")
+        )
+        return EomKnowledge(policy, critic, prior, job.model)
 
 
-def _meet(rng: Generator, common: Any, new: Weights) -> tuple[Trajectories, Trajectories]:
-    """The first policy's decisions against some newcomers, and theirs against it."""
+def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
+    """Play the first policy against a shard of random opponents; return both sides' decisions."""
     choice, theta, games = common
     game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)
-    total = games * len(new["w0"])
+    total = games * len(opponents["w0"])
     seating = random_seating(total, seat_rng)
-    both = (NetworkPolicy(game.features, theta), BatchedNetworks(game.features, new))
+    both = (NetworkPolicy(game.features, theta), BatchedNetworks(game.features, opponents))
     batch = play(game, both, total, play_rng, seating).batch
     return select_policy_decisions(batch, seating, 0), select_policy_decisions(batch, seating, 1)

@@ -1,5 +1,8 @@
-"""A population evolves by its own games alone: evolution without a meta-model ("EA" in Wu et al.
-2022, tables 2 and 3)."""
+"""Evolution of a population by its own games, the baseline "EA" in Wu et al. 2022, tables 2 and 3.
+
+The genetic operators are those of Wu et al. 2022, algorithm 2. There fitness is the payoff against
+the meta-model; here, without a meta-model, it is the mean payoff in a round robin.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Job
 from overtrick.core import Array, UserError
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation import evaluate as evaluate_page
-from overtrick.evaluation.evaluate import AdaptationEvaluation, evaluate, flat_metrics
+from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
+from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
@@ -23,28 +24,28 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
-from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population
-from overtrick.reports import figures
-from overtrick.training import scores
-from overtrick.training.adaptation.held_out_evaluation import Start, adapted, check_estimator
-from overtrick.training.adaptation.opponent_population import check_spread, newcomers
-from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator, fitness
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.shared_sections import (
-    Discount,
-    GeneticOperators,
-    HiddenLayers,
-    RandomMembers,
+from overtrick.training import scores, shared_sections
+from overtrick.training.adaptation.gradient_adaptation import (
+    AdaptingModel,
+    adapt_by_gradients,
+    check_estimator,
 )
+from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator, mean_payoffs
+from overtrick.training.adaptation.opponent_population import (
+    check_action_std_scale,
+    random_networks,
+)
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.held_out_trainer import HeldOutTrainer
 
-SHARD = 50  # pairs of members of one shard, whatever the number of workers
+SHARD = 50  # pairs of members per shard, whatever the number of workers
 
 
-class Evolve(GeneticOperators, RandomMembers):
+class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
     """Population and its evolution, and the adaptation of its best member."""
 
-    hidden: HiddenLayers = (64, 64)
+    hidden: shared_sections.HiddenLayers = (64, 64)
     size: int = Field(default=10, ge=2, description="members of the population")
     games: Count = Field(default=50, description="games of each pair of members per generation")
     gradient_estimator: GradientEstimator = Field(
@@ -52,11 +53,11 @@ class Evolve(GeneticOperators, RandomMembers):
         description="how the gradient of adaptation is estimated in evaluation, as "
         "meta.gradient_estimator",
     )
-    discount: Discount = 0.99
+    discount: shared_sections.Discount = 0.99
 
 
 class EvolveJob(Job):
-    """Everything an evolve run needs."""
+    """Job of the trainer evolve."""
 
     trainer: Literal["evolve"]
     evolve: Evolve = Evolve()
@@ -64,21 +65,20 @@ class EvolveJob(Job):
 
 
 @register("evolve", EvolveJob, scores.table_payoff, scores.payoff)
-class EvolveTrainer(BaseTrainer[EvolveJob]):
-    """Evolve a population by a round robin: the elite stays, the rest cross over and mutate.
+class EvolveTrainer(HeldOutTrainer[EvolveJob]):
+    """Trainer that evolves a population by a round robin: elite, crossover and mutation.
 
-    A member's fitness is its mean payoff against all others, as many games against each, in a
-    zero-sum game: no pair is played twice, and no held-out opponent is ever met. The model is the
-    best member of the last generation that was scored. In evaluation it takes one gradient a step
-    from the same games as a meta-model, for the tables compare methods after the same
-    interaction; its baseline is 0, since no critic is trained here.
+    The fitness of a member is its mean payoff against all others, with the same number of games
+    against each, in a zero-sum game. The model is the best member of the last scored generation.
+    In evaluation it takes one gradient step per adaptation step from as many games as a
+    meta-model; its baseline is 0, since no critic is trained.
     """
 
     stateful = ("population",)
+    adapt = staticmethod(adapt_by_gradients)
 
     def __init__(self, job: EvolveJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, _ = two_seat_game(job.game)
         section = job.evolve
         sizes = (input_size(self.game), *section.hidden, output_size(self.game))
         rng = generator(job.seed, RngStream.INITIAL)
@@ -86,40 +86,33 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         if self.game.actions is None:
             std = INITIAL_ACTION_STD * section.action_std_scale
             log_std = np.full(sizes[-1], np.log(std), np.float32)
-        first = newcomers(
+        members = random_networks(
             sizes, section.size, section.head_init_scale, section.logit_bias_std, rng, log_std
         )
-        operators = EvolutionConfig(
-            section.elite_share, section.mutation_rate, section.mutation_strength
-        )
-        self.population = pool.host(Population(first, operators))
+        self.population = pool.host(Population(members, section.operators()))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Score and breed one generation."""
+        """Score a generation by a round robin and breed the next one."""
         play_rng, breed_rng = rng.spawn(2)
         members, games = self.population.state(), self.job.evolve.games
-        fitnesses = round_robin(self.job.game, members, games, self.pool, play_rng)
-        metrics: Metrics = self.population.call("breed", fitnesses, breed_rng)
+        fitness = round_robin(self.job.game, members, games, self.pool, play_rng)
+        metrics: Metrics = self.population.call("breed", fitness, breed_rng)
         return metrics
-
-    def evaluate(self) -> Metrics:
-        return flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the best member."""
         return prefixed("policy", {n: v[0] for n, v in self.population.state().items()})
 
-    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return figures.of_adaptation(history, rows, registry.evaluation_game(self.game).unit)
-
     @staticmethod
     def validate(job: EvolveJob) -> None:
-        """Raise UserError for a game that is not for two or not zero-sum, unknown opponents, or a
-        gradient estimator that needs a tree where there is none."""
+        """Raise UserError for an unsuitable game, unknown opponents, or an unsuitable estimator.
+
+        The game must have two seats and be zero-sum.
+        """
         game, tree = two_seat_game(job.game)
         registry.check_zero_sum(game)
         section, estimator = job.evolve, job.evolve.gradient_estimator
-        check_spread("evolve.action_std_scale", section.action_std_scale, game)
+        check_action_std_scale("evolve.action_std_scale", section.action_std_scale, game)
         if estimator == "privileged_critic":
             raise UserError(
                 "evolve.gradient_estimator: privileged_critic needs a critic, and evolution trains "
@@ -128,39 +121,37 @@ class EvolveTrainer(BaseTrainer[EvolveJob]):
         check_estimator("evolve.gradient_estimator", estimator, game, tree)
         if tree is not None and estimator in ON_TREE and section.changed_keys(["discount"]):
             raise UserError(
-                f"evolve.gradient_estimator: {estimator} has no use for evolve.discount: leave "
-                "that out"
+                f"evolve.discount has no effect with evolve.gradient_estimator {estimator}: leave "
+                "it out, or set evolve.gradient_estimator to critic"
             )
-        evaluate_page.check_evaluation(job.game, job.evaluate)
+        HeldOutTrainer.validate(job)
 
     @staticmethod
-    def evaluate_model(
-        job: EvolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Evaluate the adaptation of the best member to the held-out opponents."""
+    def knowledge(job: EvolveJob, weights: Mapping[str, Array]) -> AdaptingModel:
         theta = unprefixed("policy", weights)
-        no_critic = {
+        zero_critic = {
             "w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32),
         }  # fmt: skip
         section = job.evolve
-        start = Start(theta, no_critic, False, section.discount, section.gradient_estimator)
-        return evaluate(job.game, adapted, start, job.evaluate, pool, rng)
+        return AdaptingModel(
+            theta, zero_critic, False, section.discount, section.gradient_estimator
+        )
 
 
 def round_robin(
-    choice: GameChoice, members: Weights, games: int, crew: WorkerPool, rng: Generator
+    choice: GameChoice, members: Weights, games: int, pool: WorkerPool, rng: Generator
 ) -> Array:
-    """(M,) mean points a game of each member against all the others; their sum is 0."""
+    """Return the mean points per game (M,) of each member against all others; their sum is 0."""
     size = len(members["w0"])
     one, other = np.triu_indices(size, 1)
-    shards = [(one[k : k + SHARD], other[k : k + SHARD]) for k in range(0, len(one), SHARD)]
-    won = np.concatenate(crew.map(_pairs, (choice, members, games), shards, rng))
-    return (np.bincount(one, won, size) - np.bincount(other, won, size)) / (size - 1)
+    shards = array_chunks(SHARD, one, other)
+    payoff = np.concatenate(pool.map(_play_pairs, (choice, members, games), shards, rng))
+    return (np.bincount(one, payoff, size) - np.bincount(other, payoff, size)) / (size - 1)
 
 
-def _pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
-    """Mean points a game of some members against as many others, all in one call."""
+def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
+    """Return the mean points per game (pairs,) of members `one` against members `other`."""
     choice, members, games = common
     game, _ = two_seat_game(choice)
     ours, theirs = ({n: v[side] for n, v in members.items()} for side in (one, other))
-    return fitness(game, ours, BatchedNetworks(game.features, theirs), games, rng)
+    return mean_payoffs(game, ours, BatchedNetworks(game.features, theirs), games, rng)

@@ -1,4 +1,13 @@
-"""A meta-model learns to adapt to strangers while its opponents change (Wu et al. 2022)."""
+"""Meta-learning of a model that adapts to new opponents, against changing ones (Wu et al. 2022).
+
+| | Wu et al. 2022 | here |
+|---|---|---|
+| outer policy optimiser | TRPO | TRPO, or PPO in minibatches of opponents |
+| meta-gradient | second order (eq. 7) | first order; eq. 7 with `second_order` |
+| opponents of training | an evolving population | also random networks or past meta-models |
+| stored weights | the newest | their moving average with `weight_ema` |
+| outer objective | sampled games | also exact on the tree (`objective`) |
+"""
 
 from __future__ import annotations
 
@@ -11,9 +20,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import evaluate, flat_metrics
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.games import registry
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
@@ -29,64 +36,56 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size, privileged_input_size
-from overtrick.reports import figures, metric_names
+from overtrick.reports import figures
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training import scores
+from overtrick.training.adaptation import gradient_samples as samples
 from overtrick.training.adaptation import meta_job
-from overtrick.training.adaptation.held_out_evaluation import Start, adapted
+from overtrick.training.adaptation.gradient_adaptation import AdaptingModel, adapt_by_gradients
+from overtrick.training.adaptation.gradient_samples import ON_TREE
 from overtrick.training.adaptation.meta_job import MetaJob
-from overtrick.training.adaptation.opponent_population import KINDS, shards
-from overtrick.training.adaptation.rollouts import (
-    ON_TREE,
-    adapt,
-    astray_games,
-    exact_sample,
-    meet,
-    meet_on_tree,
-    prior_of,
-    strategies,
-    visits,
-)
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.adaptation.opponent_population import POPULATIONS, weight_shards
+from overtrick.training.base_trainer import History, Metrics, Rows, register
+from overtrick.training.held_out_trainer import HeldOutTrainer
 
 
 @register("meta", MetaJob, scores.table_payoff, scores.payoff)
-class MetaTrainer(BaseTrainer[MetaJob]):
-    """Algorithms 1 and 2: renew the opponents, adapt to some of them, improve the start."""
+class MetaTrainer(HeldOutTrainer[MetaJob]):
+    """Trainer of a meta-model by MAML against an opponent population (algorithms 1 and 2)."""
 
     stateful = ("learner", "population")
+    adapt = staticmethod(adapt_by_gradients)
 
     def __init__(self, job: MetaJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.game, self.tree = two_seat_game(job.game)
+        section, policy_inputs = job.meta, input_size(self.game)
         rng = generator(job.seed, RngStream.INITIAL)
-        policy_inputs = input_size(self.game)
-        self.sizes = (policy_inputs, *job.meta.hidden, output_size(self.game))
-        privileged = job.meta.gradient_estimator == "privileged_critic"
+        privileged = section.gradient_estimator == "privileged_critic"
         critic_inputs = privileged_input_size(self.game) if privileged else policy_inputs
-        critic = Critic(critic_inputs, job.meta.hidden, rng, job.meta.critic_learning_rate)
+        critic = Critic(critic_inputs, section.hidden, rng, section.critic_learning_rate)
         self.learner = ActorCritic(
             self.game.features,
-            initial_policy_weights(self.game, job.meta.hidden, rng),
+            initial_policy_weights(self.game, section.hidden, rng),
             critic,
-            POLICY_OPTIMIZERS[job.meta.solver](self._outer_step(), job.meta.entropy_coef),
-            job.meta.discount,
-            job.meta.gae_lambda,
+            POLICY_OPTIMIZERS[section.solver](self._outer_step(), section.entropy_coef),
+            section.discount,
+            section.gae_lambda,
         )
         self.mean = self.learner.weights()  # the moving average
-        self.population = KINDS[job.population.kind](
-            job.game, self.sizes, job.population, self.learner.theta, pool, rng
+        sizes = (policy_inputs, *section.hidden, output_size(self.game))
+        self.population = POPULATIONS[job.population.kind](
+            job.game, sizes, job.population, self.learner.theta, pool, rng
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run one iteration of Algorithm 1."""
-        renew_rng, choose_rng, meet_rng, learn_rng = rng.spawn(4)
+        """Renew the population, adapt to opponents drawn from it, and improve the meta-model."""
+        renew_rng, sample_rng, play_rng, learn_rng = rng.spawn(4)
         metrics = {}
         if (self.iteration - 1) % self.job.population.every == 0:
             metrics = self.population.renew(self.learner.theta, renew_rng)
-        opponents = self.population.choose(self.job.meta.tasks, choose_rng)
-        samples, features, returns, payoff, diverged = self._meet(opponents, meet_rng)
-        *inner, outer = (sample_tensors(sample) for sample in samples)
+        opponents = self.population.sample(self.job.meta.tasks, sample_rng)
+        by_step, features, returns, payoffs, diverged = self._adapt_to_all(opponents, play_rng)
+        *inner, outer = (sample_tensors(sample) for sample in by_step)
         section = self.job.meta
         surrogate = meta_surrogate(
             inner, outer, section.inner_lr, section.second_order, section.fisher_subsample,
@@ -94,27 +93,23 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         )  # fmt: skip
         self.learner.solver.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
-        now, past = self.learner.weights(), np.float32(section.weight_ema)
-        self.mean = {n: past * self.mean[n] + (1 - past) * w for n, w in now.items()}
-        unit = self.game.unit
-        metrics |= {
-            metric_names.payoff_name(metric_names.OPPONENTS, k, unit): float(p.mean())
-            for k, p in enumerate(payoff)
+        decay = np.float32(section.weight_ema)
+        self.mean = {
+            name: decay * self.mean[name] + (1 - decay) * weights
+            for name, weights in self.learner.weights().items()
         }
-        return metrics | astray_games(self.game, diverged)
+        metrics |= samples.payoff_metrics(payoffs, self.game.unit)
+        return metrics | samples.diverged_games_metric(self.game, diverged)
 
     def _outer_step(self) -> float:
-        """beta of this iteration: the KL bound of TRPO, or Adam's learning rate of PPO."""
-        plan, last = self.job.meta, self.job.stop.iterations
-        if plan.solver == "trpo":
-            start, end = plan.outer_kl, plan.outer_kl_end
+        """Return beta of this iteration: the KL bound of TRPO, or Adam's learning rate of PPO."""
+        section, last = self.job.meta, self.job.stop.iterations
+        if section.solver == "trpo":
+            start, end = section.outer_kl, section.outer_kl_end
         else:
-            start, end = plan.outer_lr, plan.outer_lr_end
+            start, end = section.outer_lr, section.outer_lr_end
         progress = max(0, self.iteration - 1) / max(1, last - 1)
         return start + progress * ((start if end is None else end) - start)
-
-    def evaluate(self) -> Metrics:
-        return flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
 
     def state(self) -> dict[str, Array]:
         return {**super().state(), **prefixed("mean", self.mean)}
@@ -124,106 +119,106 @@ class MetaTrainer(BaseTrainer[MetaJob]):
         self.mean = unprefixed("mean", state)
 
     def model(self) -> dict[str, Array]:
-        """Return the weights that adaptation needs: the averaged policy and its critic."""
+        """Return the moving average of the policy's and the critic's weights."""
         return self.mean
 
     @staticmethod
     def validate(job: MetaJob) -> None:
-        meta_job.check(job)
+        meta_job.check_job(job)
 
     @staticmethod
-    def evaluate_model(
-        job: MetaJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Evaluate the adaptation of a model to the job's held-out opponents."""
-        start = Start(
+    def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
+        return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
             job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
         )  # fmt: skip
-        return evaluate(job.game, adapted, start, job.evaluate, pool, rng)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        unit = registry.evaluation_game(self.game).unit
-        drawn = {
-            "learning_curve": figures.learning_curve(history, unit),
-            "adaptation": figures.adaptation(rows, unit),
-        }
+        drawn = super().figures(history, rows)
         if self.tree is not None:
-            styles = self._styles(self.tree)
-            drawn["styles"] = figures.styles(*styles, self.game.action_names)
+            styles, hands = self._styles(self.tree)
+            drawn["styles"] = figures.styles(styles, hands, self.game.action_names)
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """(4, hands, A) what the first opponents, the elite among them, do with each hand.
+        """Return the play (4, hands, A) of four opponents with each hand, and the hands.
 
-        Each decision counts as often as it comes (Wu et al. 2022, Fig. 4, there by sampling).
+        The opponents are the first members of the population, the elite among them. Decisions
+        count by their visit probability (Wu et al. 2022, Fig. 4, there by sampling).
         """
         members = {n: v[:4] for n, v in self.population.members().items()}
-        (meta,) = strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
+        (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
         hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))
-        tables = []
-        for sigma in strategies(self.game, tree, members):
-            come = visits(tree, sigma, meta)
-            weights = np.stack([come * (hand == h) for h in hands])  # (hands, N)
-            tables.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
-        return np.stack(tables), hands
+        styles = []
+        for sigma in samples.strategies(self.game, tree, members):
+            reach = samples.visit_probabilities(tree, sigma, meta)
+            weights = np.stack([reach * (hand == h) for h in hands])  # (hands, N)
+            styles.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
+        return np.stack(styles), hands
 
-    def _meet(
+    def _adapt_to_all(
         self, opponents: Weights, rng: Generator
     ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
-        """Adapt to every opponent: a sample before each step and one after the last, the features
-        and returns of all decisions, the payoffs (tasks,) before each step, and how many games a
-        simulator could not follow."""
+        """Adapt the meta-model to every opponent of an iteration.
+
+        Returns a sample before each step and one after the last, the critic inputs (D, F) and
+        returns (D,) of all decisions, the payoffs (tasks,) before each step, and the number of
+        diverged games.
+        """
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
-        homes = self.pool.map(_adapt_to, common, shards(opponents), rng)
-        samples, features, returns, payoffs, astray = zip(*homes, strict=True)
-        steps = [join_samples(list(step)) for step in zip(*samples, strict=True)]
+        shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
+        by_step, features, returns, payoffs, diverged = zip(*shards, strict=True)
+        joined = [join_samples(list(step)) for step in zip(*by_step, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
-        return steps, np.concatenate(features), np.concatenate(returns), payoff, sum(astray)
+        return joined, np.concatenate(features), np.concatenate(returns), payoff, sum(diverged)
 
 
 def _adapt_to(
     rng: Generator, common: Any, opponents: Weights
 ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
-    """The meta-model adapts to each of some opponents and meets it again."""
-    choice, plan, theta, critic = common
+    """Adapt the meta-model to a shard of opponents and play the adapted models against them.
+
+    Returns the samples, critic inputs, returns, payoffs and diverged games of these opponents, as
+    `MetaTrainer._adapt_to_all`.
+    """
+    choice, section, theta, critic = common
     game, tree = two_seat_game(choice)
-    members = len(opponents["w0"])
-    params = repeat(theta, members)
+    params = repeat(theta, len(opponents["w0"]))
     crowd = BatchedNetworks(game.features, opponents)
-    theirs = None if tree is None else strategies(game, tree, opponents)
-    features, returns, payoffs, astray, seen = [], [], [], 0, None
-    samples: list[DiscreteSample | ContinuousSample] = []
-    for k, step_rng in enumerate(rng.spawn(plan.inner_steps + 1)):
-        outer = k == plan.inner_steps
-        if outer and plan.objective == "exact":
+    sigmas = None if tree is None else samples.strategies(game, tree, opponents)
+    features, returns, payoffs, diverged, counts = [], [], [], 0, None
+    by_step: list[DiscreteSample | ContinuousSample] = []
+    for k, step_rng in enumerate(rng.spawn(section.inner_steps + 1)):
+        outer = k == section.inner_steps
+        if outer and section.objective == "exact":
             assert tree is not None
-            assert theirs is not None
-            samples.append(exact_sample(game, tree, params, theirs))
+            assert sigmas is not None
+            by_step.append(samples.exact_sample(game, tree, params, sigmas))
             break
-        count = (plan.outer_games if outer else None) or plan.games
-        if plan.gradient_estimator not in ON_TREE:
-            lam = plan.gae_lambda if outer else 1.0
-            met = meet(
-                game, params, critic, crowd, count, plan.discount, lam, step_rng,
-                merge=not outer, hindsight=plan.gradient_estimator == "privileged_critic",
+        games = (section.outer_games if outer else None) or section.games
+        if section.gradient_estimator not in ON_TREE:
+            lam = section.gae_lambda if outer else 1.0
+            rollouts = samples.play_opponents(
+                game, params, critic, crowd, games, section.discount, lam, step_rng,
+                merge=not outer, privileged=section.gradient_estimator == "privileged_critic",
             )  # fmt: skip
         else:
             assert tree is not None
-            assert theirs is not None
-            prior = prior_of(choice, plan.gradient_estimator)
-            met = meet_on_tree(
-                game, tree, params, theirs, count, plan.gradient_estimator, prior, step_rng, seen
-            )
-            if plan.gradient_estimator == "opponent_model":
-                seen = met.opponent_counts
-        samples.append(met.sample)
-        features.append(met.features)
-        returns.append(met.returns)
-        payoffs.append(met.payoff)
-        astray += met.diverged_games
+            assert sigmas is not None
+            prior = samples.prior_counts(choice, section.gradient_estimator)
+            rollouts = samples.play_opponents_on_tree(
+                game, tree, params, sigmas, games, section.gradient_estimator, prior, step_rng,
+                counts,
+            )  # fmt: skip
+            if section.gradient_estimator == "opponent_model":
+                counts = rollouts.opponent_counts
+        by_step.append(rollouts.sample)
+        features.append(rollouts.features)
+        returns.append(rollouts.returns)
+        payoffs.append(rollouts.payoff)
+        diverged += rollouts.diverged_games
         if not outer:
-            params = adapt(params, met.sample, plan.inner_lr)
-    return samples, np.concatenate(features), np.concatenate(returns), payoffs, astray
+            params = samples.adapt(params, rollouts.sample, section.inner_lr)
+    return by_step, np.concatenate(features), np.concatenate(returns), payoffs, diverged

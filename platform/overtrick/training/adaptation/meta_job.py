@@ -1,4 +1,4 @@
-"""What a job of the meta trainer says."""
+"""Job of the trainer meta: sections, and checks that span several sections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Job, Positive, Section, UnusedKeys
 from overtrick.core import UserError
-from overtrick.evaluation import evaluate as evaluate_page
+from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.training.adaptation.held_out_evaluation import check_estimator
-from overtrick.training.adaptation.opponent_population import Opponents, check_spread
-from overtrick.training.adaptation.rollouts import ON_TREE, GradientEstimator
+from overtrick.training.adaptation.gradient_adaptation import check_estimator
+from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
+from overtrick.training.adaptation.opponent_population import Opponents, check_action_std_scale
 from overtrick.training.shared_sections import (
     CriticLearningRate,
     Discount,
@@ -84,18 +84,18 @@ class Meta(PolicyGradient):
 
 
 class Adaptation(Section):
-    """How the trained model adapts to an opponent when it is evaluated."""
+    """Adaptation of the trained model to an opponent in evaluation."""
 
     gradient_estimator: GradientEstimator | None = Field(
         default=None,
-        description="as meta.gradient_estimator, which it is by default. Here opponent_model needs "
-        "no tree: without one it takes simulated games against a network that imitates the "
-        "opponent",
+        description="gradient estimator of adaptation; none: that of meta.gradient_estimator. Here "
+        "opponent_model needs no tree: without one it plays simulated games against a network that "
+        "clones the opponent",
     )
     gradient_steps: Count = Field(
         default=1,
-        description="gradient steps on the games of each step; more than 1 needs "
-        "gradient_estimator opponent_model, whose gradient can be recomputed without new games",
+        description="gradient steps on the games of each adaptation step; more than 1 needs "
+        "gradient_estimator opponent_model, whose gradient is computed again without new games",
     )
     policy: Literal["network", "best_response"] = Field(
         default="network",
@@ -136,7 +136,7 @@ class MetaJob(Job):
         return self
 
     @model_validator(mode="after")
-    def _only_an_opponent_model_gives_new_gradients(self) -> MetaJob:
+    def _gradient_steps_fit_the_estimator(self) -> MetaJob:
         steps, estimator = self.adaptation.gradient_steps, self.test_estimator
         if steps > 1 and estimator != "opponent_model":
             raise ValueError(
@@ -146,7 +146,7 @@ class MetaJob(Job):
         return self
 
     @model_validator(mode="after")
-    def _one_critic_serves_both(self) -> MetaJob:
+    def _one_critic_fits_training_and_adaptation(self) -> MetaJob:
         kind, test = self.meta.gradient_estimator, self.adaptation.gradient_estimator
         privileged = "privileged_critic"
         if (test == privileged) > (kind == privileged) or (test, kind) == ("critic", privileged):
@@ -158,26 +158,24 @@ class MetaJob(Job):
 
     @property
     def test_estimator(self) -> GradientEstimator:
-        """The gradient estimator of adaptation during evaluation."""
+        """Return the gradient estimator of adaptation in evaluation."""
         return self.adaptation.gradient_estimator or self.meta.gradient_estimator
 
 
-def check(job: MetaJob) -> None:
-    """Raise UserError for a game that two do not play, opponents that do not exist, or values that
-    need a tree where there is none."""
+def check_job(job: MetaJob) -> None:
+    """Raise UserError for an unsuitable game, unknown opponents, or values that need a tree."""
     game, tree = two_seat_game(job.game)
     if tree is None and job.meta.objective != "sampled":
         raise UserError(
-            f"meta.objective: {job.meta.objective} needs a tree, and {game.name} is too large "
-            "for one: "
-            "set sampled"
+            f"meta.objective: {job.meta.objective} needs a tree, and {game.name} is too large for "
+            "one: set sampled"
         )
     if tree is None and job.meta.gradient_estimator == "opponent_model":
         raise UserError(
             f"meta.gradient_estimator: opponent_model needs a tree, and {game.name} is too large "
             "for one: set it as adaptation.gradient_estimator"
         )
-    check_spread("population.action_std_scale", job.population.action_std_scale, game)
+    check_action_std_scale("population.action_std_scale", job.population.action_std_scale, game)
     check_estimator("meta.gradient_estimator", job.meta.gradient_estimator, game, tree)
     estimator = job.adaptation.gradient_estimator
     check_estimator("adaptation.gradient_estimator", estimator, game, tree)
@@ -191,4 +189,4 @@ def check(job: MetaJob) -> None:
                 "adaptation.policy: best_response needs adaptation.gradient_estimator aivat or "
                 "opponent_model"
             )
-    evaluate_page.check_evaluation(job.game, job.evaluate)
+    evaluation.check_evaluation(job.game, job.evaluate)

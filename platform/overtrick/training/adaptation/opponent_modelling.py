@@ -1,4 +1,8 @@
-"""Meeting a stranger with an explicit model of it: after each step of games fit, then reply."""
+"""Adaptation to one opponent by an explicit opponent model: fit it after each step, then respond.
+
+The model clones the opponent's behaviour (a network), corrected by action counts on a game tree.
+The response is the best response on the tree, or learnt by PPO in simulated games.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +41,11 @@ from overtrick.policies.rollout import play, random_seating
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.training.adaptation.rollouts import networks, strategies
+from overtrick.training.adaptation.gradient_samples import network_policies, strategies
+from overtrick.training.shared_sections import EntropyCoef
 
 
-class Modelling(Section):
+class OpponentModelling(Section):
     """Fit of an opponent model, and the response to it."""
 
     unused_keys = (
@@ -50,176 +55,194 @@ class Modelling(Section):
         ),
     )
 
-    learning_rate: Positive = Field(default=0.003, description="Adam's rate of the fit")
-    epochs: Count = Field(default=200, description="passes of the fit over all games, at most")
+    learning_rate: Positive = Field(default=0.003, description="Adam's learning rate of the fit")
+    epochs: Count = Field(default=200, description="largest number of epochs of the fit")
     holdout_share: Fraction = Field(
-        default=0.2, description="share of decisions held out to end the fit early"
+        default=0.2, description="share of decisions held out for early stopping of the fit"
     )
     prior_count: Positive = Field(
         default=2.0,
-        description="decisions that the network's guess counts as where information sets are "
-        "numbered, beside those seen there",
+        description="pseudo-count of the network's prediction at each information set, in "
+        "decisions, beside the observed actions; for games with a tree",
     )
     response: Literal["exact", "ppo"] = Field(
         default="exact",
         description="exact: the best response to the model, which needs a tree. ppo: learnt in "
-        "simulated games, from the policy that has just played",
+        "simulated games, from the policy of the last step",
     )
-    ppo_iterations: Count = Field(default=20, description="PPO iterations of each reply")
-    ppo_games: Count = Field(default=500, description="simulated games of each iteration")
-    ppo_learning_rate: Positive = Field(default=0.001, description="Adam's rate of PPO")
-    ppo_entropy_coef: float = Field(default=0.0, ge=0, description="its bonus in points a nat")
+    ppo_iterations: Count = Field(default=20, description="PPO iterations per response")
+    ppo_games: Count = Field(default=500, description="simulated games per PPO iteration")
+    ppo_learning_rate: Positive = Field(default=0.001, description="Adam's learning rate of PPO")
+    ppo_entropy_coef: EntropyCoef = 0.0
 
 
 @dataclass(frozen=True)
-class Knows:
-    """What was learnt before the stranger came."""
+class EomKnowledge:
+    """Knowledge of an EOM model before it meets an opponent."""
 
-    first: Weights  # of the policy that plays the first games
+    policy: Weights  # of the policy that plays the first games
     critic: Weights
-    prior: Weights  # of the network that guesses opponents
-    plan: Modelling
+    prior: Weights  # of the network that predicts any opponent's actions
+    section: OpponentModelling
 
 
-def modelled(
+def adapt_by_modelling(
     rng: Generator,
-    knows: Knows,
-    how: HeldOutEvaluation,
+    known: EomKnowledge,
+    section: HeldOutEvaluation,
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """The first policy, and the replies after each step, `how.draws` of them each.
+    """Adapt to an opponent and return the policies before and after each step.
 
-    Each draw plays `how.games` games a step with its latest policy, fits a model to all the
-    opponent's decisions so far, and replies to it. It sees what the opponent held when it
-    decided, in every finished game: as everyone may whose gradients take luck out by AIVAT.
+    Each of the `section.repeats` repetitions plays `section.games` games per step with its latest
+    policy, fits a model to all observed decisions of the opponent, and responds to it. The model
+    sees the opponent's private cards in finished games, as AIVAT does.
     """
     game, tree = two_seat_game(choice)
-    policies: list[BehaviouralPolicy] = [NetworkPolicy(game.features, knows.first)] * how.repeats
-    weights = [knows.first] * how.repeats  # of PPO's replies
-    seen: Sequence[Trajectories | None] = [None] * how.repeats
-    out = [policies]
-    for step_rng in rng.spawn(how.steps):
-        play_rng, fit_rng, reply_rng = step_rng.spawn(3)
-        seen = watched(game, policies, opponent, how.games, play_rng, seen)
-        models = fit(game, tree, seen, knows, fit_rng)
-        if knows.plan.response == "exact":
+    policies: list[BehaviouralPolicy] = [
+        NetworkPolicy(game.features, known.policy)
+    ] * section.repeats
+    weights = [known.policy] * section.repeats  # of PPO's responses
+    observed: Sequence[Trajectories | None] = [None] * section.repeats
+    by_step = [policies]
+    for step_rng in rng.spawn(section.steps):
+        play_rng, fit_rng, response_rng = step_rng.spawn(3)
+        observed = observe_opponent(game, policies, opponent, section.games, play_rng, observed)
+        models = _fit_models(game, tree, observed, known, fit_rng)
+        if known.section.response == "exact":
             assert tree is not None
-            policies = [
-                TabularPolicy(best_reply(tree, best_response.sigma_of(tree, [m] * 2)))
-                for m in models
-            ]
+            sigmas = [best_response.sigma_of(tree, [model] * 2) for model in models]
+            policies = [TabularPolicy(best_response_strategy(tree, sigma)) for sigma in sigmas]
         else:
+            rngs = response_rng.spawn(section.repeats)
             weights = [
-                _learnt(game, start, model, knows, luck)
-                for start, model, luck in zip(
-                    weights, models, reply_rng.spawn(how.repeats), strict=True
-                )
+                _learn_response(game, start, model, known, each)
+                for start, model, each in zip(weights, models, rngs, strict=True)
             ]
             policies = [NetworkPolicy(game.features, each) for each in weights]
-        out.append(policies)
-    return out
+        by_step.append(policies)
+    return by_step
 
 
-def watched(
+def observe_opponent(
     game: Game, policies: Sequence[Policy], opponent: Policy, games: int, rng: Generator,
-    seen: Sequence[Trajectories | None],
+    earlier: Sequence[Trajectories | None],
 ) -> list[Trajectories]:  # fmt: skip
-    """What an opponent decided in so many games against each of some policies, in random seats, and
-    what each of them had seen of it before."""
-    shown = []
-    for past, policy, luck in zip(seen, policies, rng.spawn(len(policies)), strict=True):
-        seat_rng, games_rng = luck.spawn(2)
+    """Play games of each policy against an opponent and return the opponent's decisions.
+
+    games: number per policy, in random seats. earlier: the opponent's decisions in earlier games
+    against each policy, which come first in the result.
+    """
+    observed = []
+    for past, policy, policy_rng in zip(earlier, policies, rng.spawn(len(policies)), strict=True):
+        seat_rng, games_rng = policy_rng.spawn(2)
         seating = random_seating(games, seat_rng)
         new = play(game, (policy, opponent), games, games_rng, seating, recorded=[1]).batch
-        shown.append(new if past is None else concatenate_trajectories([past, new]))
-    return shown
+        observed.append(new if past is None else concatenate_trajectories([past, new]))
+    return observed
 
 
-def fit(
-    game: Game, tree: Tree | None, batches: Sequence[Trajectories], knows: Knows, rng: Generator
+def _fit_models(
+    game: Game,
+    tree: Tree | None,
+    observed: Sequence[Trajectories],
+    known: EomKnowledge,
+    rng: Generator,
 ) -> list[BehaviouralPolicy]:
-    """A model for each of some opponents, from their decisions."""
-    plan = knows.plan
+    """Fit a model to the observed decisions of each opponent; on a tree, correct it by counts."""
+    section = known.section
     if tree is None:
-        return networks(game, imitations(game, batches, knows.prior, plan, rng))
-    taken = np.stack([_counts(tree, batch) for batch in batches])
+        return network_policies(game, clone_opponents(game, observed, known.prior, section, rng))
+    counts = np.stack([_action_counts(tree, batch) for batch in observed])
     features, legal = (
-        np.repeat(each[None], len(taken), axis=0)
+        np.repeat(each[None], len(counts), axis=0)
         for each in (game.features(tree.observations), tree.legal)
     )
-    rows = Demonstrations(features, legal, taken)
-    guess = strategies(game, tree, _imitated(knows.prior, rows, plan, rng))
-    return [TabularPolicy(sigma) for sigma in correct_by_counts(guess, taken, plan.prior_count)]
+    clones = _clone(known.prior, Demonstrations(features, legal, counts), section, rng)
+    predicted = strategies(game, tree, clones)
+    return [
+        TabularPolicy(sigma) for sigma in correct_by_counts(predicted, counts, section.prior_count)
+    ]
 
 
-def imitations(
-    game: Game, batches: Sequence[Trajectories], prior: Weights, plan: Modelling, rng: Generator
+def clone_opponents(
+    game: Game,
+    observed: Sequence[Trajectories],
+    prior: Weights,
+    section: OpponentModelling,
+    rng: Generator,
 ) -> Weights:
-    """(M, ...) networks that do what M opponents did: the prior, fitted to each one's decisions."""
-    rows = _side_by_side([rows_of(game, batch) for batch in batches])
-    return _imitated(prior, rows, plan, rng)
+    """Return networks (M, ...) that clone M opponents, fitted from the prior to their decisions."""
+    batched = _batch_demonstrations([demonstrations(game, batch) for batch in observed])
+    return _clone(prior, batched, section, rng)
 
 
-def _imitated(prior: Weights, rows: Demonstrations, plan: Modelling, rng: Generator) -> Weights:
-    whole = CloningConfig(plan.epochs, batch=2**30)
-    return fit_opponent_models(prior, rows, plan.learning_rate, whole, plan.holdout_share, rng)
+def _clone(
+    prior: Weights, batched: Demonstrations, section: OpponentModelling, rng: Generator
+) -> Weights:
+    """Return networks (M, ...) fitted by full-batch gradient steps with early stopping."""
+    config = CloningConfig(section.epochs, batch=2**30)
+    return fit_opponent_models(
+        prior, batched, section.learning_rate, config, section.holdout_share, rng
+    )
 
 
-def best_reply(tree: Tree, opponent: Array) -> Array:
-    """(N, A) a best response to an opponent (N, A) in whichever seat one sits."""
-    reply = opponent.copy()
+def best_response_strategy(tree: Tree, opponent: Array) -> Array:
+    """Return a best response (N, A) to an opponent (N, A), for every seat."""
+    response = opponent.copy()
     for seat in range(tree.seats):
-        mine = tree.observations.seat == seat
-        reply[mine] = best_response.best_response(tree, opponent, seat)[1][mine]
-    return reply
+        own = tree.observations.seat == seat
+        response[own] = best_response.best_response(tree, opponent, seat)[1][own]
+    return response
 
 
-def rows_of(game: Game, batch: Trajectories) -> Demonstrations:
-    """Decisions as rows to be imitated, one each."""
+def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:
+    """Return the decisions (D) of a batch as rows for behaviour cloning."""
     assert batch.legal is not None
     taken = np.zeros(batch.legal.shape)
     taken[np.arange(len(batch)), batch.action] = 1
     return Demonstrations(game.features(batch.observations()), batch.legal, taken)
 
 
-def _counts(tree: Tree, batch: Trajectories) -> Array:
-    """(N, A) how often each action was taken."""
+def _action_counts(tree: Tree, batch: Trajectories) -> Array:
+    """Count how often each action was taken at each information set, (N, A)."""
     assert batch.infoset is not None
-    taken = np.zeros(tree.legal.shape)
-    np.add.at(taken, (batch.infoset, batch.action), 1)
-    return taken
+    counts = np.zeros(tree.legal.shape)
+    np.add.at(counts, (batch.infoset, batch.action), 1)
+    return counts
 
 
-def _side_by_side(parts: list[Demonstrations]) -> Demonstrations:
-    """The rows of M opponents with M in front; what fills up the shorter ones is never taken."""
-    member = np.repeat(np.arange(len(parts)), [len(rows.taken) for rows in parts])
-    slot = pad_slots(member, len(parts))
+def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
+    """Pad the demonstrations of M opponents to one batch (M, R, ...); padding counts 0 actions."""
+    member = np.repeat(np.arange(len(rows)), [len(each.taken) for each in rows])
+    slot = pad_slots(member, len(rows))
 
     def place(name: str) -> Array:
-        return pad(np.concatenate([getattr(r, name) for r in parts]), member, slot, len(parts))
+        column = np.concatenate([getattr(each, name) for each in rows])
+        return pad(column, member, slot, len(rows))
 
     legal = place("legal")
     legal[~legal.any(axis=-1)] = True
     return Demonstrations(place("features"), legal, place("taken"))
 
 
-def _learnt(
-    game: Game, start: Weights, model: BehaviouralPolicy, knows: Knows, rng: Generator
+def _learn_response(
+    game: Game, start: Weights, model: BehaviouralPolicy, known: EomKnowledge, rng: Generator
 ) -> Weights:
-    """A reply to a model that PPO learns in simulated games, from where it starts."""
-    plan = knows.plan
-    critic_rng, reply_rng = rng.spawn(2)
-    hidden = [len(knows.critic[f"b{k}"]) for k in range(len(knows.critic) // 2 - 1)]
-    critic = Critic(len(knows.critic["w0"]), hidden, critic_rng, plan.ppo_learning_rate)
-    critic.adam = Adam(knows.critic, plan.ppo_learning_rate)
-    ppo = Ppo(plan.ppo_learning_rate, plan.ppo_entropy_coef)
+    """Learn a response to an opponent model by PPO in simulated games, from weights `start`."""
+    section = known.section
+    critic_rng, response_rng = rng.spawn(2)
+    hidden = [len(known.critic[f"b{k}"]) for k in range(len(known.critic) // 2 - 1)]
+    critic = Critic(len(known.critic["w0"]), hidden, critic_rng, section.ppo_learning_rate)
+    critic.adam = Adam(known.critic, section.ppo_learning_rate)
+    ppo = Ppo(section.ppo_learning_rate, section.ppo_entropy_coef)
     learner = ActorCritic(game.features, start, critic, ppo, 1.0, 0.95)
 
-    def simulate(policy: Policy, luck: Generator) -> Trajectories:
-        seat_rng, play_rng = luck.spawn(2)
-        seating = random_seating(plan.ppo_games, seat_rng)
-        return play(game, (policy, model), plan.ppo_games, play_rng, seating, recorded=[0]).batch
+    def simulate(policy: Policy, simulation_rng: Generator) -> Trajectories:
+        seat_rng, play_rng = simulation_rng.spawn(2)
+        seating = random_seating(section.ppo_games, seat_rng)
+        return play(game, (policy, model), section.ppo_games, play_rng, seating, recorded=[0]).batch
 
-    learn_response(learner, simulate, plan.ppo_iterations, reply_rng)
+    learn_response(learner, simulate, section.ppo_iterations, response_rng)
     return learner.theta

@@ -1,5 +1,8 @@
-"""Whom a meta-model meets in training: a population that evolves against it (Wu et al. 2022,
-algorithm 2), new random members at each renewal, or itself as it is and was."""
+"""Opponent populations of meta-training: evolving, random, self-play (Wu et al. 2022, algorithm 2).
+
+Additions to the paper: new random networks among the opponents of an iteration (`immigrants`), and
+random networks with pronounced preferences among actions (`logit_bias_std`).
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,13 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat, stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network import network_policy
-from overtrick.population.genetic import EvolutionConfig
 from overtrick.population.population import Population, with_candidate
-from overtrick.training.adaptation.rollouts import fitness
+from overtrick.training.adaptation.gradient_samples import mean_payoffs
 from overtrick.training.shared_sections import GeneticOperators, RandomMembers
 
-SHARD = 5  # members of one shard, whatever the number of workers
+SHARD = 5  # members per shard, whatever the number of workers
 
-Kind = Literal["evolving", "random", "selfplay"]
-EVOLVING_KEYS = ("elite_share", "mutation_rate", "mutation_strength", "fitness_games")
+EVOLVING_KEYS = (*GeneticOperators.model_fields, "fitness_games")
 """Keys that only an evolving population reads."""
 
 
@@ -40,7 +41,7 @@ class Opponents(GeneticOperators, RandomMembers):
         UnusedKeys({"kind": ("selfplay",), "immigrants": (0,)}, tuple(RandomMembers.model_fields)),
     )
 
-    kind: Kind = Field(
+    kind: Literal["evolving", "random", "selfplay"] = Field(
         default="evolving",
         description="evolving: scored against the meta-model, selected, crossed and mutated. "
         "random: all members are new at each renewal. selfplay: the meta-model at the latest "
@@ -54,154 +55,162 @@ class Opponents(GeneticOperators, RandomMembers):
     )
 
 
-class Opposition(ABC):
-    """A population behind a host; kinds differ in who founds it and how it is renewed.
+class OpponentPopulation(ABC):
+    """Base class of opponent populations; the members live in a remote object of the worker pool.
 
-    sizes: units of each layer of a member; founder: the meta-model at the start.
+    sizes: units of each layer of a member. initial: weights of the meta-model before training.
     """
 
     def __init__(
         self,
         game: GameChoice,
         sizes: Sequence[int],
-        plan: Opponents,
-        founder: Weights,
-        crew: WorkerPool,
+        section: Opponents,
+        initial: Weights,
+        pool: WorkerPool,
         rng: Generator,
     ) -> None:
         self.game = game
         self.sizes = sizes
-        self.plan = plan
-        self.crew = crew
-        first = founder.get(LOG_STD)  # None where actions are single
-        self.log_std = None if first is None else first + np.float32(np.log(plan.action_std_scale))
-        operators = EvolutionConfig(plan.elite_share, plan.mutation_rate, plan.mutation_strength)
-        self.host = crew.host(Population(self.founders(founder, rng), operators))
+        self.section = section
+        self.pool = pool
+        first = initial.get(LOG_STD)  # None in games of discrete actions
+        scale = np.float32(np.log(section.action_std_scale))
+        self.log_std = None if first is None else first + scale
+        members = self.initial_members(initial, rng)
+        self.remote = pool.host(Population(members, section.operators()))
 
     @abstractmethod
-    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
-        """The population of the next iteration, in which the meta-model is the guest."""
+    def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
+        """Replace members for the next iterations and return metrics.
 
-    def founders(self, founder: Weights, rng: Generator) -> Weights:
-        """(M, ...) the first members."""
-        return self.newcomers(self.plan.size, rng)
+        candidate: weights of the current meta-model, which may join the population.
+        """
+
+    def initial_members(self, initial: Weights, rng: Generator) -> Weights:
+        """Return the weights (M, ...) of the first members."""
+        return self.random_networks(self.section.size, rng)
 
     def members(self) -> Weights:
-        """(M, ...) the population as it stands: the last elite or the newest member first."""
-        return self.host.state()
+        """Return the weights (M, ...) of all members: the elite or the newest member first."""
+        return self.remote.state()
 
-    def choose(self, tasks: int, rng: Generator) -> Weights:
-        """(tasks, ...) opponents drawn from the population, and immigrants."""
-        members = self.members()
-        newcomers = self.plan.immigrants
-        drawn = tasks - newcomers
-        size = self.plan.size
+    def sample(self, tasks: int, rng: Generator) -> Weights:
+        """Draw the opponents (tasks, ...) of an iteration: members, and immigrants at the end."""
+        members, immigrants, size = self.members(), self.section.immigrants, self.section.size
+        drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
-        known = {n: v[chosen] for n, v in members.items()}
-        if not newcomers:
-            return known
-        new = self.newcomers(newcomers, rng)
-        return {n: np.concatenate([known[n], new[n]]) for n in known}
+        opponents = {n: v[chosen] for n, v in members.items()}
+        if not immigrants:
+            return opponents
+        new = self.random_networks(immigrants, rng)
+        return {n: np.concatenate([opponents[n], new[n]]) for n in opponents}
 
-    def newcomers(self, members: int, rng: Generator) -> Weights:
-        """(members, ...) new random opponents."""
-        return newcomers(
-            self.sizes,
-            members,
-            self.plan.head_init_scale,
-            self.plan.logit_bias_std,
-            rng,
-            self.log_std,
+    def random_networks(self, count: int, rng: Generator) -> Weights:
+        """Return the weights (count, ...) of new random networks."""
+        section = self.section
+        return random_networks(
+            self.sizes, count, section.head_init_scale, section.logit_bias_std, rng, self.log_std
         )
 
     def state(self) -> dict[str, Array]:
-        return self.host.state()
+        """Return the weights of all members, for a checkpoint."""
+        return self.remote.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.host.load(state)
+        """Restore the weights of all members."""
+        self.remote.load(state)
 
 
-class Evolving(Opposition):
-    """Algorithm 2; its members are scored by the crew."""
+class EvolvingPopulation(OpponentPopulation):
+    """Population that evolves against the meta-model (Wu et al. 2022, algorithm 2)."""
 
-    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
-        """The guest joins, everyone is scored against it, the worst leaves, the rest evolve."""
+    def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
+        """Add the candidate, score all by payoff against it, drop the worst, evolve the others."""
         score_rng, evolve_rng = rng.spawn(2)
-        candidates = with_candidate(self.members(), guest)
-        common = (self.game, guest, self.plan.fitness_games)
-        scores = self.crew.map(_score, common, shards(candidates), score_rng)
-        return self.host.call("advance", guest, np.concatenate(scores), evolve_rng)
+        candidates = with_candidate(self.members(), candidate)
+        common = (self.game, candidate, self.section.fitness_games)
+        scores = self.pool.map(_fitness, common, weight_shards(candidates), score_rng)
+        return self.remote.call("advance", candidate, np.concatenate(scores), evolve_rng)
 
 
-class Random(Opposition):
-    """Nobody stays: what meta-learning alone (MAML, Finn et al. 2017) has to train against."""
+class RandomPopulation(OpponentPopulation):
+    """Population of new random networks: meta-learning alone (MAML, Finn et al. 2017)."""
 
-    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
-        """All members are new, and nothing is measured."""
-        self.host.load(self.newcomers(self.plan.size, rng))
+    def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
+        """Replace all members by new random networks; there are no metrics."""
+        self.remote.load(self.random_networks(self.section.size, rng))
         return {}
 
 
-class SelfPlay(Opposition):
-    """The meta-model as it is and was: the paper's method without its evolution ("ours - EA")."""
+class SelfPlayPopulation(OpponentPopulation):
+    """Population of past meta-models: the ablation "ours - EA" of Wu et al. 2022."""
 
-    def founders(self, founder: Weights, rng: Generator) -> Weights:
-        return repeat(founder, self.plan.size)
+    def initial_members(self, initial: Weights, rng: Generator) -> Weights:
+        """Return copies (M, ...) of the first meta-model."""
+        return repeat(initial, self.section.size)
 
-    def renew(self, guest: Weights, rng: Generator) -> dict[str, float]:
-        """The guest joins and the oldest member leaves."""
+    def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
+        """Add the candidate and drop the oldest member; there are no metrics."""
         members = self.members()
-        self.host.load({n: np.concatenate([guest[n][None], v[:-1]]) for n, v in members.items()})
+        joined = {n: np.concatenate([candidate[n][None], v[:-1]]) for n, v in members.items()}
+        self.remote.load(joined)
         return {}
 
 
-KINDS: dict[str, type[Opposition]] = {
-    "evolving": Evolving,
-    "random": Random,
-    "selfplay": SelfPlay,
+POPULATIONS: dict[str, type[OpponentPopulation]] = {
+    "evolving": EvolvingPopulation,
+    "random": RandomPopulation,
+    "selfplay": SelfPlayPopulation,
 }
+"""Classes of opponent populations by `population.kind`."""
 
 
-def newcomers(
+def random_networks(
     sizes: Sequence[int],
-    members: int,
-    style: float,
-    lean: float,
+    count: int,
+    head_scale: float,
+    bias_std: float,
     rng: Generator,
     log_std: Array | None = None,
 ) -> Weights:
-    """(members, ...) random networks, mostly mild, some pronounced.
+    """Return the weights (count, ...) of random networks; most play nearly uniformly.
 
-    style: largest scale of the last layer's weights; lean: largest spread of its biases, logits or
-    mean moves. log_std: of all their moves, where they move.
+    sizes: units of each layer. Each network multiplies the last layer's weights and biases by
+    the squares of uniform numbers. head_scale: largest scale of these weights. bias_std: largest
+    standard deviation of these biases, in logits or mean moves. log_std: logarithms of the
+    standard deviations of moves, in games of real vectors.
     """
-    weights = stack([initial_weights(sizes, rng, style) for _ in range(members)])
+    weights = stack([initial_weights(sizes, rng, head_scale) for _ in range(count)])
     last = len(sizes) - 2
-    leans = lean * rng.normal(0, 1, weights[f"b{last}"].shape)
-    mildness = rng.random((2, members)) ** 2
-    weights[f"w{last}"] *= mildness[0, :, None, None].astype(np.float32)
-    weights[f"b{last}"] = (leans * mildness[1, :, None]).astype(np.float32)
+    biases = bias_std * rng.normal(0, 1, weights[f"b{last}"].shape)
+    factors = rng.random((2, count)) ** 2
+    weights[f"w{last}"] *= factors[0, :, None, None].astype(np.float32)
+    weights[f"b{last}"] = (biases * factors[1, :, None]).astype(np.float32)
     if log_std is not None:
-        weights[LOG_STD] = np.repeat(log_std[None], members, axis=0)
-    return dict(sorted(weights.items()))  # in the order that files have, as `initial` says
+        weights[LOG_STD] = np.repeat(log_std[None], count, axis=0)
+    return dict(sorted(weights.items()))  # the order of names in files decides sums and draws
 
 
-def check_spread(key: str, spread: float, game: Game) -> None:
-    """Raise UserError for a spread of moves in a game of single actions; key is the job's."""
-    if game.actions is not None and spread != 1:
+def check_action_std_scale(key: str, scale: float, game: Game) -> None:
+    """Raise UserError for a changed `action_std_scale` in a game of discrete actions.
+
+    key: dotted key of the job, named in the message.
+    """
+    if game.actions is not None and scale != 1:
         raise UserError(
             f"{key}: {game.name} has single actions, without a standard deviation: leave it out"
         )
 
 
-def shards(members: Weights) -> list[tuple[Weights]]:
-    """A population cut into shards of a fixed size."""
+def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
+    """Cut the weights (M, ...) of networks into shards of a fixed number of networks."""
     count = len(members["w0"])
-    return [({n: v[i : i + SHARD] for n, v in members.items()},) for i in range(0, count, SHARD)]
+    return [({n: v[k : k + size] for n, v in members.items()},) for k in range(0, count, size)]
 
 
-def _score(rng: Generator, common: Any, members: Weights) -> Array:
-    """(M,) mean points a game of members against the guest (eq. 8)."""
-    choice, guest, games = common
+def _fitness(rng: Generator, common: Any, members: Weights) -> Array:
+    """Return the mean points per game (M,) of members against the meta-model (eq. 8)."""
+    choice, candidate, games = common
     game, _ = two_seat_game(choice)
-    return fitness(game, members, network_policy(game.features, guest), games, rng)
+    return mean_payoffs(game, members, network_policy(game.features, candidate), games, rng)

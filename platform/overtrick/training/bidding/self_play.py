@@ -37,7 +37,7 @@ from overtrick.learners.supervised.classifier import check_loss
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.rollout import play
 from overtrick.training import scores
-from overtrick.training.adaptation.opponent_population import Opponents, SelfPlay
+from overtrick.training.adaptation.opponent_population import Opponents, SelfPlayPopulation
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, BidderTrainingJob
@@ -128,7 +128,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
             ),
             plan.minibatches,
         )
-        self.past = SelfPlay(
+        self.past = SelfPlayPopulation(
             job.game, (), Opponents(kind="selfplay", size=plan.past_selves), self.calls.theta,
             pool,
             generator(job.seed, RngStream.INITIAL),

@@ -66,7 +66,9 @@ class CoevolveJob(Job):
         return self
 
 
-@register("coevolve", CoevolveJob, scores.table_closeness, scores.closeness)
+@register(
+    "coevolve", CoevolveJob, scores.table_negative_exploitability, scores.negative_exploitability
+)
 class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     """Evolve strategies that are beaten as little as possible (min-max CSA-ES).
 

@@ -113,7 +113,7 @@ class SolveJob(Job):
         return workers
 
 
-@register("solve", SolveJob, scores.table_closeness, scores.closeness)
+@register("solve", SolveJob, scores.table_negative_exploitability, scores.negative_exploitability)
 class SolveTrainer(BaseTrainer[SolveJob]):
     """Run solvers side by side; iteration k takes each to its iteration 10^(k / measurements)."""
 

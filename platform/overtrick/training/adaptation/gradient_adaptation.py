@@ -1,0 +1,157 @@
+"""Adaptation of a policy network to one opponent: gradient steps, each after a batch of games."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
+from overtrick.evaluation.evaluate import AdaptationEvaluation
+from overtrick.evaluation.game_cache import cached_equilibrium, two_seat_game
+from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.weights import repeat
+from overtrick.policies.batched_networks import BatchedNetworks
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.safe_exploitation import safe_best_response
+from overtrick.training.adaptation import gradient_samples as samples
+from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
+from overtrick.training.adaptation.opponent_modelling import (
+    OpponentModelling,
+    clone_opponents,
+    observe_opponent,
+)
+
+SIMULATED_GAMES = 5000
+"""Simulated games against an opponent model for each gradient, in games without a tree."""
+
+
+@dataclass(frozen=True)
+class AdaptingModel:
+    """Knowledge of an adapting model before it meets an opponent, and its way to adapt."""
+
+    theta: Weights
+    critic: Weights
+    privileged: bool  # the critic sees the whole deal
+    discount: float
+    gradient_estimator: GradientEstimator
+    policy: Literal["network", "best_response"] = "network"  # the policy evaluated after a step
+    gradient_steps: int = 1  # gradient steps on the games of an adaptation step
+
+
+def check_estimator(
+    key: str, estimator: GradientEstimator | None, game: Game, tree: Tree | None
+) -> None:
+    """Raise UserError for a gradient estimator that the game does not support.
+
+    key: dotted key of the job, named in the message. tree: None if the game is too large for one.
+    """
+    if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):
+        raise UserError(f"{key}: {game.name} has no privileged features: set critic")
+    if game.actions is None and estimator == "opponent_model":
+        raise UserError(
+            f"{key}: opponent_model counts discrete actions, and {game.name} has none: set critic"
+        )
+    if tree is None and estimator == "aivat":
+        raise UserError(
+            f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
+        )
+
+
+def adapt_by_gradients(
+    rng: Generator,
+    model: AdaptingModel,
+    section: AdaptationEvaluation,
+    choice: GameChoice,
+    opponent: BehaviouralPolicy,
+) -> list[list[BehaviouralPolicy]]:
+    """Adapt a model to an opponent and return the policies before and after each step.
+
+    Each of the `section.repeats` repetitions begins with the model's weights and adapts on its own
+    sampled games. With policy best_response the evaluated policies are safe best responses to the
+    estimated opponent, whose prior is an equilibrium; the networks only play the games.
+    """
+    game, tree = two_seat_game(choice)
+    params = repeat(model.theta, section.repeats)
+    if tree is None and model.gradient_estimator == "opponent_model":
+        return _adapt_by_simulation(rng, model, section, game, params, opponent)
+    counts = None
+    policies = [samples.network_policies(game, params)]
+    for _ in range(section.steps):
+        (step_rng,) = rng.spawn(1)
+        if model.gradient_estimator not in ON_TREE:
+            rollouts = samples.play_opponents(
+                game, params, model.critic, opponent, section.games, model.discount, 1.0, step_rng,
+                merge=True, privileged=model.privileged,
+            )  # fmt: skip
+        else:
+            assert tree is not None
+            sigma = best_response.sigma_of(tree, [opponent] * 2)
+            opponents = np.broadcast_to(sigma, (section.repeats, *sigma.shape))
+            prior = samples.prior_counts(choice, model.gradient_estimator)
+            rollouts = samples.play_opponents_on_tree(
+                game, tree, params, opponents, section.games, model.gradient_estimator, prior,
+                step_rng, counts,
+            )  # fmt: skip
+            counts = rollouts.opponent_counts
+        params = samples.adapt(params, rollouts.sample, section.learning_rate)
+        for _ in range(model.gradient_steps - 1):
+            assert tree is not None
+            assert counts is not None
+            estimate = samples.action_frequencies(counts + prior)
+            again = samples.exact_sample(game, tree, params, estimate)
+            params = samples.adapt(params, again, section.learning_rate)
+        if model.policy == "best_response":
+            assert tree is not None
+            assert counts is not None
+            bound = section.exploitability_bound
+            assert bound is not None
+            prior_weight = samples.PRIOR_WEIGHT["opponent_model"]
+            estimate = samples.action_frequencies(
+                counts + prior_weight * cached_equilibrium(choice)
+            )
+            policies.append([TabularPolicy(safe_best_response(tree, s, bound)) for s in estimate])
+        else:
+            policies.append(samples.network_policies(game, params))
+    return policies
+
+
+def _adapt_by_simulation(
+    rng: Generator,
+    model: AdaptingModel,
+    section: AdaptationEvaluation,
+    game: Game,
+    params: Weights,
+    opponent: BehaviouralPolicy,
+) -> list[list[BehaviouralPolicy]]:
+    """Adapt a model by simulated games against a clone of the opponent, in games without a tree.
+
+    Only the opponent's decisions are used of the games against it: a network clones its behaviour.
+    Simulated games cost no interaction, so many of them make the gradient nearly free of noise.
+    Returns the policies before and after each step, as `adapt_by_gradients`.
+    """
+    prior_rng, *step_rngs = rng.spawn(1 + section.steps)
+    layers = len(model.theta) // 2
+    sizes = (len(model.theta["w0"]), *(len(model.theta[f"b{k}"]) for k in range(layers)))
+    prior = initial_weights(sizes, prior_rng, head=0.1)
+    observed: Sequence[Trajectories | None] = [None] * section.repeats
+    policies = [samples.network_policies(game, params)]
+    for step_rng in step_rngs:
+        play_rng, fit_rng, simulation_rng = step_rng.spawn(3)
+        observed = observe_opponent(game, policies[-1], opponent, section.games, play_rng, observed)
+        clones = clone_opponents(game, observed, prior, OpponentModelling(), fit_rng)
+        for gradient_rng in simulation_rng.spawn(model.gradient_steps):
+            rollouts = samples.play_opponents(
+                game, params, model.critic, BatchedNetworks(game.features, clones), SIMULATED_GAMES,
+                model.discount, 1.0, gradient_rng, merge=True, privileged=model.privileged,
+            )  # fmt: skip
+            params = samples.adapt(params, rollouts.sample, section.learning_rate)
+        policies.append(samples.network_policies(game, params))
+    return policies

@@ -1,0 +1,287 @@
+"""Policy-gradient samples of M networks against opponents: from played games, or exact on a tree.
+
+Wu et al. 2022 estimate all gradients from played games with a critic as baseline. The other
+gradient estimators are additions: a critic that sees the whole deal, AIVAT, and an opponent model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.random import Generator
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import Array, Enumerable, Game, Policy
+from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
+from overtrick.learners.critic import predict
+from overtrick.learners.policy_gradient import advantages, maml
+from overtrick.learners.policy_gradient.sample import (
+    ContinuousSample,
+    DiscreteSample,
+    padded_sample,
+    rollout_sample,
+    sample_tensors,
+)
+from overtrick.learners.weights import to_arrays
+from overtrick.policies.batched_networks import BatchedNetworks
+from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
+from overtrick.policies.network import network_policy
+from overtrick.policies.rollout import PRIVILEGED, play, random_seating
+from overtrick.reports import metric_names
+from overtrick.solvers import aivat
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+
+log = logging.getLogger(__name__)
+
+GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_model"]
+"""Estimator of a policy gradient.
+
+critic: sampled returns minus the baseline of a critic that sees the learner's observations.
+privileged_critic: the same with a critic that sees the whole deal. aivat: sampled decisions with
+AIVAT advantages from the tree. opponent_model: all decisions of the tree, against the estimated
+opponent.
+"""
+
+ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
+PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
+"""Pseudo-count of a prior at each information set, in decisions."""
+
+
+@dataclass(frozen=True)
+class OpponentRollouts:
+    """Rollouts of M networks against opponents: sample, critic inputs, returns and payoffs."""
+
+    sample: DiscreteSample | ContinuousSample  # M tasks
+    features: Array  # (D, F) inputs of the critic
+    returns: Array  # (D,) discounted points won from each decision on
+    payoff: Array  # (M,) mean points per game
+    opponent_counts: Array | None = None  # (M, N, A) actions of the opponents so far, on a tree
+    diverged_games: int = 0  # games that ended because a simulator diverged
+
+
+def play_opponents(
+    game: Game,
+    params: Weights,
+    critic: Weights,
+    opponents: Policy,
+    games: int,
+    gamma: float,
+    lam: float,
+    rng: Generator,
+    merge: bool = False,
+    privileged: bool = False,
+) -> OpponentRollouts:
+    """Play games of M networks against their opponents, in random seats, with GAE advantages.
+
+    params: weights of the M networks, leading axis M. opponents: seated for M * games games;
+    network m plays games m * games up to (m + 1) * games. gamma, lam: discount and lambda of the
+    advantages over the critic's baseline. Where information sets are numbered, the mean advantage
+    of the other decisions at an information set is subtracted too. merge: as in `rollout_sample`.
+    privileged: the critic sees the whole deal, which no action can change, so that the gradient
+    stays unbiased.
+    """
+    members = len(params["w0"])
+    seat_rng, play_rng = rng.spawn(2)
+    seating = random_seating(members * games, seat_rng)
+    both = (BatchedNetworks(game.features, params), opponents)
+    played = play(game, both, members * games, play_rng, seating, [0], privileged)
+    batch = played.batch
+    member = batch.game // games
+    features = game.features(batch.observations())
+    critic_inputs = batch.extras[PRIVILEGED] if privileged else features
+    baseline = predict(critic, critic_inputs)
+    advantage = advantages.generalised_advantages(batch, baseline, gamma, lam)
+    if batch.infoset is not None:
+        advantage = advantages.subtract_leave_one_out_mean(
+            advantage, batch.infoset, member, PRIOR_WEIGHT["critic"]
+        )
+    return OpponentRollouts(
+        rollout_sample(params, batch, features, advantage, games, member, merge),
+        critic_inputs,
+        advantages.discounted_returns(batch, gamma),
+        learner_payoffs(played.payoff, seating, members).mean(axis=1),
+        diverged_games=played.diverged_games,
+    )
+
+
+def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
+    """Return the points (M, games) of policy 0 in the games of each of M members.
+
+    payoff (M * games, 2): points of both seats; seating (M * games, 2): policy in each seat.
+    """
+    return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(members, -1)
+
+
+def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
+    """Return the mean payoff against training opponents before adaptation and after each step.
+
+    payoffs: an array of points for each step, the first one before adaptation.
+    """
+    return {
+        metric_names.payoff_name(metric_names.OPPONENTS, step, unit): float(payoff.mean())
+        for step, payoff in enumerate(payoffs)
+    }
+
+
+def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
+    """Return the metric of diverged simulations, for games with a simulator, and log a warning.
+
+    The log of a worker stays with Ray, so the warning is repeated here.
+    """
+    if game.actions is not None:
+        return {}
+    if count:
+        log.warning("the simulation of %d games diverged: they count as draws", count)
+    return {"astray_games": float(count)}
+
+
+def play_opponents_on_tree(
+    game: Enumerable,
+    tree: Tree,
+    params: Weights,
+    opponents: Array,
+    games: int,
+    estimator: GradientEstimator,
+    prior: Array,
+    rng: Generator,
+    counts: Array | None = None,
+) -> OpponentRollouts:
+    """Play games of M networks on the tree, and estimate advantages without a critic.
+
+    opponents (M, N, A): strategies of the opponents. prior (N, A): pseudo-counts of the opponent's
+    actions, from `prior_counts`. counts (M, N, A): actions of the opponents in earlier games.
+    With aivat the sample has a row for each visited information set, with advantages against the
+    opponent model of before these games. With opponent_model it has all information sets, with
+    exact advantages against the opponent model of after these games.
+    """
+    sigma = strategies(game, tree, params)
+    counts = np.zeros(sigma.shape) if counts is None else counts
+    guesses = action_frequencies(counts + prior)
+    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
+    returns, payoff, counts = np.zeros(weight.shape), np.zeros(len(sigma)), counts.copy()
+    for m, member_rng in enumerate(rng.spawn(len(sigma))):
+        first = member_rng.binomial(games, 0.5)  # games in seat 0
+        for seat, count in enumerate((first, games - first)):
+            own = (tree.observations.seat == seat)[:, None]
+            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, guesses))
+            rolled = aivat.sample_rollouts(tree, real, guess, seat, count, member_rng)
+            weight[m] += np.where(own, rolled.taken, 0).sum(axis=1) / games
+            credit[m] += rolled.credit / games
+            returns[m] += rolled.returns / games
+            payoff[m] += rolled.payoff / games
+            counts[m] += np.where(own, 0, rolled.taken)
+    member, row = np.nonzero(weight)
+    features, visited = game.features(tree.observations)[row], weight[member, row]
+    if estimator == "opponent_model":
+        sample = exact_sample(game, tree, params, action_frequencies(counts + prior))
+    else:
+        sample = padded_sample(
+            features, tree.legal[row], _log_probs(tree, sigma)[member, row], credit[member, row],
+            visited, member, len(sigma),
+        )  # fmt: skip
+    return OpponentRollouts(sample, features, returns[member, row] / visited, payoff, counts)
+
+
+def prior_counts(choice: GameChoice, estimator: GradientEstimator) -> Array:
+    """Return the pseudo-counts (N, A) of the opponent's actions before the first observed game.
+
+    With opponent_model, unvisited information sets use the prior: half uniform play, half
+    equilibrium. With aivat the prior is uniform play; it changes the variance only. Raises
+    UserError for a game without a tree.
+    """
+    _, tree = game_with_tree(choice)
+    guess = tree.uniform()
+    if estimator == "opponent_model":
+        guess = (guess + cached_equilibrium(choice)) / 2
+    return PRIOR_WEIGHT[estimator] * guess
+
+
+def action_frequencies(counts: Array) -> Array:
+    """Return action frequencies (M, N, A) at each information set from counts (M, N, A)."""
+    return counts / counts.sum(axis=-1, keepdims=True)
+
+
+def adapt(params: Weights, sample: DiscreteSample | ContinuousSample, step: float) -> Weights:
+    """Take an inner gradient step of size `step` with each of M networks on its task's sample."""
+    leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
+    return to_arrays(maml.adapt(leaves, sample_tensors(sample), step))
+
+
+def strategies(game: Game, tree: Tree, params: Weights) -> Array:
+    """Return the strategies (M, N, A) of M networks at all information sets of the tree."""
+    with torch.inference_mode():
+        logits = forward(tensors(params), torch.from_numpy(game.features(tree.observations)))
+        logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
+        return logp.double().exp().numpy()
+
+
+def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
+    """Return the probability (N,) that a strategy visits each information set, as mean over seats.
+
+    sigma, opponent (N, A): the strategy and the one in the other seat.
+    """
+    reach = np.zeros(tree.infosets)
+    for seat in range(2):
+        own = (tree.observations.seat == seat)[:, None]
+        reach += best_response.policy_gradient(tree, np.where(own, sigma, opponent), seat)[0] / 2
+    return reach
+
+
+def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> DiscreteSample:
+    """Return a sample of all information sets with exact advantages of M networks.
+
+    opponents (M, N, A): strategies of the opponents; each network plays both seats with equal
+    probability. Rows are weighted by their visit probability, so that a policy gradient on the
+    sample has no variance.
+    """
+    sigma = strategies(game, tree, params)
+    weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
+    for m, (mine, theirs) in enumerate(zip(sigma, opponents, strict=True)):
+        for seat in range(2):
+            own = (tree.observations.seat == seat)[:, None]
+            reach, advantage = best_response.policy_gradient(
+                tree, np.where(own, mine, theirs), seat
+            )
+            weight[m] += reach / 2
+            credit[m] += reach[:, None] / 2 * mine * advantage
+    features = game.features(tree.observations)
+    return DiscreteSample(
+        np.repeat(features[None], len(sigma), axis=0),
+        np.broadcast_to(tree.legal, sigma.shape).copy(),
+        _log_probs(tree, sigma),
+        credit.astype(np.float32),
+        weight.astype(np.float32),
+    )
+
+
+def _log_probs(tree: Tree, sigma: Array) -> Array:
+    """Return float32 log-probabilities of strategies (M, N, A); -inf for illegal actions."""
+    with np.errstate(divide="ignore"):
+        logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
+    return np.where(tree.legal, logp, -np.inf).astype(np.float32)
+
+
+def network_policies(game: Game, params: Weights) -> list[Any]:
+    """Return M policies, one for each network of weights with leading axis M."""
+    members = len(params["w0"])
+    return [
+        network_policy(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)
+    ]
+
+
+def mean_payoffs(
+    game: Game, members: Weights, opponent: Policy, games: int, rng: Generator
+) -> Array:
+    """Return the mean points per game (M,) of M networks against one opponent, in random seats."""
+    count = len(members["w0"])
+    seat_rng, play_rng = rng.spawn(2)
+    seating = random_seating(count * games, seat_rng)
+    both = (BatchedNetworks(game.features, members), opponent)
+    payoff = play(game, both, count * games, play_rng, seating, recorded=()).payoff
+    return learner_payoffs(payoff, seating, count).mean(axis=1)

@@ -1,0 +1,98 @@
+"""Base classes of trainers whose model is evaluated against held-out opponents.
+
+A subclass says what a stored model knows (`knowledge`) and how this meets an opponent (`adapt`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from matplotlib.figure import Figure
+from numpy.random import Generator
+
+from overtrick.config.job_file import Job
+from overtrick.core import Array
+from overtrick.distributed.workers import WorkerPool
+from overtrick.evaluation import evaluate as evaluation
+from overtrick.evaluation.evaluate import without_adaptation
+from overtrick.evaluation.game_cache import playable_game
+from overtrick.games import registry
+from overtrick.reports import figures, metric_names
+from overtrick.solvers.extensive import best_response
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
+
+JobT = TypeVar("JobT", bound=Job)
+
+
+class HeldOutTrainer(BaseTrainer[JobT]):
+    """Base of trainers whose model adapts to held-out opponents in evaluation.
+
+    `game` and `tree` are those of the job; the tree is None if the game is too large for one.
+    `unit` is the unit of payoffs in evaluation. The section `evaluate` of the job names the
+    held-out opponents.
+    """
+
+    adapt: ClassVar[staticmethod[..., Any]]
+    """Adaptation to one opponent, of type `Adapt`: policies before and after each step."""
+
+    def __init__(self, job: JobT, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        self.game, self.tree = playable_game(job.game)
+        self.unit: str = registry.evaluation_game(self.game).unit
+
+    @staticmethod
+    @abstractmethod
+    def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
+        """Return the knowledge with which a stored model meets an opponent.
+
+        Raises UserError for the weights of another job.
+        """
+
+    def evaluate(self) -> Metrics:
+        return evaluation.flat_metrics(self.rows(), self.unit)
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return figures.of_adaptation(history, rows, self.unit)
+
+    @staticmethod
+    def validate(job: Any) -> None:
+        """Raise UserError for an unplayable game, unknown opponents or a bound without a tree."""
+        evaluation.check_evaluation(job.game, job.evaluate)
+
+    @classmethod
+    def evaluate_model(
+        cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Evaluate a stored model against each held-out opponent, before and after adaptation."""
+        known = cls.knowledge(job, weights)
+        return evaluation.evaluate(job.game, cls.adapt, known, job.evaluate, pool, rng)
+
+
+class UnadaptedTrainer(HeldOutTrainer[JobT]):
+    """Base of trainers whose model is a policy for all seats that never adapts.
+
+    Evaluation during training also measures the exploitability of the policy where the game has a
+    tree. `knowledge` returns the policy.
+    """
+
+    adapt = staticmethod(without_adaptation)
+    policy_name: ClassVar[str]
+    """Name of the policy in the metric of its exploitability."""
+
+    def evaluate(self) -> Metrics:
+        return self._exploitability() | super().evaluate()
+
+    def _exploitability(self) -> Metrics:
+        if self.tree is None:
+            return {}
+        policy = self.knowledge(self.job, self.model())
+        sigma = best_response.sigma_of(self.tree, [policy] * self.game.seats)
+        name = metric_names.gap_name(self.policy_name, self.game.unit)
+        return {name: best_response.exploitability(self.tree, sigma)}
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        return figures.of_unadapted(
+            history, self.policy_name, self.unit, self.game.unit, self.tree is not None
+        )
