@@ -171,7 +171,7 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
 def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
     monkeypatch.delattr("overtrick.games.matrix.Matrix.public_situation")
     job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
-    with pytest.raises(UserError, match="brps has no situations"):
+    with pytest.raises(UserError, match="brps has no public situations"):
         registry.TRAINERS["dron"].validate(job)
 
 
