@@ -40,7 +40,7 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
-from overtrick.games.bridge.system.auction_simulation import asked
+from overtrick.games.bridge.system.auction_simulation import kernel_arguments
 from overtrick.games.bridge.system.loader import System
 from overtrick.games.bridge.system.public_knowledge import (  # fmt: skip
     AGREED,
@@ -54,10 +54,9 @@ from overtrick.games.bridge.system.public_knowledge import (  # fmt: skip
     TYPE,
     TYPES,
     VULNERABLE,
-    look,
-    sit,
+    open_auction,
 )
-from overtrick.games.bridge.system.rule_matching import choose, learn, scratch, tools
+from overtrick.games.bridge.system.rule_matching import hear_call
 
 PLAYER_WIDTH, WIDTH = 305, 1284
 FIRST_PLAYER = WIDTH - 4 * PLAYER_WIDTH
@@ -89,37 +88,29 @@ def auction_features(
     found = np.empty((count, WIDTH), np.float32) if out is None else out[:count]
     if found.shape != (count, WIDTH):
         raise ValueError(f"{count} rows of {WIDTH} numbers do not fit into {found.shape}")
-    _rows(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), after, found)
+    _rows(*kernel_arguments(hands, dealer, vulnerable, ns, ew), np.asarray(calls), after, found)
     return found
 
 
 @njit(cache=True)
-def _rows(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, after, out):  # type: ignore[no-untyped-def]
-    rules = max(len(ns.rule), len(ew.rule))
-    view, owner, matched, lo, hi = scratch(limits, rules)
-    held = np.zeros(limits.shape[1], np.int16)
+def _rows(hands, dealer, vulnerable, ns, ew, knowledge, calls, after, out):  # type: ignore[no-untyped-def]
     row = 0
     for game in range(len(hands)):
-        sit(table, dealer[game], vulnerable[game], limits)
-        for made in calls[game]:
-            if made < 0:
+        open_auction(knowledge, dealer[game], vulnerable[game])
+        for call in calls[game]:
+            if call < 0:
                 break
-            seat = table.now[NEXT_SEAT]
+            seat = knowledge.auction[NEXT_SEAT]
             if not after:
-                write_features(table, hands[game, seat], seat, dealer[game], out[row])
-            tables = ns if seat % 2 == 0 else ew
-            look(table, fields, view)
-            _, _, rule = choose(
-                tables, table, view, held, False, made, owner, matched, lo, hi, limits
-            )
-            learn(tables, table, seat, made, rule, lo, hi)
+                write_features(knowledge, hands[game, seat], seat, dealer[game], out[row])
+            hear_call(ns if seat % 2 == 0 else ew, knowledge, call)
             if after:
-                write_features(table, hands[game, seat], seat, dealer[game], out[row])
+                write_features(knowledge, hands[game, seat], seat, dealer[game], out[row])
             row += 1
 
 
 @njit(cache=True)
-def write_features(table, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
+def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
     """Write what a seat decides by."""
     out[:] = 0
     for suit in range(4):
@@ -130,18 +121,18 @@ def write_features(table, cards, seat, dealer, out):  # type: ignore[no-untyped-
         out[13 * suit : 13 * suit + small] = 1
         for rank in range(8, 13):
             out[13 * suit + rank] = (held >> rank) & 1
-    out[FIRST_SITUATION + table.more[VULNERABLE]] = 1
+    out[FIRST_SITUATION + knowledge.context[VULNERABLE]] = 1
     out[FIRST_SITUATION + 4 + dealer] = 1
     out[FIRST_SITUATION + 8 + seat] = 1
     for who in range(4):
         first = FIRST_PLAYER + who * PLAYER_WIDTH
-        _player(table, (seat + who) % 4, out[first : first + PLAYER_WIDTH])
+        _player(knowledge, (seat + who) % 4, out[first : first + PLAYER_WIDTH])
 
 
 @njit(cache=True)
-def _player(table, seat, out):  # type: ignore[no-untyped-def]
+def _player(knowledge, seat, out):  # type: ignore[no-untyped-def]
     """Write what a player has shown."""
-    lo, hi, said = table.lo[SHOWN, seat], table.hi[SHOWN, seat], table.said[seat]
+    lo, hi, said = knowledge.lo[SHOWN, seat], knowledge.hi[SHOWN, seat], knowledge.meaning[seat]
     if said[SUIT] >= 0:
         out[4 - said[SUIT]] = 1
     _range(lo[hand_evaluation.HCP], hi[hand_evaluation.HCP], out[5:46])

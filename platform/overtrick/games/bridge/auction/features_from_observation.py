@@ -19,9 +19,10 @@ from overtrick.games.bridge.auction.observation import (
 )
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
+from overtrick.games.bridge.system.auction_simulation import knowledge_for
 from overtrick.games.bridge.system.loader import System
-from overtrick.games.bridge.system.public_knowledge import look, sit
-from overtrick.games.bridge.system.rule_matching import choose, learn, scratch, tools
+from overtrick.games.bridge.system.public_knowledge import open_auction, update_view
+from overtrick.games.bridge.system.rule_matching import NO_CALL, hear_call, match_rules
 
 
 def features_before_call(seen: Array, ns: System, ew: System) -> Array:
@@ -38,7 +39,7 @@ def features_after_call(seen: Array, row: Array, made: Array, ns: System, ew: Sy
 def system_calls(seen: Array, ns: System, ew: System) -> Array:
     """(R,) the calls that the systems make there."""
     found = np.empty(len(seen), np.int64)
-    _call(np.ascontiguousarray(seen), ns.tables, ew.tables, *tools(), found)
+    _call(np.ascontiguousarray(seen), ns.tables, ew.tables, knowledge_for(ns, ew), found)
     return found
 
 
@@ -52,7 +53,9 @@ def calls_made(seen: Array) -> Array:
 def _asked(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
     found = np.empty((len(row), WIDTH), np.float32)
     calls: Any = np.ascontiguousarray(made, np.int64)
-    _write(np.ascontiguousarray(seen), row, calls, ns.tables, ew.tables, *tools(), found)
+    _write(
+        np.ascontiguousarray(seen), row, calls, ns.tables, ew.tables, knowledge_for(ns, ew), found
+    )
     return found
 
 
@@ -64,46 +67,38 @@ def _count(seen, found):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _heard(tables, table, fields, made, held, view, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """A call is made, and everybody learns what it shows."""
-    look(table, fields, view)
-    _, _, rule = choose(tables, table, view, held, False, made, owner, matched, lo, hi, limits)
-    learn(tables, table, table.now[NEXT_SEAT], made, rule, lo, hi)
+def _hear_calls(calls, count, ns, ew, knowledge):  # type: ignore[no-untyped-def]
+    """Interpret the first `count` calls of an auction that has just been opened."""
+    for at in range(count):
+        tables = ns if knowledge.auction[NEXT_SEAT] % 2 == 0 else ew
+        hear_call(tables, knowledge, calls[at])
 
 
 @njit(cache=True)
-def _write(seen, row, made, ns, ew, table, fields, limits, found):  # type: ignore[no-untyped-def]
-    """Features (D, 1284) of rows (D,) after one more call (D,), or none if that is negative."""
-    view, owner, matched, lo, hi = scratch(limits, max(len(ns.rule), len(ew.rule)))
-    held = np.zeros(limits.shape[1], np.int16)
+def _write(seen, row, made, ns, ew, knowledge, found):  # type: ignore[no-untyped-def]
+    """Write features (D, 1284) of rows (D,) after one more call (D,), or none if negative."""
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for k in range(len(row)):
         facts = seen[row[k]]
-        sit(table, facts[OBS_DEALER], facts[OBS_VULNERABLE], limits)
+        open_auction(knowledge, facts[OBS_DEALER], facts[OBS_VULNERABLE])
         count = write_calls(facts, calls)
         if made[k] >= 0:
             calls[count] = made[k]
             count += 1
-        for at in range(count):
-            tables = ns if table.now[NEXT_SEAT] % 2 == 0 else ew
-            _heard(tables, table, fields, calls[at], held, view, owner, matched, lo, hi, limits)
-        write_features(table, facts[OBS_OWN], facts[OBS_SEAT], facts[OBS_DEALER], found[k])
+        _hear_calls(calls, count, ns, ew, knowledge)
+        write_features(knowledge, facts[OBS_OWN], facts[OBS_SEAT], facts[OBS_DEALER], found[k])
 
 
 @njit(cache=True)
-def _call(seen, ns, ew, table, fields, limits, found):  # type: ignore[no-untyped-def]
-    view, owner, matched, lo, hi = scratch(limits, max(len(ns.rule), len(ew.rule)))
-    held = np.zeros((1, limits.shape[1]), np.int16)
+def _call(seen, ns, ew, knowledge, found):  # type: ignore[no-untyped-def]
+    """Write the call of each row's system (R,)."""
+    held = np.zeros((1, hand_evaluation.WIDTH), np.int16)
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(seen)):
         facts = seen[row]
-        sit(table, facts[OBS_DEALER], facts[OBS_VULNERABLE], limits)
-        for at in range(write_calls(facts, calls)):
-            tables = ns if table.now[NEXT_SEAT] % 2 == 0 else ew
-            _heard(tables, table, fields, calls[at], held[0], view, owner, matched, lo, hi, limits)
+        open_auction(knowledge, facts[OBS_DEALER], facts[OBS_VULNERABLE])
+        _hear_calls(calls, write_calls(facts, calls), ns, ew, knowledge)
         hand_evaluation.evaluate(facts[OBS_OWN : OBS_OWN + 1], held)
+        update_view(knowledge)
         tables = ns if facts[OBS_SEAT] % 2 == 0 else ew
-        look(table, fields, view)
-        found[row], _, _ = choose(
-            tables, table, view, held[0], True, -1, owner, matched, lo, hi, limits
-        )
+        found[row], _, _ = match_rules(tables, knowledge, held[0], NO_CALL)

@@ -1,6 +1,7 @@
-"""The conditions of a bidding system's file: where in an auction a rule holds.
+"""Parser of the conditions on the auction in a bidding-system file, such as `seat 3`.
 
-A condition is turned into tests of the auction as the one to call sees it (`known.VIEW`).
+A condition becomes range tests of the auction view (public_knowledge.VIEW), which describes the
+auction relative to the seat that is to call.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from overtrick.core import UserError, nearest
-from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
-from overtrick.games.bridge.system.hand_terms import MOST, Test, range_of
+from overtrick.games.bridge.auction_rules import STRAIN_LETTERS
+from overtrick.games.bridge.system.hand_terms import UNBOUNDED, RangeTest, parse_range
 from overtrick.games.bridge.system.public_knowledge import VIEW
 
 FLAGS = {
@@ -27,7 +28,7 @@ FLAGS = {
     "game forced": ("game forced", 1, 1),
     "not game forced": ("game forced", 0, 0),
     "quiet": ("their calls", 0, 0),
-    "contested": ("their calls", 1, MOST),
+    "contested": ("their calls", 1, UNBOUNDED),
     "doubled": ("doubled", 1, 1),
     "not doubled": ("doubled", 0, 0),
     "agreed": ("agreed", 0, 4),
@@ -43,17 +44,19 @@ FLAGS = {
     "opened by partner": ("opened by", 2, 2),
     "opened by rho": ("opened by", 3, 3),
 }
+"""Conditions of fixed words: field of the view, its lowest and its highest value."""
+
 COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 
 
-def where(term: str) -> tuple[Test, ...]:
-    """What a condition says of the auction. Raises UserError."""
+def parse_condition(term: str) -> tuple[RangeTest, ...]:
+    """Parse a condition as range tests of the auction view. Raises UserError."""
     if term in FLAGS:
         name, lo, hi = FLAGS[term]
-        return (Test(VIEW[name], lo, hi),)
+        return (RangeTest(VIEW[name], lo, hi),)
     if term == "last theirs":
-        return (Test(VIEW["level"], 1, 7), Test(VIEW["last ours"], 0, 0))
-    found = _counted(term.split()) or _known(term.split())
+        return (RangeTest(VIEW["level"], 1, 7), RangeTest(VIEW["last ours"], 0, 0))
+    found = _parse_count(term.split()) or _parse_promised(term.split())
     if found is None:
         near = nearest(term, [*FLAGS, *COUNTS])
         raise UserError(
@@ -64,38 +67,38 @@ def where(term: str) -> tuple[Test, ...]:
     return (found,)
 
 
-def _counted(words: Sequence[str]) -> Test | None:
-    """calls 1+, seat 3, last S, agreed H."""
-    ends, name = range_of(words[-1]), " ".join(words[:-1])
+def _parse_count(words: Sequence[str]) -> RangeTest | None:
+    """Parse "calls 1+", "seat 3", "last S" or "agreed H"."""
+    ends, name = parse_range(words[-1]), " ".join(words[:-1])
     if ends and name in COUNTS:
-        return Test(VIEW[name], *ends)
+        return RangeTest(VIEW[name], *ends)
     if ends and name == "seat":
-        return Test(VIEW["seat"], ends[0] - 1, ends[1] - 1)
-    if name in ("last", "agreed") and words[-1] in STRAINS:
-        strain = STRAINS.index(words[-1])
-        return Test(VIEW[name], strain, strain)
+        return RangeTest(VIEW["seat"], ends[0] - 1, ends[1] - 1)
+    if name in ("last", "agreed") and words[-1] in STRAIN_LETTERS:
+        strain = STRAIN_LETTERS.index(words[-1])
+        return RangeTest(VIEW[name], strain, strain)
     return None
 
 
-def _known(words: Sequence[str]) -> Test | None:
-    """partner S 4+, they H 4+, partner hcp 12+, partner hcp to 17: what calls have shown."""
-    ends = range_of(words[-1])
+def _parse_promised(words: Sequence[str]) -> RangeTest | None:
+    """Parse a range that a player has promised, such as "partner S 4+" or "partner hcp to 17"."""
+    ends = parse_range(words[-1])
     if not ends or len(words) not in (3, 4):
         return None
     who, what = words[:2]
     what = what if what in ("hcp", "total") else f"length {what}"
     if len(words) == 3 and f"{who} lo {what}" in VIEW:
-        return Test(VIEW[f"{who} lo {what}"], *ends)
+        return RangeTest(VIEW[f"{who} lo {what}"], *ends)
     if len(words) == 4 and words[2] == "to" and f"{who} hi {what}" in VIEW:
-        return Test(VIEW[f"{who} hi {what}"], 0, ends[0])
+        return RangeTest(VIEW[f"{who} hi {what}"], 0, ends[0])
     return None
 
 
-def order(term: str) -> bool | None:
-    """Whether "H above S" is true; None if the term is of another kind."""
+def evaluate_suit_order(term: str) -> bool | None:
+    """Return whether a comparison of suits such as "H above S" is true; None for other terms."""
     words = term.split()
-    if len(words) < 3 or not {words[0], words[-1]} <= set(STRAINS):
+    if len(words) < 3 or not {words[0], words[-1]} <= set(STRAIN_LETTERS):
         return None
-    one, other = STRAINS.index(words[0]), STRAINS.index(words[-1])
+    one, other = STRAIN_LETTERS.index(words[0]), STRAIN_LETTERS.index(words[-1])
     known = {"above": one > other, "below": one < other, "is": one == other, "is not": one != other}
     return known.get(" ".join(words[1:-1]))

@@ -1,4 +1,4 @@
-"""The bidder and the explainer of a bidding system: the same rules choose a call and read it."""
+"""Bid auctions by two bidding systems, replay recorded auctions, and explain their calls."""
 
 from __future__ import annotations
 
@@ -13,31 +13,48 @@ from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, au
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.compiler import RULE
 from overtrick.games.bridge.system.explanation import Meaning, describe_meaning
+from overtrick.games.bridge.system.hand_evaluation import HCP, LENGTH
 from overtrick.games.bridge.system.loader import System
-from overtrick.games.bridge.system.public_knowledge import PROMISED, SHOWN, look, sit, table
-from overtrick.games.bridge.system.rule_matching import NO_RULE, choose, learn, scratch, tools
+from overtrick.games.bridge.system.public_knowledge import (
+    PROMISED,
+    SHOWN,
+    PublicKnowledge,
+    new_knowledge,
+    open_auction,
+    update_view,
+)
+from overtrick.games.bridge.system.rule_matching import (
+    NO_CALL,
+    NO_RULE,
+    hear_call,
+    match_rules,
+    update_knowledge,
+)
 
-MAX_CALLS = 64  # calls of an auction that are kept
+MAX_CALLS = 64  # columns of bid_auctions
 
 
 class ReplayedAuctions(NamedTuple):
-    """What two systems say of the calls of G auctions (G, L); NO_RULE and 0 after their ends."""
+    """Calls and interpretations of two systems along G recorded auctions of up to L calls.
 
-    calls: Array  # (G, L) int8 what the hand's own system calls there
-    rule: Array  # (G, L) int32 by which rule of System.rules
-    read: Array  # (G, L) int32 the rule by which the real call is read, NO_RULE if it is none
+    After the end of an auction, calls is -1, rules are NO_RULE and the rest is 0.
+    """
+
+    calls: Array  # (G, L) int8 call that the system of the caller's side makes with the hand
+    rule: Array  # (G, L) int32 the rule of that call, an index of System.rules
+    read: Array  # (G, L) int32 the rule that interprets the recorded call, or NO_RULE
     true: Array  # (G, L) bool: the hand has the points and lengths that its calls so far show
-    width: Array  # (G, L) int16 numbers of honour points that they leave
+    width: Array  # (G, L) int16 number of honour-point values that its calls so far leave possible
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
-    """(G, 64) int8 the auctions that two systems bid, -1 after their ends.
+    """Bid G deals by two systems; return the calls (G, 64) int8, -1 after the end of an auction.
 
-    hands: (G, 4) sets of cards. dealer: (G,) as a number of NESW. vulnerable: (G,) of None NS EW
-    All. An auction that has not ended after 64 calls is closed by passes.
+    hands: (G, 4) card bit masks. dealer: (G,) index of NESW. vulnerable: (G,) index of None, NS,
+    EW, All. An auction that would take more than 64 calls is ended by passes.
     """
     calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
-    _bid(*asked(hands, dealer, vulnerable, ns, ew), *tools(), calls)
+    _bid(*kernel_arguments(hands, dealer, vulnerable, ns, ew), calls)
     ray_metrics.count_games(len(hands))
     return calls
 
@@ -45,106 +62,99 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
 def replay_auctions(
     hands: Array, dealer: Array, vulnerable: Array, calls: Array, ns: System, ew: System
 ) -> ReplayedAuctions:
-    """What the systems of both sides say of lawful auctions (G, L), padded with -1."""
+    """Replay legal auctions (G, L), padded with -1, and interpret each call by its side's system.
+
+    hands, dealer and vulnerable are as in bid_auctions.
+    """
     shape = calls.shape
-    found = ReplayedAuctions(
+    replayed = ReplayedAuctions(
         np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
         np.full(shape, NO_RULE, np.int32), np.zeros(shape, np.bool_), np.zeros(shape, np.int16),
     )  # fmt: skip
-    _follow(*asked(hands, dealer, vulnerable, ns, ew), *tools(), np.asarray(calls), found)
-    return found
+    _replay(*kernel_arguments(hands, dealer, vulnerable, ns, ew), np.asarray(calls), replayed)
+    return replayed
 
 
 def call_meanings(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[Meaning]:
-    """What each call of a lawful auction promises, by the system of its side."""
-    at, (fields, limits) = table(), tools()[1:]
-    sit(at, dealer, vulnerable, limits)
-    room = scratch(limits, max(len(each.tables.rule) for each in (ns, ew)))
-    held = np.zeros(hand_evaluation.WIDTH, np.int16)
-    found = []
-    for made in calls:
-        seat = int(at.now[NEXT_SEAT])
+    """Return the meaning of each call of one legal auction, by the system of the caller's side."""
+    knowledge = knowledge_for(ns, ew)
+    open_auction(knowledge, dealer, vulnerable)
+    meanings = []
+    for call in calls:
+        seat = int(knowledge.auction[NEXT_SEAT])
         system = (ns, ew)[seat % 2]
-        look(at, fields, room[0])
-        _, _, row = choose(system.tables, at, room[0], held, False, made, *room[1:], limits)
+        row = hear_call(system.tables, knowledge, call)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
-        learn(system.tables, at, seat, made, row, *room[3:])
-        lo, hi = room[3][PROMISED].copy(), room[4][PROMISED].copy()
-        found.append(Meaning(made, rule, lo, hi, at.said[seat].copy()))
-    return found
+        lo, hi = knowledge.call_lo[PROMISED].copy(), knowledge.call_hi[PROMISED].copy()
+        meanings.append(Meaning(call, rule, lo, hi, knowledge.meaning[seat].copy()))
+    return meanings
 
 
 def explain_calls(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[str]:
-    """A line in words for each call of a lawful auction."""
+    """Explain each call of one legal auction in words, one line a call."""
     return [describe_meaning(each) for each in call_meanings(calls, dealer, vulnerable, ns, ew)]
 
 
-def asked(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Any:
-    whole = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
-    return *whole, ns.tables, ew.tables
+def knowledge_for(ns: System, ew: System) -> PublicKnowledge:
+    """Allocate public knowledge with buffers that suffice for both systems."""
+    return new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
+
+
+def kernel_arguments(
+    hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
+) -> tuple[Any, ...]:
+    """Return the leading arguments of the kernels: int64 arrays, tables and public knowledge."""
+    arrays = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
+    return *arrays, ns.tables, ew.tables, knowledge_for(ns, ew)
 
 
 @njit(cache=True)
-def _bid(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls):  # type: ignore[no-untyped-def]
-    held = np.zeros((4, limits.shape[1]), np.int16)
-    rules = max(len(ns.rule), len(ew.rule))
-    view, owner, matched, lo, hi = scratch(limits, rules)
+def _bid(hands, dealer, vulnerable, ns, ew, knowledge, calls):  # type: ignore[no-untyped-def]
+    held = np.zeros((4, hand_evaluation.WIDTH), np.int16)
+    auction = knowledge.auction
     for game in range(len(hands)):
-        sit(table, dealer[game], vulnerable[game], limits)
+        open_auction(knowledge, dealer[game], vulnerable[game])
         hand_evaluation.evaluate(hands[game], held)
-        while not auction_over(table.now) and table.now[CALL_COUNT] < calls.shape[1]:
-            seat = table.now[NEXT_SEAT]
+        while not auction_over(auction) and auction[CALL_COUNT] < calls.shape[1]:
+            seat = auction[NEXT_SEAT]
             tables = ns if seat % 2 == 0 else ew
-            look(table, fields, view)
-            made, fit, row = choose(
-                tables, table, view, held[seat], True, -1, owner, matched, lo, hi, limits
-            )
-            if table.now[CALL_COUNT] >= calls.shape[1] - 4:
-                made, fit = PASS, NO_RULE
-            if fit < 0:  # a pass that no rule makes is read as any other
-                _, _, row = choose(
-                    tables, table, view, held[seat], False, made, owner, matched, lo, hi, limits
-                )
-            calls[game, table.now[CALL_COUNT]] = made
-            learn(tables, table, seat, made, row, lo, hi)
+            update_view(knowledge)
+            call, fit, row = match_rules(tables, knowledge, held[seat], NO_CALL)
+            if auction[CALL_COUNT] >= calls.shape[1] - 4:
+                call, fit = PASS, NO_RULE
+            if fit < 0:  # a pass that no rule makes is interpreted as any other pass
+                _, _, row = match_rules(tables, knowledge, held[seat], call)
+            calls[game, auction[CALL_COUNT]] = call
+            update_knowledge(tables, knowledge, call, row)
 
 
 @njit(cache=True)
-def _follow(hands, dealer, vulnerable, ns, ew, table, fields, limits, calls, found):  # type: ignore[no-untyped-def]
-    held = np.zeros((4, limits.shape[1]), np.int16)
-    rules = max(len(ns.rule), len(ew.rule))
-    view, owner, matched, lo, hi = scratch(limits, rules)
+def _replay(hands, dealer, vulnerable, ns, ew, knowledge, calls, replayed):  # type: ignore[no-untyped-def]
+    held = np.zeros((4, hand_evaluation.WIDTH), np.int16)
     for game in range(len(hands)):
-        sit(table, dealer[game], vulnerable[game], limits)
+        open_auction(knowledge, dealer[game], vulnerable[game])
         hand_evaluation.evaluate(hands[game], held)
         for at in range(calls.shape[1]):
-            real = calls[game, at]
-            if real < 0:
+            recorded = calls[game, at]
+            if recorded < 0:
                 break
-            seat = table.now[NEXT_SEAT]
-            tables = ns if seat % 2 == 0 else ew
-            look(table, fields, view)
-            mine = held[seat]
-            made, fit, row = choose(
-                tables, table, view, mine, True, -1, owner, matched, lo, hi, limits
-            )
-            found.calls[game, at] = made
-            found.rule[game, at] = tables.rule[fit, RULE] if fit >= 0 else NO_RULE
-            if made != real or fit < 0:
-                _, _, row = choose(
-                    tables, table, view, mine, False, real, owner, matched, lo, hi, limits
-                )
-            found.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
-            learn(tables, table, seat, real, row, lo, hi)
-            least, most = table.lo[SHOWN, seat], table.hi[SHOWN, seat]
-            found.width[game, at] = most[hand_evaluation.HCP] - least[hand_evaluation.HCP] + 1
-            found.true[game, at] = (
-                least[hand_evaluation.HCP] <= mine[hand_evaluation.HCP] <= most[hand_evaluation.HCP]
-            )
-            for field in range(hand_evaluation.LENGTH, hand_evaluation.LENGTH + 4):
-                if not least[field] <= mine[field] <= most[field]:
-                    found.true[game, at] = False
+            seat = knowledge.auction[NEXT_SEAT]
+            hand, tables = held[seat], ns if seat % 2 == 0 else ew
+            update_view(knowledge)
+            call, fit, row = match_rules(tables, knowledge, hand, NO_CALL)
+            replayed.calls[game, at] = call
+            replayed.rule[game, at] = tables.rule[fit, RULE] if fit >= 0 else NO_RULE
+            if call != recorded or fit < 0:
+                _, _, row = match_rules(tables, knowledge, hand, recorded)
+            replayed.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
+            update_knowledge(tables, knowledge, recorded, row)
+            lo, hi = knowledge.lo[SHOWN, seat], knowledge.hi[SHOWN, seat]
+            replayed.width[game, at] = hi[HCP] - lo[HCP] + 1
+            replayed.true[game, at] = lo[HCP] <= hand[HCP] <= hi[HCP]
+            for field in range(LENGTH, LENGTH + 4):
+                if not lo[field] <= hand[field] <= hi[field]:
+                    replayed.true[game, at] = False

@@ -1,4 +1,4 @@
-"""A bidding system as arrays: every rule with every choice of suits for its letters."""
+"""Compiler of bidding systems: every rule for every assignment of suits, as integer arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from overtrick.core import Array, UserError, nearest
-from overtrick.games.bridge.auction_rules import PASS
-from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
+from overtrick.games.bridge.auction_rules import CALLS, PASS, STRAIN_LETTERS
 from overtrick.games.bridge.cards import NOTRUMP
 from overtrick.games.bridge.system import auction_conditions, hand_terms
-from overtrick.games.bridge.system.hand_terms import Pattern, Test
+from overtrick.games.bridge.system.hand_terms import Pattern, RangeTest, substitute_suits
 from overtrick.games.bridge.system.parser import Place, Rule
-from overtrick.games.bridge.system.public_knowledge import SAID, SLAMS, STATUSES, TYPE, TYPES
+from overtrick.games.bridge.system.public_knowledge import (
+    MEANING_WIDTH,
+    SLAMS,
+    STATUSES,
+    TYPE,
+    TYPES,
+)
 
 RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
 SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
@@ -26,120 +31,107 @@ FLAGGED = {
     "rare": ("rare", 1),
 }
 FORCING = ("forcing", "game-forcing", "asking")
-FIRST_CALLS, LENGTHS = 36, 24  # how places are found: by the opening bid, and how many calls since
+OPENINGS, LENGTH_CLASSES = 36, 24
+"""Blocks are indexed by the opening bid (35: no bid yet) and by the number of calls since then,
+23 or more as one class."""
 
-LEVEL, ONLY, LENGTH, PATTERNS, PATTERNS_END, HOLDS, HOLDS_END, RULES, RULES_END = range(9)
-"""Columns of Tables.block: level and `only` of its place; how many calls since the opening bid, -1
-for any; and the rows of its pattern, of its conditions and of its rules, first and one past the
-last."""
+PRIORITY, ONLY, LENGTH, PATTERNS, PATTERNS_END, HOLDS, HOLDS_END, RULES, RULES_END = range(9)
+"""Columns of SystemTables.block: priority and `only` of the place; number of calls since the
+opening bid, -1 for any; then the row ranges [first, end) of its pattern, conditions and rules."""
 
-RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, SAYS = range(7)
-FORCES, TO_GAME, RULE, HEARD, RARE = range(SAYS + SAID, SAYS + SAID + 5)
-TYPE_OF = SAYS + TYPE
-"""Columns of Tables.rule: 0 for a call as it stands, or how it is relative (RELATIVE); the call, or
-the strain of a relative one; the rows of what it shows and of its conditions; from SAYS on what
-`known` counts as said; whether it forces, and to game; the number of the rule in the file; whether
-it only reads; whether it is no part of what its call shows."""
+RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, MEANING = range(7)
+FORCES, TO_GAME, RULE, HEARD, RARE = range(MEANING + MEANING_WIDTH, MEANING + MEANING_WIDTH + 5)
+TYPE_OF = MEANING + TYPE
+"""Columns of SystemTables.rule: 0 for a fixed call, or a value of RELATIVE; the call, or the strain
+of a relative call; row ranges [first, end) of its hand tests and conditions; from MEANING on the
+columns of public_knowledge.MEANING_WIDTH; whether the call forces partner, and to game; index of
+the rule in System.rules; whether it is `heard`; whether it is `rare`."""
 
-AGO, CALLS_THEN = range(2)
-"""Columns of Tables.pattern."""
+AGO, CALL_MASK = range(2)
+"""Columns of SystemTables.pattern: how many calls ago, and the bit mask of allowed calls."""
 
-ASKED, LEAST, GREATEST, ADDED = range(4)
-"""Columns of Tables.test, and but for the last one of Tables.condition."""
+FIELD, LOWEST, HIGHEST, ADDED = range(4)
+"""Columns of SystemTables.test and, without ADDED, of SystemTables.condition (see RangeTest)."""
 
 
 @dataclass(frozen=True)
-class Meant:
-    """A rule with suits for its letters: numbers only."""
+class ExpandedRule:
+    """A rule with its suit variables replaced by suits, as integers."""
 
-    call: int  # or the strain of a relative call
-    relative: int
-    tests: tuple[Test, ...]
-    when: tuple[Test, ...]
-    status: int
-    type: int
-    slam: int
-    suit: int
-    agreed: int
-    trumps: int
-    power: int
+    call: int  # strain of a relative call
+    relative: int  # 0, or a value of RELATIVE
+    tests: tuple[RangeTest, ...]  # of the hand
+    when: tuple[RangeTest, ...]  # of the auction view
+    meaning: tuple[int, ...]  # (MEANING_WIDTH,)
     forcing: bool
     to_game: bool
-    rule: int
-    heard: bool  # it reads calls, but makes none
-    rare: bool  # it makes calls, but another rule reads them
+    rule: int  # index in System.rules
+    heard: bool  # it interprets a call but does not make it
+    rare: bool  # it makes a call but does not interpret it
 
 
 @dataclass(frozen=True)
-class Block:
-    """A place with suits for its letters."""
+class RuleBlock:
+    """A place with its suit variables replaced by suits."""
 
-    place: int
+    place: int  # index in System.places
     shape: Pattern
-    when: tuple[Test, ...]
-    meant: list[Meant]
+    when: tuple[RangeTest, ...]
+    rules: list[ExpandedRule]
 
 
-class Tables(NamedTuple):
-    """A system as arrays, for compiled code; rows point at ranges of rows of other tables."""
+class SystemTables(NamedTuple):
+    """A bidding system as int32 arrays for compiled code."""
 
-    starts: Array  # (36 x 24 + 1,) where the blocks of an opening and a length begin in listed
-    listed: Array  # blocks by opening and length, in the order of the file
+    starts: Array  # (36 x 24 + 1,) first entry in `listed` for each opening and length class
+    listed: Array  # rows of `block` by opening and length class, in order of priority
     block: Array  # (blocks, RULES_END + 1)
-    pattern: Array  # (., 2) int64 how many calls ago, set of calls
-    condition: Array  # (., 3) index of the view, least, most
+    pattern: Array  # (., 2) int64
+    condition: Array  # (., 3)
     rule: Array  # (., RARE + 1)
-    test: Array  # (., 4) field of the hand, least, most, index of the view added or -1
+    test: Array  # (., 4)
 
 
-def blocks_of(places: Sequence[Place], rules: Sequence[Rule]) -> list[Block]:
-    """All places with suits for their letters, in their order. Raises UserError."""
+def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
+    """Expand each place into a block for every assignment of suits. Raises UserError."""
     at = {id(rule): index for index, rule in enumerate(rules)}
-    return [block for k, place in enumerate(places) for block in _blocks(place, k, at)]
+    return [block for k, place in enumerate(places) for block in _expand_place(place, k, at)]
 
 
-def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
-    """The blocks of places as arrays."""
+def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> SystemTables:
+    """Compile the blocks of all places to arrays."""
     block: list[tuple[int, ...]] = []
-    first: list[int | None] = []  # set of opening bids, None for any
+    opening_mask: list[int | None] = []  # bit mask of opening bids; None for any
     pattern: list[tuple[int, int]] = []
     condition: list[tuple[int, int, int]] = []
     rows: list[tuple[int, ...]] = []
     test: list[tuple[int, int, int, int]] = []
-    for each_block in blocks:
-        place, shape = places[each_block.place], each_block.shape
+    for each in blocks:
+        place, shape = places[each.place], each.shape
         starts = len(pattern), len(condition), len(rows)
-        pattern += list(enumerate(shape.masks, 1))
-        condition += [(each.index, each.lo, each.hi) for each in each_block.when]
+        pattern += enumerate(shape.masks, 1)
+        condition += [(one.index, one.lo, one.hi) for one in each.when]
         ends = len(pattern), len(condition)
-        for each in each_block.meant:
-            own = len(test), len(condition)
-            test += [(one.index, one.lo, one.hi, one.ref) for one in each.tests]
-            condition += [(one.index, one.lo, one.hi) for one in each.when]
-            rows.append(
-                    (
-                        each.relative, each.call, own[0], len(test), own[1], len(condition),
-                        each.status, each.type, each.slam, each.suit, each.agreed, each.trumps,
-                        each.power, each.forcing, each.to_game, each.rule, each.heard,
-                        each.rare,
-                    )
-                )  # fmt: skip
+        for rule in each.rules:
+            row = [rule.relative, rule.call, len(test), 0, len(condition), 0, *rule.meaning]
+            test += [(one.index, one.lo, one.hi, one.ref) for one in rule.tests]
+            condition += [(one.index, one.lo, one.hi) for one in rule.when]
+            row[TESTS_END], row[IF_END] = len(test), len(condition)
+            rows.append((*row, rule.forcing, rule.to_game, rule.rule, rule.heard, rule.rare))
         length = len(shape.masks) if shape.whole else -1
-        block.append(
-                (place.level, place.only, length, starts[0], ends[0], starts[1], ends[1],
-                 starts[2], len(rows))
-            )  # fmt: skip
-        first.append(shape.masks[-1] if shape.whole and shape.masks else None)
+        ranges = starts[0], ends[0], starts[1], ends[1], starts[2], len(rows)
+        block.append((place.priority, place.only, length, *ranges))
+        opening_mask.append(shape.masks[-1] if shape.whole and shape.masks else None)
     index, listed = [0], []
-    for opening in range(FIRST_CALLS):  # the last one stands for no bid so far
-        for length in range(LENGTHS):
-            for number, row in enumerate(block):
-                mask = first[number]
-                if row[LENGTH] >= 0 and min(row[LENGTH], LENGTHS - 1) != length:
+    for opening in range(OPENINGS):
+        for length in range(LENGTH_CLASSES):
+            for number, columns in enumerate(block):
+                mask, wanted = opening_mask[number], columns[LENGTH]
+                if wanted >= 0 and min(wanted, LENGTH_CLASSES - 1) != length:
                     continue
-                if mask is not None and (opening == FIRST_CALLS - 1 or not mask >> opening & 1):
+                if mask is not None and (opening == OPENINGS - 1 or not mask >> opening & 1):
                     continue
-                if row[LENGTH] == 0 and opening != FIRST_CALLS - 1:
+                if wanted == 0 and opening != OPENINGS - 1:
                     continue
                 listed.append(number)
             index.append(len(listed))
@@ -147,119 +139,118 @@ def compiled(places: Sequence[Place], blocks: Sequence[Block]) -> Tables:
     def array(rows: Sequence[Sequence[int]], width: int, kind: type = np.int32) -> Array:
         return np.array(rows, kind).reshape(-1, width)
 
-    return Tables(
+    return SystemTables(
         np.array(index, np.int32), np.array(listed, np.int32), array(block, RULES_END + 1),
         array(pattern, 2, np.int64), array(condition, 3), array(rows, RARE + 1), array(test, 4),
     )  # fmt: skip
 
 
-def _blocks(place: Place, number: int, at: dict[int, int]) -> Iterator[Block]:
-    """The ways in which suits can be given to the letters of a place."""
+def _expand_place(place: Place, number: int, at: dict[int, int]) -> Iterator[RuleBlock]:
+    """Yield a block for each pattern and each assignment of suits to the variables of a place.
+
+    at: index in System.rules by id of the rule.
+    """
     try:
         for text in place.patterns:
-            letters = hand_terms.letters_of(" ".join((text, *place.when)))
-            for suits in hand_terms.bindings(letters):
-                holding = _conditions(place.when, suits)
-                if holding is None:
+            letters = hand_terms.suit_letters(" ".join((text, *place.when)))
+            for suits in hand_terms.suit_assignments(letters):
+                conditions = _parse_conditions(place.when, suits)
+                if conditions is None:
                     continue
-                shape = hand_terms.pattern_of(hand_terms.with_suits(text, suits))
-                meant = list(
-                    dict.fromkeys(
-                        each for rule in place.rules for each in _meant(rule, suits, at[id(rule)])
-                    )
+                shape = hand_terms.parse_pattern(substitute_suits(text, suits))
+                expanded = dict.fromkeys(
+                    each for rule in place.rules for each in _expand_rule(rule, suits, at[id(rule)])
                 )
-                yield Block(number, shape, holding, meant)
+                yield RuleBlock(number, shape, conditions, list(expanded))
     except UserError as error:
         said = str(error)
         where = f"{place.source}, line {place.line}: "
         raise UserError(said if said.startswith(place.source) else where + said) from None
 
 
-def _conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Test, ...] | None:
-    """The tests of conditions; None where an order of suits is not as they say."""
-    tests: list[Test] = []
+def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
+    """Parse conditions as range tests; return None if a comparison of suits is false."""
+    tests: list[RangeTest] = []
     for term in when:
-        said = hand_terms.with_suits(term, suits)
-        true = auction_conditions.order(said)
+        said = substitute_suits(term, suits)
+        true = auction_conditions.evaluate_suit_order(said)
         if true is None:
-            tests += auction_conditions.where(said)
+            tests += auction_conditions.parse_condition(said)
         elif not true:
             return None
     return tuple(tests)
 
 
-def _meant(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[Meant]:
-    """A rule with every choice of suits for those letters that its place has not given."""
+def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[ExpandedRule]:
+    """Yield a rule for each assignment of suits to the variables that its place leaves free."""
     text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
-    free = hand_terms.letters_of(text) - set(given)
+    free = hand_terms.suit_letters(text) - set(given)
     try:
-        for more in hand_terms.bindings(free):
-            if _chosen(more) & _chosen(given):
+        for more in hand_terms.suit_assignments(free):
+            if _assigned_suits(more) & _assigned_suits(given):
                 continue
             suits = {**given, **more}
-            holding = _conditions(rule.when, suits)
-            if holding is None:
+            conditions = _parse_conditions(rule.when, suits)
+            if conditions is None:
                 continue
-            tests = [hand_terms.shown_by(hand_terms.with_suits(term, suits)) for term in rule.shows]
-            shown = tuple(sorted({each for each in tests if each is not None}))
-            yield _kind(
-                rule, hand_terms.with_suits(rule.call, suits), shown, holding, suits, number
-            )
+            terms = (substitute_suits(term, suits) for term in rule.shows)
+            tests = {hand_terms.parse_hand_term(term) for term in terms}
+            shown = tuple(sorted(each for each in tests if each is not None))
+            yield _as_integers(rule, suits, shown, conditions, number)
     except UserError as error:
         where = f"{rule.source}, line {rule.line}: "
         raise UserError(where + f"rule '{rule.name}': {error}") from None
 
 
-def _chosen(suits: hand_terms.Suits) -> set[str]:
+def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
     return {suit for letter, suit in suits.items() if letter in hand_terms.LETTERS}
 
 
-def _kind(
-    rule: Rule, call: str, shown: tuple[Test, ...], when: tuple[Test, ...], suits: hand_terms.Suits,
+def _as_integers(
+    rule: Rule,
+    suits: hand_terms.Suits,
+    tests: tuple[RangeTest, ...],
+    when: tuple[RangeTest, ...],
     number: int,
-) -> Meant:  # fmt: skip
-    """A rule as numbers: what sort of call it is as the file says, or what a plain player would
-    take it for."""
-    made, relative = _call(call)
-    strain = made % 5 if relative or made < PASS else -1
-    kind = {"P": "pass", "XX": "redouble", "X": "takeout double"}.get(call)
+) -> ExpandedRule:
+    """Convert a rule to integers; kinds that the file leaves out get the natural meaning."""
+    text = substitute_suits(rule.call, suits)
+    call, relative = _parse_call(text)
+    strain = call % 5 if relative or call < PASS else -1
+    kind = {"P": "pass", "XX": "redouble", "X": "takeout double"}.get(text)
     said = {
-        "status": STATUSES.index("passed" if call == "P" else "non-forcing"),
+        "status": STATUSES.index("passed" if text == "P" else "non-forcing"),
         "type": TYPES.index(kind or ("notrump" if strain == NOTRUMP else "natural")),
         "slam": 0, "suit": strain, "agreed": -1, "trumps": -1, "power": -1, "heard": 0,
         "rare": 0,
     }  # fmt: skip
-    for word in rule.kinds:
-        said.update([_said(hand_terms.with_suits(word, suits))])
+    said.update(_parse_kind(substitute_suits(word, suits)) for word in rule.kinds)
     if TYPES[said["type"]] == "raise" and said["agreed"] == -1:
         said["agreed"] = strain
-    status = STATUSES[said["status"]]
-    return Meant(
-        made, relative, shown, when, said["status"], said["type"], said["slam"], said["suit"],
-        said["agreed"], said["trumps"], said["power"], status in FORCING, status == "game-forcing",
-        number, bool(said["heard"]), bool(said["rare"]),
-    )  # fmt: skip
+    heard, rare, status = bool(said.pop("heard")), bool(said.pop("rare")), STATUSES[said["status"]]
+    forcing, to_game = status in FORCING, status == "game-forcing"
+    meaning = tuple(said.values())
+    return ExpandedRule(call, relative, tests, when, meaning, forcing, to_game, number, heard, rare)
 
 
-def _call(text: str) -> tuple[int, int]:
-    """The number of a call, or of the strain of a relative one, and how it is relative."""
-    exact = hand_terms.call_of(text)
-    if exact is not None:
-        return exact, 0
+def _parse_call(text: str) -> tuple[int, int]:
+    """Parse a call as (call, 0), or a relative call such as "jump S" as (strain, RELATIVE)."""
+    if text in CALLS:
+        return CALLS.index(text), 0
     how, _, strain = text.rpartition(" ")
-    if how not in RELATIVE or strain not in tuple(STRAINS):
+    if how not in RELATIVE or strain not in tuple(STRAIN_LETTERS):
         raise UserError(f"'{text}' is no call: write 1C to 7N, P, X, XX, or lowest S, jump S")
-    return STRAINS.index(strain), RELATIVE[how]
+    return STRAIN_LETTERS.index(strain), RELATIVE[how]
 
 
-def _said(word: str) -> tuple[str, int]:
-    """What one word of a rule's last column says. Raises UserError."""
+def _parse_kind(word: str) -> tuple[str, int]:
+    """Parse one term of a rule's last column as (property, value). Raises UserError."""
     for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
         if word in known:
             return key, known.index(word)
     first, _, last = word.partition(" ")
-    if first in SUITED and last in tuple(STRAINS):
-        return SUITED[first], STRAINS.index(last)
+    if first in SUITED and last in tuple(STRAIN_LETTERS):
+        return SUITED[first], STRAIN_LETTERS.index(last)
     if word in FLAGGED:
         return FLAGGED[word]
     near = nearest(word, [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED])

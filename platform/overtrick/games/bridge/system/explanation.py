@@ -1,4 +1,4 @@
-"""What a call promises, in numbers and in words."""
+"""Meaning of a call by a bidding system, as ranges of hand fields and in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
-from overtrick.games.bridge.system import hand_evaluation
+from overtrick.games.bridge.system import hand_evaluation as hand
 from overtrick.games.bridge.system.parser import Rule
 from overtrick.games.bridge.system.public_knowledge import (
     LIMITS,
@@ -19,32 +19,35 @@ from overtrick.games.bridge.system.public_knowledge import (
 )
 
 SUIT_NAMES = ("clubs", "diamonds", "hearts", "spades")
-UNTOLD = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
-"""Statuses and types that go without saying."""
+OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
+"""Statuses and types that an explanation leaves out."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one call promises by the system of its side."""
+    """Meaning of one call by the bidding system of the caller's side."""
 
     call: int
-    rule: Rule | None  # the first that makes it; None if the system does not know the call here
-    lo: Array  # (H,) the least of each field of the hand
-    hi: Array  # (H,) the most
-    said: Array  # (SAID,) status, type and so on, as `known` numbers them
+    rule: Rule | None  # the first rule that makes it; None if the system has none here
+    lo: Array  # (H,) lowest value of each hand field that the call promises
+    hi: Array  # (H,) highest value
+    said: Array  # (MEANING_WIDTH,) columns of public_knowledge: status, type and so on
 
 
 def describe_meaning(meaning: Meaning) -> str:
-    """Stayman: 8+ points, asking."""
+    """Describe the meaning of a call in words, such as "Stayman: 8+ points, asking"."""
     if meaning.rule is None:
         return f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: not in the system here"
-    parts = [_points(meaning), *_shape(meaning), *_honours(meaning), *_kinds(meaning)]
-    told = ", ".join(part for part in parts if part)
-    return f"{meaning.rule.name}: {told}" if told else meaning.rule.name
+    points = _range(meaning, hand.HCP)
+    terms = [f"{points} points"] if points else []
+    terms += [*_shape(meaning), *_honours(meaning), *_kinds(meaning, meaning.rule)]
+    return f"{meaning.rule.name}: {', '.join(terms)}" if terms else meaning.rule.name
 
 
-def _range(lo: int, hi: int, least: int, most: int) -> str:
-    """15-17, 12+, at most 9; nothing where all is possible."""
+def _range(meaning: Meaning, field: int) -> str:
+    """Format a field's range as 15-17, 12+ or "at most 9"; empty if it excludes nothing."""
+    lo, hi = int(meaning.lo[field]), int(meaning.hi[field])
+    least, most = int(LIMITS[0, field]), int(LIMITS[1, field])
     if lo <= least and hi >= most:
         return ""
     if lo == hi:
@@ -54,50 +57,36 @@ def _range(lo: int, hi: int, least: int, most: int) -> str:
     return f"{lo}-{hi}" if lo > least else f"at most {hi}"
 
 
-def _ends(meaning: Meaning, field: int) -> tuple[int, int, int, int]:
-    return (
-        int(meaning.lo[field]), int(meaning.hi[field]), int(LIMITS[0, field]),
-        int(LIMITS[1, field]),
-    )  # fmt: skip
-
-
-def _points(meaning: Meaning) -> str:
-    said = _range(*_ends(meaning, hand_evaluation.HCP))
-    return f"{said} points" if said else ""
-
-
 def _shape(meaning: Meaning) -> list[str]:
-    if meaning.lo[hand_evaluation.SHAPE] == 2:
+    if meaning.lo[hand.SHAPE] == 2:
         shape = ["balanced"]
     else:
-        shape = ["unbalanced"] if meaning.hi[hand_evaluation.SHAPE] < 2 else []
+        shape = ["unbalanced"] if meaning.hi[hand.SHAPE] < 2 else []
     for suit in reversed(range(4)):
-        lo, hi, least, most = _ends(meaning, hand_evaluation.LENGTH + suit)
+        lo, hi = meaning.lo[hand.LENGTH + suit], meaning.hi[hand.LENGTH + suit]
         if shape == ["balanced"] and lo <= 2 and hi >= 5:
             continue
         if lo >= 4 or hi <= 4 or (lo == 3 and meaning.call < BIDS and meaning.call % 5 == suit):
-            shape.append(f"{_range(lo, hi, least, most)} {SUIT_NAMES[suit]}")
+            shape.append(f"{_range(meaning, hand.LENGTH + suit)} {SUIT_NAMES[suit]}")
     return shape
 
 
 def _honours(meaning: Meaning) -> list[str]:
-    told = []
+    terms = []
     for suit in reversed(range(4)):
         name = SUIT_NAMES[suit]
-        if meaning.lo[hand_evaluation.STOPPER + suit] == 1:
-            told.append(f"{name} stopped")
-        if meaning.hi[hand_evaluation.CONTROL + suit] <= 2:
-            told.append(f"{name} controlled")
-        if meaning.lo[hand_evaluation.STRENGTH + suit] >= 2:
-            told.append(f"good {name}")
-    aces = _range(*_ends(meaning, hand_evaluation.ACES))
-    return [*told, f"{aces} aces"] if aces else told
+        if meaning.lo[hand.STOPPER + suit] == 1:
+            terms.append(f"{name} stopped")
+        if meaning.hi[hand.CONTROL + suit] <= 2:
+            terms.append(f"{name} controlled")
+        if meaning.lo[hand.STRENGTH + suit] >= 2:
+            terms.append(f"good {name}")
+    aces = _range(meaning, hand.ACES)
+    return [*terms, f"{aces} aces"] if aces else terms
 
 
-def _kinds(meaning: Meaning) -> list[str]:
-    words = (
-        TYPES[meaning.said[TYPE]], STATUSES[meaning.said[STATUS]], SLAMS[meaning.said[SLAM]]
-    )  # fmt: skip
-    assert meaning.rule is not None
-    name = meaning.rule.name.lower()
-    return [word for word in words if word not in UNTOLD and word not in name]
+def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
+    """List the type, status and slam meaning of a call, unless the rule's name says them."""
+    type_, status, slam = (int(meaning.said[column]) for column in (TYPE, STATUS, SLAM))
+    words = TYPES[type_], STATUSES[status], SLAMS[slam]
+    return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

@@ -1,6 +1,6 @@
-"""The words of a bidding system's file: calls, letters for suits, and what a call shows.
+"""Parser of the terms about a hand in a bidding-system file, and of its call patterns.
 
-A term is turned into tests of the numbers of a hand (`hand.FIELDS`).
+A term such as `12-14 hcp` becomes a range test of one hand field (hand_evaluation.FIELDS).
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from overtrick.core import UserError
-from overtrick.games.bridge.auction_rules import CALLS, PASS
-from overtrick.games.bridge.auction_rules import STRAIN_LETTERS as STRAINS
+from overtrick.games.bridge.auction_rules import CALLS, PASS, STRAIN_LETTERS
 from overtrick.games.bridge.cards import SUITS
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.public_knowledge import VIEW
 
 LETTERS = {"M": "HS", "m": "CD", "x": "SHDC", "y": "SHDC", "z": "SHDC", "t": "SHDC"}
-"""Letters that stand for a suit, different letters for different suits; in which order they are
-tried. oM and om are the other major and the other minor."""
+"""Suit variables: the suits that each may stand for, in the order of expansion. Different letters
+stand for different suits. M is a major and m a minor; OTHER has the other major and minor."""
 
 OTHER = {"oM": ("M", "HS"), "om": ("m", "CD")}
 FIELD = {name: index for index, name in enumerate(hand_evaluation.FIELDS)}
-MOST = 99  # a bound of a test that nothing reaches
+UNBOUNDED = 99  # upper bound that no hand field or view field reaches
 NO_REF = -1
 
 
 @dataclass(frozen=True, order=True)
-class Test:
-    """lo <= number[index] + view[ref] <= hi, where nothing is added if ref is -1."""
+class RangeTest:
+    """Range test of one field of a hand or of the auction view.
 
-    index: int
+    It passes if lo <= field[index] + view[ref] <= hi; without ref, view[ref] counts 0.
+    """
+
+    index: int  # of hand_evaluation.FIELDS, or of public_knowledge.VIEW in a condition
     lo: int
     hi: int
     ref: int = NO_REF
@@ -39,63 +41,50 @@ class Test:
 
 @dataclass(frozen=True)
 class Pattern:
-    """The calls before this one, the last of them first: sets of calls as bits."""
+    """Pattern of the calls before a decision, most recent first, each a bit mask of 38 calls."""
 
     masks: tuple[int, ...]
-    whole: bool  # from the opening bid on, and not only the last calls
+    whole: bool  # it covers all calls since the opening bid, not only the last ones
 
 
-Suits = Mapping[str, str]
+Suits = Mapping[str, str]  # suit variable to suit letter
 
 
-def bindings(letters: set[str]) -> Iterator[dict[str, str]]:
-    """Every way to give different suits to letters."""
+def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
+    """Yield every assignment of different suits to suit variables."""
     plain = sorted(
         {OTHER[one][0] if one in OTHER else one for one in letters}, key=list(LETTERS).index
     )
     for chosen in permutations("SHDC", len(plain)):
-        given = dict(zip(plain, chosen, strict=True))
-        if all(suit in LETTERS[letter] for letter, suit in given.items()):
+        suits = dict(zip(plain, chosen, strict=True))
+        if all(suit in LETTERS[letter] for letter, suit in suits.items()):
             for name, (of, pair) in OTHER.items():
-                if of in given:
-                    given[name] = pair[1 - pair.index(given[of])]
-            yield given
+                if of in suits:
+                    suits[name] = pair[1 - pair.index(suits[of])]
+            yield suits
 
 
-def letters_of(text: str) -> set[str]:
-    """The letters that a text uses for suits."""
-    found = set()
-    for word in re.findall(r"[A-Za-z0-9]+", text):
-        bare = re.sub(r"^[1-7]", "", word)
-        if bare in LETTERS or bare in OTHER:
-            found.add(bare)
-    return found
+def suit_letters(text: str) -> set[str]:
+    """Return the suit variables in a text, such as {"M", "oM"} for "2M oM 4+"."""
+    words = (re.sub(r"^[1-7]", "", word) for word in re.findall(r"[A-Za-z0-9]+", text))
+    return {word for word in words if word in LETTERS or word in OTHER}
 
 
-def with_suits(text: str, suits: Suits) -> str:
-    """The text with suits for its letters."""
+def substitute_suits(text: str, suits: Suits) -> str:
+    """Replace the suit variables of a text by suits."""
+    return re.sub(
+        r"\b([1-7]?)([A-Za-z]+)\b",
+        lambda match: match[1] + suits.get(match[2], match[2]),
+        text,
+    )
 
-    def put(match: re.Match[str]) -> str:
-        level, word = match.group(1), match.group(2)
-        return level + suits.get(word, word)
 
-    return re.sub(r"\b([1-7]?)([A-Za-z]+)\b", put, text)
-
-
-def range_of(text: str) -> tuple[int, int] | None:
-    """15-17, 12+ or 5 as its ends; None for anything else."""
+def parse_range(text: str) -> tuple[int, int] | None:
+    """Parse 15-17, 12+ or 5 as (lowest, highest); return None for any other text."""
     match = re.fullmatch(r"(\d{1,2})(?:(\+)|-(\d{1,2}))?", text)
     if match is None:
         return None
-    lo = int(match.group(1))
-    if match.group(2):
-        return lo, MOST
-    return lo, int(match.group(3)) if match.group(3) else lo
-
-
-def call_of(text: str) -> int | None:
-    """The number of a call, or None."""
-    return CALLS.index(text) if text in CALLS else None
+    return int(match[1]), UNBOUNDED if match[2] else int(match[3] or match[1])
 
 
 GROUPS = {
@@ -104,11 +93,14 @@ GROUPS = {
     "act": ((1 << 38) - 1) & ~(1 << PASS),
     "suit": sum(1 << call for call in range(35) if call % 5 < 4),
 }
-"""Words for several calls: any; a bid; all but a pass; a bid of a suit."""
+"""Bit masks of named sets of calls: any call; any bid; any call but a pass; any suit bid."""
 
 
-def pattern_of(text: str) -> Pattern:
-    """A pattern such as "1S (P) 2S (X)", opponents' calls in brackets, or "... 4N (P)"."""
+def parse_pattern(text: str) -> Pattern:
+    """Parse a pattern such as "1S (P) 2S (X)", opponents' calls in brackets, or "... 4N (P)".
+
+    Raises UserError for an unknown call, and where brackets are missing or misplaced.
+    """
     if text in ("opening", "anywhere"):
         return Pattern((), text == "opening")
     words = text.split()
@@ -123,19 +115,19 @@ def pattern_of(text: str) -> Pattern:
             raise UserError(
                 f"'{text}': every other call is an opponent's, in brackets, also the last"
             )
-        masks.append(_calls(word.strip("()")))
+        masks.append(_parse_calls(word.strip("()")))
     return Pattern(tuple(masks), whole)
 
 
-def _calls(word: str) -> int:
+def _parse_calls(word: str) -> int:
+    """Parse alternatives such as 1C/1D, ?S (any level) or bid as a bit mask of calls."""
     mask = 0
     for one in word.split("/"):
-        call = call_of(one)
         levels = re.fullmatch(r"\?([CDHSN])", one)
-        if call is not None:
-            mask |= 1 << call
+        if one in CALLS:
+            mask |= 1 << CALLS.index(one)
         elif levels:
-            mask |= sum(1 << (5 * k + STRAINS.index(levels.group(1))) for k in range(7))
+            mask |= sum(1 << (5 * k + STRAIN_LETTERS.index(levels[1])) for k in range(7))
         elif one in GROUPS:
             mask |= GROUPS[one]
         else:
@@ -147,15 +139,18 @@ SHAPES = {"balanced": (2, 2), "semibalanced": (1, 2), "unbalanced": (0, 1), "sha
 YES_NO = {"king": "king", "queen": "queen", "stop": "stopper"}
 
 
-def shown_by(term: str) -> Test | None:
-    """What a term says of the hand; None for "anything". Raises UserError."""
+def parse_hand_term(term: str) -> RangeTest | None:
+    """Parse a term about the hand, such as "12-14 hcp"; return None for "anything".
+
+    Suit variables must have been substituted. Raises UserError for any other text.
+    """
     words = term.split()
     if words == ["anything"]:
         return None
     if term in SHAPES:
-        return Test(hand_evaluation.SHAPE, *SHAPES[term])
-    for read in (_of_the_hand, _of_a_suit, _yes_or_no, _with_partner, _longer):
-        if (found := read(words)) is not None:
+        return RangeTest(hand_evaluation.SHAPE, *SHAPES[term])
+    for parse in (_hand_field, _suit_field, _yes_or_no, _sum_with_partner, _suit_comparison):
+        if (found := parse(words)) is not None:
             return found
     raise UserError(
         f"'{term}' says nothing of a hand: write such as 12-14 hcp, S 5+, balanced, S >= H, "
@@ -164,49 +159,49 @@ def shown_by(term: str) -> Test | None:
     )
 
 
-def _of_the_hand(words: Sequence[str]) -> Test | None:
-    """12-14 hcp."""
-    ends = range_of(words[0]) if len(words) == 2 else None
-    return Test(FIELD[words[1]], *ends) if ends and words[1] in hand_evaluation.PLAIN else None
+def _hand_field(words: Sequence[str]) -> RangeTest | None:
+    """Parse "12-14 hcp"."""
+    ends = parse_range(words[0]) if len(words) == 2 else None
+    return RangeTest(FIELD[words[1]], *ends) if ends and words[1] in hand_evaluation.PLAIN else None
 
 
-def _of_a_suit(words: Sequence[str]) -> Test | None:
-    """S 5+, or strength S 4+."""
+def _suit_field(words: Sequence[str]) -> RangeTest | None:
+    """Parse "S 5+" (length) or "strength S 4+"."""
     if len(words) == 2:
         words = ("length", *words)
-    ends = range_of(words[-1]) if len(words) == 3 else None
+    ends = parse_range(words[-1]) if len(words) == 3 else None
     field = " ".join(words[:2])
-    return (
-        Test(FIELD[field], *ends)
-        if ends and words[0] in hand_evaluation.BY_SUIT and field in FIELD
-        else None
-    )
+    known = words[0] in hand_evaluation.BY_SUIT and field in FIELD
+    return RangeTest(FIELD[field], *ends) if ends and known else None
 
 
-def _yes_or_no(words: Sequence[str]) -> Test | None:
-    """stop S, or no king H."""
+def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
+    """Parse "stop S" or "no king H"."""
     no = words[0] == "no"
     what, *suit = words[no:] or [""]
     if what not in YES_NO or len(suit) != 1 or suit[0] not in SUITS:
         return None
-    return Test(FIELD[f"{YES_NO[what]} {suit[0]}"], 1 - no, 1 - no)
+    return RangeTest(FIELD[f"{YES_NO[what]} {suit[0]}"], 1 - no, 1 - no)
 
 
-def _with_partner(words: Sequence[str]) -> Test | None:
-    """fit S 8+, or together 25+ hcp, or together 25+ support S."""
+def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
+    """Parse "fit S 8+", "together 25+ hcp" or "together 25+ support S".
+
+    The field of the hand is added to the least that partner has promised.
+    """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
-        field, ends = f"length {words[1]}", range_of(words[2])
-        return Test(FIELD[field], *ends, VIEW[f"partner lo {field}"]) if ends else None
+        field, ends = f"length {words[1]}", parse_range(words[2])
+        return RangeTest(FIELD[field], *ends, VIEW[f"partner lo {field}"]) if ends else None
     if words[0] == "together" and len(words) > 2:
-        field, ends = " ".join(words[2:]), range_of(words[1])
+        field, ends = " ".join(words[2:]), parse_range(words[1])
         ref = field if field in ("hcp", "total", "adjusted") else "total"
         if ends and field in FIELD:
-            return Test(FIELD[field], *ends, VIEW[f"partner lo {ref}"])
+            return RangeTest(FIELD[field], *ends, VIEW[f"partner lo {ref}"])
     return None
 
 
-def _longer(words: Sequence[str]) -> Test | None:
-    """S > H, S >= H, S = H: cards of two suits."""
+def _suit_comparison(words: Sequence[str]) -> RangeTest | None:
+    """Parse "S > H", "S >= H" or "S = H", which compare the lengths of two suits."""
     if len(words) != 3 or words[1] not in (">", ">=", "="):
         return None
     one, sign, other = words
@@ -214,5 +209,5 @@ def _longer(words: Sequence[str]) -> Test | None:
         return None
     least = 1 if sign == ">" else 0
     if f"{one}-{other}" in FIELD:
-        return Test(FIELD[f"{one}-{other}"], least, 0 if sign == "=" else MOST)
-    return Test(FIELD[f"{other}-{one}"], 0 if sign == "=" else -MOST, -least)
+        return RangeTest(FIELD[f"{one}-{other}"], least, 0 if sign == "=" else UNBOUNDED)
+    return RangeTest(FIELD[f"{other}-{one}"], 0 if sign == "=" else -UNBOUNDED, -least)

@@ -1,5 +1,7 @@
-"""What is wrong with a bidding system: rules that no hand fits, rules that are never reached, and
-places where a hand has no call."""
+"""Checks of a bidding system: rules that no hand fits, unreachable rules, and places with gaps.
+
+A gap is a place at which some hand that can get there fits no rule.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.random import default_rng
 
-from overtrick.core import Array, UserError
+from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import (
     CALL_COUNT,
     CALLS,
@@ -21,58 +23,74 @@ from overtrick.games.bridge.auction_rules import (
 from overtrick.games.bridge.cardplay.minibridge import format_hand
 from overtrick.games.bridge.cards import hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation
-from overtrick.games.bridge.system.compiler import Block, Meant, Tables
-from overtrick.games.bridge.system.hand_terms import NO_REF, Test
+from overtrick.games.bridge.system.compiler import ExpandedRule, RuleBlock, SystemTables
+from overtrick.games.bridge.system.hand_terms import NO_REF, RangeTest
 from overtrick.games.bridge.system.parser import Place, Rule
-from overtrick.games.bridge.system.public_knowledge import LIMITS, PROMISED, look, settle, sit
+from overtrick.games.bridge.system.public_knowledge import (
+    LIMITS,
+    PROMISED,
+    new_knowledge,
+    open_auction,
+    tighten_ranges,
+    update_view,
+)
 from overtrick.games.bridge.system.rule_matching import (
+    NO_CALL,
     NO_RULE,
-    choose,
-    holds,
-    learn,
-    scratch,
-    tools,
+    hear_call,
+    match_rules,
+    place_applies,
 )
 
-POOL = 1500  # random deals whose hands are tried at every place
-TRIED = 60  # hands at one place that fit what their player has shown
+DEALS = 1500  # random deals, of which every hand is tried at every place
+MAX_TRIED = 60  # hands tried at one place that agree with what their player has promised
 
 
-def check(
-    places: Sequence[Place], rules: Sequence[Rule], blocks: Sequence[Block], tables: Tables
+def check_system(
+    places: Sequence[Place],
+    rules: Sequence[Rule],
+    blocks: Sequence[RuleBlock],
+    tables: SystemTables,
 ) -> None:
-    """Raise UserError with the file, the line and the rule for the first that is wrong."""
-    for problem in problems(places, rules, blocks, tables):
+    """Raise UserError with the file, the line and the rule for the first problem of a system."""
+    for problem in find_problems(places, rules, blocks, tables):
         raise UserError(problem)
 
 
-def problems(
-    places: Sequence[Place], rules: Sequence[Rule], blocks: Sequence[Block], tables: Tables
+def find_problems(
+    places: Sequence[Place],
+    rules: Sequence[Rule],
+    blocks: Sequence[RuleBlock],
+    tables: SystemTables,
 ) -> Iterator[str]:
-    """A line for each thing that is wrong."""
-    by_rule: dict[int, list[tuple[Meant, Sequence[Block]]]] = {}
-    for block, covering in zip(blocks, _covering(places, blocks), strict=True):
-        for meant in block.meant:
-            by_rule.setdefault(meant.rule, []).append((meant, (*covering, block)))
+    """Yield a message for each problem of a bidding system."""
+    by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
+    for block, covering in zip(blocks, _covering_blocks(places, blocks), strict=True):
+        for expanded in block.rules:
+            by_rule.setdefault(expanded.rule, []).append((expanded, (*covering, block)))
     for number, rule in enumerate(rules):
         where = f"{rule.source}, line {rule.line}: rule '{rule.name}'"
-        ways = by_rule.get(number, [])
-        earlier = [_earlier(meant, there, places) for meant, there in ways]
-        if all(impossible(meant.tests) for meant, _ in ways):
+        variants = by_rule.get(number, [])
+        earlier = [_shadowing_rule(each, tried, places) for each, tried in variants]
+        if all(is_impossible(each.tests) for each, _ in variants):
             yield f"{where} shows what no hand has: {', '.join(rule.shows) or rule.call}"
         elif None not in earlier:
             before = rules[next(each for each in earlier if each is not None)]
             taken = f"line {before.line}, '{before.name}', takes all its hands"
             yield f"{where} is never reached: {taken}"
-    mine = [block.shape.whole and not places[block.place].based for block in blocks]
+    # a base file is checked where it is loaded itself
     exact = [
-        k for k, right in enumerate(mine) if right
-    ]  # places of a file that it is based on are that file's affair
+        k
+        for k, block in enumerate(blocks)
+        if block.shape.whole and not places[block.place].base_depth
+    ]
     length = max(len(block.shape.masks) for block in blocks) + 1
     masks = np.zeros((len(exact), length), np.int64)
     for row, k in enumerate(exact):
         masks[row, : len(blocks[k].shape.masks)] = blocks[k].shape.masks[::-1]
-    found = _without_call(tables, np.array(exact, np.int64), masks, *tools(), _pool())
+    hands = hand_bits(random_deals(DEALS, default_rng(0))).reshape(-1)
+    knowledge = new_knowledge(len(tables.rule))
+    found = _find_gaps(tables, np.array(exact, np.int64), masks, knowledge, hands)
     for k, cards in zip(exact, found, strict=True):
         if cards:
             place = places[blocks[k].place]
@@ -83,9 +101,9 @@ def problems(
             )
 
 
-def impossible(tests: Sequence[Test]) -> bool:
-    """Can no hand pass these tests?"""
-    lo, hi = LIMITS[0].copy(), LIMITS[1].copy()
+def is_impossible(tests: Sequence[RangeTest]) -> bool:
+    """Return whether no hand of 13 cards can pass all of these tests."""
+    lo, hi = LIMITS.copy()
     for test in tests:
         if test.ref == NO_REF:
             lo[test.index] = max(lo[test.index], test.lo)
@@ -95,62 +113,73 @@ def impossible(tests: Sequence[Test]) -> bool:
         return True
     if lo[hand_evaluation.SHAPE] == 2 and ((lo[lengths] > 5).any() or (hi[lengths] < 2).any()):
         return True
-    wide = lo.copy(), hi.copy()
-    settle(*wide)
-    return bool((wide[0] > hi).any() or (wide[1] < lo).any())
+    tight_lo, tight_hi = lo.copy(), hi.copy()
+    tighten_ranges(tight_lo, tight_hi)
+    return bool((tight_lo > hi).any() or (tight_hi < lo).any())
 
 
-def _covering(places: Sequence[Place], blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """For each block those before it in the same file whose calls have been made wherever its own
-    have; what a file is based on stands behind it on purpose."""
+def _covering_blocks(
+    places: Sequence[Place], blocks: Sequence[RuleBlock]
+) -> Iterator[list[RuleBlock]]:
+    """For each block, yield the earlier blocks whose patterns match wherever its own matches.
+
+    Only blocks of the same file count: a file may override its base file on purpose.
+    """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
     for row, block in enumerate(blocks):
         if block.shape.whole:
             sets[row] = none
         sets[row, : len(block.shape.masks)] = block.shape.masks
-    based = np.array([places[block.place].based for block in blocks])
+    depth = np.array([places[block.place].base_depth for block in blocks])
     for row in range(len(blocks)):
-        covered = ((sets[row] & ~sets[:row]) == 0).all(axis=1) & (based[:row] == based[row])
+        covered = ((sets[row] & ~sets[:row]) == 0).all(axis=1) & (depth[:row] == depth[row])
         yield [blocks[k] for k in np.flatnonzero(covered).tolist()]
 
 
-def _earlier(meant: Meant, there: Sequence[Block], places: Sequence[Place]) -> int | None:
-    """The rule before this one that takes every hand that fits it, in its own block, the last one,
-    or in those that cover it."""
-    if meant.heard:
+def _shadowing_rule(
+    rule: ExpandedRule, blocks: Sequence[RuleBlock], places: Sequence[Place]
+) -> int | None:
+    """Return the index of an earlier rule that takes every hand of this rule, or None.
+
+    blocks: the blocks that cover this rule's block, then that block itself.
+    """
+    if rule.heard:
         return None
-    holding = (*there[-1].when, *meant.when)
-    for block in there:
-        if not all(_implied(test, holding) for test in block.when):
+    conditions = (*blocks[-1].when, *rule.when)
+    for block in blocks:
+        if not all(_is_implied(test, conditions) for test in block.when):
             continue
-        first = places[block.place].level == 0
-        for other in block.meant:
-            if other is meant:
+        first = places[block.place].priority == 0
+        for other in block.rules:
+            if other is rule:
                 return None
-            if other.rule == meant.rule or other.heard or not _lawful_too(other, meant, first):
+            if other.rule == rule.rule or other.heard or not _legal_too(other, rule, first):
                 continue
-            if all(_implied(test, holding) for test in other.when) and all(
-                _implied(test, meant.tests) for test in other.tests
+            if all(_is_implied(test, conditions) for test in other.when) and all(
+                _is_implied(test, rule.tests) for test in other.tests
             ):
                 return other.rule
     return None
 
 
-def _lawful_too(other: Meant, meant: Meant, first: bool) -> bool:
-    """May another call be made wherever this one may? At places of the first level; after them
-    another place may have named the one call and not the other."""
-    if (other.call, other.relative) == (meant.call, meant.relative):
+def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
+    """Return whether the other rule's call is available wherever this rule's call is.
+
+    first: the other rule stands in the first group of places. In a later group an earlier place may
+    have named one of two different calls and not the other.
+    """
+    if (other.call, other.relative) == (rule.call, rule.relative):
         return True
     if not first:
         return False
     if not other.relative and other.call == PASS:
         return True
-    bids = other.call < PASS and meant.call < PASS and not other.relative and not meant.relative
-    return bids and other.call >= meant.call
+    bids = other.call < PASS and rule.call < PASS and not other.relative and not rule.relative
+    return bids and other.call >= rule.call
 
 
-def _implied(test: Test, by: Sequence[Test]) -> bool:
+def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
     return any(
         each.index == test.index
         and each.ref == test.ref
@@ -160,81 +189,74 @@ def _implied(test: Test, by: Sequence[Test]) -> bool:
     )
 
 
-def _pool() -> Array:
-    """(H,) hands that are tried at every place, always the same."""
-    return hand_bits(random_deals(POOL, default_rng(0))).reshape(-1)
-
-
 @njit(cache=True)
-def _without_call(tables, blocks, masks, table, fields, limits, pool):  # type: ignore[no-untyped-def]
-    """(B,) at each block a hand that no rule takes, 0 if none was found. The auction is the lowest
-    lawful one that leads there, after as many passes as the conditions of the place ask for."""
-    view, owner, matched, lo, hi = scratch(limits, len(tables.rule))
+def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
+    """Return for each of B blocks a hand without a call there, or 0 if none was found: (B,).
+
+    blocks: (B,) rows of SystemTables.block. masks: (B, L) their call patterns from the opening bid
+    on, ended by 0. hands: (P,) card bit masks to try. The auction is the lowest legal one that
+    matches the pattern, after as many passes as the conditions of the place require.
+    """
     found = np.zeros(len(blocks), np.int64)
-    held = np.zeros((len(pool), limits.shape[1]), np.int16)
-    hand_evaluation.evaluate(pool, held)
+    fields = np.zeros((len(hands), hand_evaluation.WIDTH), np.int16)
+    hand_evaluation.evaluate(hands, fields)
     for k in range(len(blocks)):
         for passes in range(4):
-            sit(table, 0, 0, limits)
-            right = _lead(
-                tables, table, masks[k], passes, view, owner, matched, lo, hi, fields, limits
-            )
-            if not right:
+            open_auction(knowledge, 0, 0)
+            if not _make_calls(tables, knowledge, masks[k], passes):
                 continue
-            look(table, fields, view)
-            if not holds(tables, blocks[k], table, view):
-                continue
-            found[k] = _first_without(
-                tables, table, pool, held, view, owner, matched, lo, hi, limits
-            )
-            break
+            update_view(knowledge)
+            if place_applies(tables, blocks[k], knowledge):
+                found[k] = _hand_without_call(tables, knowledge, hands, fields)
+                break
     return found
 
 
 @njit(cache=True)
-def _lead(tables, table, masks, passes, view, owner, matched, lo, hi, fields, limits):  # type: ignore[no-untyped-def]
-    """Make passes and then the lowest lawful call of each set; False if there is none."""
-    nothing = np.zeros(limits.shape[1], np.int16)
+def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
+    """Make passes and then the lowest legal call of each mask; return False if there is none."""
+    auction = knowledge.auction
     for step in range(passes + len(masks)):
         mask = 1 << PASS if step < passes else masks[step - passes]
         if mask == 0:
             break
-        made = -1
+        chosen = -1
         for call in range(38):
-            if (mask >> call) & 1 and is_legal_call(table.now, call):
-                made = call
+            if (mask >> call) & 1 and is_legal_call(auction, call):
+                chosen = call
                 break
-        if (mask >> PASS) & 1 and table.now[LAST_BID] >= 0:
-            made = PASS  # of any call, the plainest
-        if made < 0 or table.now[CALL_COUNT] >= 60:
+        if (mask >> PASS) & 1 and auction[LAST_BID] >= 0:
+            chosen = PASS  # prefer a pass, which shows the least
+        if chosen < 0 or auction[CALL_COUNT] >= 60:
             return False
-        seat = table.now[NEXT_SEAT]
-        look(table, fields, view)
-        _, _, row = choose(
-            tables, table, view, nothing, False, made, owner, matched, lo, hi, limits
-        )
-        learn(tables, table, seat, made, row, lo, hi)
+        hear_call(tables, knowledge, chosen)
     return True
 
 
 @njit(cache=True)
-def _first_without(tables, table, pool, held, view, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """A hand that fits what its player has shown, but has no call; or 0."""
-    seat = table.now[NEXT_SEAT]
-    shown_lo, shown_hi = table.lo[PROMISED, seat], table.hi[PROMISED, seat]
+def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
+    """Return a hand that agrees with its player's promises but fits no rule, or 0.
+
+    hands: (P,) card bit masks; fields: (P, H) their hand fields.
+    """
+    seat = knowledge.auction[NEXT_SEAT]
+    lo, hi = knowledge.lo[PROMISED, seat], knowledge.hi[PROMISED, seat]
     tried = 0
-    for k in range(len(pool)):
-        fitting = True
-        for field in range(limits.shape[1]):
-            if not shown_lo[field] <= held[k, field] <= shown_hi[field]:
-                fitting = False
-                break
-        if not fitting:
+    for k in range(len(hands)):
+        if not _in_ranges(fields[k], lo, hi):
             continue
-        _, _, row = choose(tables, table, view, held[k], True, -1, owner, matched, lo, hi, limits)
+        _, _, row = match_rules(tables, knowledge, fields[k], NO_CALL)
         if row == NO_RULE:
-            return pool[k]
+            return hands[k]
         tried += 1
-        if tried == TRIED:
+        if tried == MAX_TRIED:
             break
     return 0
+
+
+@njit(cache=True)
+def _in_ranges(fields, lo, hi):  # type: ignore[no-untyped-def]
+    k = 0
+    while k < len(fields) and lo[k] <= fields[k] <= hi[k]:
+        k += 1
+    return k == len(fields)

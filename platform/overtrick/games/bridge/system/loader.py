@@ -1,4 +1,4 @@
-"""Bidding systems as data, ready to bid and to explain."""
+"""Load bidding systems: parse a file, compile it to arrays and check it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from overtrick.core import Array, UserError, nearest
-from overtrick.games.bridge.system import parser
-from overtrick.games.bridge.system.compiler import RULE, TYPE_OF, Tables, blocks_of, compiled
-from overtrick.games.bridge.system.linter import check
+from overtrick.games.bridge.system import compiler, linter, parser
 from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, Place, Rule, system_names
 
 __all__ = ["SUFFIX", "System", "fingerprint", "load", "rule_types", "system_names"]
@@ -20,24 +18,27 @@ __all__ = ["SUFFIX", "System", "fingerprint", "load", "rule_types", "system_name
 
 @dataclass(frozen=True)
 class System:
-    """A bidding system, ready to bid and to explain."""
+    """A bidding system: its rules as text, and compiled to arrays."""
 
     name: str
     title: str
-    places: tuple[Place, ...]
-    rules: tuple[Rule, ...]
-    tables: Tables
+    places: tuple[Place, ...]  # by priority
+    rules: tuple[Rule, ...]  # of all places, in their order
+    tables: compiler.SystemTables
 
 
 def rule_types(system: System) -> Array:
-    """(rules + 1,) the type of each rule as known.TYPES numbers them; the last one is none."""
+    """Return (rules + 1,) the type of each rule, an index of public_knowledge.TYPES.
+
+    The last entry, 0, is the type of "no rule" (index -1).
+    """
     found = np.zeros(len(system.rules) + 1, np.int64)
-    found[system.tables.rule[:, RULE]] = system.tables.rule[:, TYPE_OF]
+    found[system.tables.rule[:, compiler.RULE]] = system.tables.rule[:, compiler.TYPE_OF]
     return found
 
 
 def fingerprint(rules: System) -> str:
-    """Of what a system's rules say, those of the files that it is based on too; words are free."""
+    """Return a hash of a system's name and compiled rules; comments and titles do not count."""
     digest = hashlib.sha256(rules.name.encode())
     for table in rules.tables:
         digest.update(np.ascontiguousarray(table).data)
@@ -45,7 +46,7 @@ def fingerprint(rules: System) -> str:
 
 
 def load(name: str | Path) -> System:
-    """Load a system by name or from a file. Raises UserError naming file, line and rule."""
+    """Load a bidding system by name or from a file. Raises UserError with file, line and rule."""
     path = Path(name)
     if path.suffix != SUFFIX:
         if str(name) not in system_names():
@@ -56,18 +57,19 @@ def load(name: str | Path) -> System:
             )
         path = FOLDER / f"{name}{SUFFIX}"
     try:
-        stamp = path.stat().st_mtime_ns
+        modified = path.stat().st_mtime_ns
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    return _loaded(path.resolve(), stamp)
+    return _load_version(path.resolve(), modified)
 
 
 @cache
-def _loaded(path: Path, stamp: int) -> System:
-    head, read = parser.parse_file(path)
-    found = tuple(sorted(read, key=lambda place: place.level))
-    rules = tuple(rule for place in found for rule in place.rules)
-    blocks = blocks_of(found, rules)
-    tables = compiled(found, blocks)
-    check(found, rules, blocks, tables)
-    return System(head["system"], head.get("title", ""), found, rules, tables)
+def _load_version(path: Path, modified: int) -> System:
+    """Load the version of a file that was modified at this time (ns)."""
+    head, parsed = parser.parse_file(path)
+    places = tuple(sorted(parsed, key=lambda place: place.priority))
+    rules = tuple(rule for place in places for rule in place.rules)
+    blocks = compiler.expand_places(places, rules)
+    tables = compiler.compile_tables(places, blocks)
+    linter.check_system(places, rules, blocks, tables)
+    return System(head["system"], head.get("title", ""), places, rules, tables)

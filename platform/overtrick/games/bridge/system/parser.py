@@ -1,22 +1,23 @@
-"""The file of a bidding system: places in the auction, and the rules that hold there.
+"""Parser of bidding-system files: places in the auction, and the rules that apply at each.
 
     system natural
     title  Two over one
 
-    at 1N (P)                          # where: the calls since the opening bid, theirs in brackets
-      2C | 8+ hcp, H 4 | Stayman | asking            # a call, what it shows, its name, its kind
+    at 1N (P)                          # a place: the calls since the opening bid
+      2C | 8+ hcp, H 4 | Stayman | asking            # call, hand it shows, name, kinds
       3x | x 6+, 14+ hcp if not passed | Slam try | forcing
 
-The first rule that fits a hand is its call. Places that tell the auction from its opening bid on
-are tried first, in the order of the file; then those that tell its last calls, `at ... 4N (P)`;
-then `at anywhere`. Each kind of place names only calls that none before it names. A file `based on`
-another one is tried first, and the other names only calls that it does not. After a place that
-begins with `only at` nothing else counts. The words are those of `terms`.
+At a place, a hand makes the call of the first rule that it fits. Calls of opponents stand in
+brackets. Places are tried in three groups: first those that list every call since the opening bid,
+in the order of the file; then those that list only the last calls, `at ... 4N (P)`; then
+`at anywhere`. A later group is used only for calls that no earlier group names. The rules of a
+file come before those of the file that it is `based on`. A place that begins with `only at` ends
+the search. Modules hand_terms and auction_conditions parse the terms.
 
-A rule of the kind `heard` reads calls and makes none; one of the kind `rare` makes calls that
-nobody expects of such a hand. What a call promises is the hull of the rules that make it, and
-partner counts on that. What it shows takes in how far players stretch it, the rules that are heard,
-and leaves out the rare ones.
+A rule of kind `heard` interprets a call but never makes it. A rule of kind `rare` makes a call for
+a hand that other players do not expect. A call *promises* the union of the hands of the rules that
+make it: partner relies on that. A call *shows* the union of all its rules, `heard` ones included
+and `rare` ones left out.
 """
 
 from __future__ import annotations
@@ -32,82 +33,71 @@ SUFFIX = ".bidding"
 
 @dataclass(frozen=True)
 class Rule:
-    """One line: a call and what it shows."""
+    """One rule of a bidding-system file, as text: a call and the hand that it shows."""
 
-    line: int
+    line: int  # line number in the file, from 1
     call: str
-    shows: tuple[str, ...]
-    when: tuple[str, ...]
+    shows: tuple[str, ...]  # terms about the hand
+    when: tuple[str, ...]  # conditions on the auction
     name: str
-    kinds: tuple[str, ...]
-    source: str
+    kinds: tuple[str, ...]  # terms such as forcing, asking, heard
+    source: str  # file name
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in an auction some rules hold."""
+    """A place of a bidding-system file: an auction position and the rules that apply there."""
 
-    line: int
-    patterns: tuple[str, ...]
-    when: tuple[str, ...]
-    only: bool
+    line: int  # line number in the file, from 1
+    patterns: tuple[str, ...]  # alternative call sequences
+    when: tuple[str, ...]  # conditions on the auction
+    only: bool  # no later place is tried
     rules: tuple[Rule, ...]
-    source: str
-    based: int = 0  # how many files stand before this one
+    source: str  # file name
+    base_depth: int = 0  # 0 in the loaded file, 1 in the file that it is based on, and so on
 
     @property
-    def level(self) -> int:
-        """Calls mean what the places of the lowest level say that name them."""
+    def priority(self) -> int:
+        """The group of places in which this one is tried; the group of lowest number is first."""
         last_calls = any(each.startswith("...") for each in self.patterns)
-        return 3 * self.based + (2 if "anywhere" in self.patterns else int(last_calls))
+        return 3 * self.base_depth + (2 if "anywhere" in self.patterns else int(last_calls))
 
 
 def parse_file(
     path: Path, above: tuple[Path, ...] = ()
 ) -> tuple[dict[str, str], tuple[Place, ...]]:
-    """The head of a file and its places, with those of the file that it is based on.
+    """Parse a bidding-system file and the files that it is based on.
 
-    above: the files that are based on this one. Raises UserError with the file and the line.
+    Returns the header (keys system, title, based) and all places. above: files that are based on
+    this one, to detect a cycle. Raises UserError with the file and the line.
     """
-    text = _text(path)
     head: dict[str, str] = {}
-    places: list[Place] = []
-    open_place: tuple[int, str] | None = None
-    rules: list[Rule] = []
-
-    def close() -> None:
-        if open_place is not None:
-            places.append(_place(*open_place, tuple(rules), path.name))
-            rules.clear()
-
-    for number, raw in enumerate(text.splitlines(), 1):
+    groups: list[tuple[int, str, list[Rule]]] = []
+    for number, raw in enumerate(_read_text(path).splitlines(), 1):
         line = raw.split("#")[0].strip()
-        if not line:
-            continue
+        word, _, rest = line.partition(" ")
         try:
-            word, _, rest = line.partition(" ")
             if word in ("system", "title", "based"):
                 head[word] = rest.strip()
             elif word in ("at", "only"):
-                close()
-                open_place = (number, line)
-            elif open_place is None:
+                groups.append((number, line, []))
+            elif line and not groups:
                 raise UserError(f"'{line}' stands before the first place: write 'at ...' above it")
-            else:
-                rules.append(_rule(number, line, path.name))
+            elif line:
+                groups[-1][2].append(_parse_rule(number, line, path.name))
         except UserError as error:
             raise UserError(f"{path.name}, line {number}: {error}") from None
-    close()
+    places = [_parse_place(*group, path.name) for group in groups]
     if "system" not in head:
         raise UserError(f"{path.name}: no name: begin with 'system NAME'")
     if not places:
         raise UserError(f"{path.name}: no places: write 'at opening' and rules below it")
     if "based" in head:
-        places += _based(path, head["based"].removeprefix("on").strip(), above)
+        places += _parse_base(path, head["based"].removeprefix("on").strip(), above)
     return head, tuple(places)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -116,42 +106,43 @@ def _text(path: Path) -> str:
         raise UserError(f"{path.name} is not text in UTF-8") from None
 
 
-def _based(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
-    """The places of the file that another one is based on: beside it, or one of ours."""
+def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
+    """Parse the places of a base file, found in the same folder or among the shipped systems."""
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
     if not found.exists() or found == path:
-        raise UserError(
-            f"{path.name}: based on '{base}', which is none of {', '.join(system_names())}"
-        )
+        known = ", ".join(system_names())
+        raise UserError(f"{path.name}: based on '{base}', which is none of {known}")
     if found.resolve() in above:
         raise UserError(f"{path.name}: based on '{base}', which is based on it")
     more = parse_file(found, (*above, path.resolve()))[1]
-    return [replace(place, based=place.based + 1) for place in more]
+    return [replace(place, base_depth=place.base_depth + 1) for place in more]
 
 
-def _place(number: int, line: str, rules: tuple[Rule, ...], source: str) -> Place:
+def _parse_place(number: int, line: str, rules: list[Rule], source: str) -> Place:
     only = line.startswith("only ")
     text, _, when = line.removeprefix("only ").removeprefix("at").partition(" if ")
     patterns = tuple(" ".join(each.split()) for each in text.split("|"))
     if not rules:
         raise UserError(f"{source}, line {number}: no rules at '{line}'")
-    return Place(number, patterns, _parts(when), only, rules, source)
+    return Place(number, patterns, _split_terms(when), only, tuple(rules), source)
 
 
-def _rule(number: int, line: str, source: str) -> Rule:
+def _parse_rule(number: int, line: str, source: str) -> Rule:
     columns = [" ".join(column.split()) for column in line.split("|")]
     if len(columns) not in (3, 4):
         raise UserError(f"'{line}': write CALL | what it shows | name | kinds")
     shows, _, when = columns[1].partition(" if ")
-    kinds = _parts(columns[3]) if len(columns) == 4 else ()
-    return Rule(number, columns[0], _parts(shows), _parts(when), columns[2], kinds, source)
+    kinds = columns[3] if len(columns) == 4 else ""
+    terms, conditions = _split_terms(shows), _split_terms(when)
+    return Rule(number, columns[0], terms, conditions, columns[2], _split_terms(kinds), source)
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in (" ".join(each.split()) for each in text.split(",")) if part)
+def _split_terms(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list of terms; each with single spaces, empty ones dropped."""
+    return tuple(term for term in (" ".join(each.split()) for each in text.split(",")) if term)
 
 
 def system_names() -> tuple[str, ...]:
-    """The systems that come with the platform."""
+    """Return the names of the bidding systems that come with the package."""
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))

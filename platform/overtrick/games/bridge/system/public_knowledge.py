@@ -1,7 +1,8 @@
-"""What everybody at the table knows of an auction: the calls, and what they have shown so far.
+"""Public knowledge in an auction: the calls so far, and what they show about each hand.
 
-An auction in progress is a Table of small arrays. `view` tells it as the seat to call sees it: the
-numbers that the places of a bidding system ask about, each at an index of VIEW.
+PublicKnowledge holds one auction in progress as small arrays for compiled code. Its `seat_view`
+describes the auction relative to the seat that is to call, in the fields of VIEW. Conditions of a
+bidding system are range tests of that view.
 """
 
 from __future__ import annotations
@@ -14,34 +15,27 @@ from numba import njit
 
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.auction_rules import (  # fmt: skip
-    BIDS,
-    CALL_COUNT,
-    DOUBLED,
-    LAST_BID,
-    LAST_BIDDER,
-    LONGEST_AUCTION,
-    NEXT_SEAT,
-    PASS,
-    PASSES,
-    make_call,
-    start_auction,
-)
+from overtrick.games.bridge.auction_rules import BIDS, NEXT_SEAT, PASS
 from overtrick.games.bridge.cards import SUITS
-from overtrick.games.bridge.system import hand_evaluation
+from overtrick.games.bridge.system import hand_evaluation as hand
+from overtrick.games.bridge.system.hand_evaluation import ADJUSTED, HCP, LENGTH, SHAPE, TOTAL
 
 PLAYERS = ("me", "lho", "partner", "rho")
-"""Seats as the one to call has them, in the order of play."""
+"""Seats relative to the one that is to call, in the order of play."""
 
 SITUATION = (
     "opened by", "seat", "vulnerable", "they vulnerable", "level", "last", "last by", "doubled",
     "passes", "calls", "partner calls", "their calls", "forced", "game forced", "agreed", "passed",
     "partner passed", "last ours", "invited",
 )  # fmt: skip
-"""Who opened; how many passed before; vulnerability; the last bid's level (0 if none), strain, and
-who made it; whether it is doubled; passes in a row; calls other than passes of each; does partner's
-last call force; is this side forced to game; the agreed strain, or -1; who passed before the
-opening bid; is the last bid of this side; did partner invite with it."""
+"""First fields of VIEW. `... by` fields are relative seats, 0 to 3, or -1 if there is no bid.
+
+opened by: the opener. seat: passes before the opening bid. vulnerable, they vulnerable: 0 or 1.
+level, last: level (0 if no bid) and strain of the last bid. last by: its bidder. doubled: 0, 1, or
+2 if redoubled. passes: passes since the last other call. calls, partner calls, their calls: calls
+other than passes. forced: partner's last call forces. game forced: this side must reach game.
+agreed: agreed strain, or -1. passed, partner passed: passed before the opening bid. last ours: this
+side made the last bid. invited: partner made it, as an invitation."""
 
 RANGED = ("hcp", "total", "adjusted", *(f"length {suit}" for suit in SUITS))
 VIEW = {
@@ -55,14 +49,8 @@ VIEW = {
     )
 }
 FIRST_RANGED = len(SITUATION)
-FIELD_OF_RANGED = np.array(
-    [
-        hand_evaluation.HCP,
-        hand_evaluation.TOTAL,
-        hand_evaluation.ADJUSTED,
-        *range(hand_evaluation.LENGTH, hand_evaluation.LENGTH + 4),
-    ]
-)
+FIELD_OF_RANGED = np.array([HCP, TOTAL, ADJUSTED, *range(LENGTH, LENGTH + 4)])
+"""Hand field of each name in RANGED."""
 
 STATUSES = (
     "none", "passed", "sign-off", "non-forcing", "invitational", "forcing", "game-forcing",
@@ -75,194 +63,218 @@ TYPES = (
 INVITATIONAL = STATUSES.index("invitational")
 SLAMS = ("none", "slam try", "small slam", "grand slam")
 STATUS, TYPE, SLAM, SUIT, AGREED, TRUMPS, POWER = range(7)
-SAID = 7
-"""Of each player: the status, type and slam meaning of the last call, its suit (-1 none, 4
-notrump), the suit agreed (-1 none), that of keycards (-1 none), extra power (-1 unknown)."""
-
-LIMITS = np.zeros((2, hand_evaluation.WIDTH), np.int16)
-"""The least and the most that any hand has of each field."""
-LIMITS[1] = 13
-LIMITS[1, [hand_evaluation.HCP, hand_evaluation.TOTAL, hand_evaluation.ADJUSTED]] = 37, 40, 40
-LIMITS[1, hand_evaluation.LOSERS], LIMITS[1, hand_evaluation.QUICK] = 12, 16
-LIMITS[1, hand_evaluation.CONTROLS] = 12
-LIMITS[1, [hand_evaluation.ACES, hand_evaluation.KINGS]] = 4
-LIMITS[1, hand_evaluation.SHAPE] = 2
-LIMITS[0, hand_evaluation.LONGEST], LIMITS[0, hand_evaluation.SECOND] = 4, 0
-LIMITS[1, hand_evaluation.SECOND], LIMITS[1, hand_evaluation.SHORTEST] = 6, 3
-LIMITS[1, hand_evaluation.STRENGTH : hand_evaluation.STRENGTH + 4] = 7
-LIMITS[0, hand_evaluation.CONTROL : hand_evaluation.CONTROL + 4] = 1
-LIMITS[1, hand_evaluation.CONTROL : hand_evaluation.CONTROL + 4] = 4
-LIMITS[1, hand_evaluation.KING : hand_evaluation.TOP3] = 1
-LIMITS[1, hand_evaluation.TOP3 : hand_evaluation.TOP5] = 3
-LIMITS[1, hand_evaluation.TOP5 : hand_evaluation.KEYCODE] = 5
-LIMITS[1, hand_evaluation.KEYCODE : hand_evaluation.SUPPORT] = 2
-LIMITS[1, hand_evaluation.SUPPORT : hand_evaluation.LONGER] = 45
-LIMITS[0, hand_evaluation.LONGER :] = -13
+MEANING_WIDTH = 7
+"""Columns of a call's meaning: status, type and slam meaning; the suit that it shows; the agreed
+suit; the suit of which key cards are counted (each -1 for none, 4 for notrump); and extra strength
+(1), a minimum (0) or unknown (-1)."""
 
 
-def _likely() -> Array:
-    """(38,) the most honour points of all but one in UNLIKELY of the hands that have at least so
-    many. Hands are counted exactly, by how many cards of each honour they have."""
-    ways = np.zeros((14, 38))  # of so many cards with so many points
-    ways[0, 0] = 1
+def _limits() -> Array:
+    """Return (2, H) int16: the lowest and the highest possible value of each hand field."""
+    limits = np.zeros((2, hand.WIDTH), np.int16)
+    lowest, highest = limits
+    highest[:] = 13
+    highest[[HCP, TOTAL, ADJUSTED]] = 37, 40, 40
+    highest[[hand.LOSERS, hand.QUICK, hand.CONTROLS]] = 12, 16, 12
+    highest[[hand.ACES, hand.KINGS, SHAPE]] = 4, 4, 2
+    lowest[hand.LONGEST] = 4
+    highest[[hand.SECOND, hand.SHORTEST]] = 6, 3
+    highest[hand.STRENGTH : hand.CONTROL] = 7
+    lowest[hand.CONTROL : hand.KING] = 1
+    highest[hand.CONTROL : hand.KING] = 4
+    highest[hand.KING : hand.TOP3] = 1
+    highest[hand.TOP3 : hand.TOP5] = 3
+    highest[hand.TOP5 : hand.KEYCODE] = 5
+    highest[hand.KEYCODE : hand.SUPPORT] = 2
+    highest[hand.SUPPORT : hand.LONGER] = 45
+    lowest[hand.LONGER :] = -13
+    return limits
+
+
+LIMITS = _limits()
+
+
+def _likely_maxima() -> Array:
+    """Return (38,) a likely maximum of honour points, by the minimum that a player has shown.
+
+    Of all hands with at least the minimum, one in UNLIKELY exceeds it. Hands are counted exactly,
+    by their number of aces, kings, queens and jacks.
+    """
+    hands = np.zeros((14, 38))  # number of holdings by cards and by points
+    hands[0, 0] = 1
     for points, cards in ((4, 4), (3, 4), (2, 4), (1, 4), (0, 36)):
-        more = np.zeros_like(ways)
+        more = np.zeros_like(hands)
         for taken in range(min(cards, 13) + 1):
-            worth = points * taken
-            more[taken:, worth:] += comb(cards, taken) * ways[: 14 - taken, : 38 - worth]
-        ways = more
-    above = np.cumsum(ways[13, ::-1])[::-1]  # hands with at least so many
-    return np.array([(above * UNLIKELY >= above[least]).sum() - 1 for least in range(38)])
+            total = points * taken
+            more[taken:, total:] += comb(cards, taken) * hands[: 14 - taken, : 38 - total]
+        hands = more
+    at_least = np.cumsum(hands[13, ::-1])[::-1]
+    return np.array([(at_least * UNLIKELY >= at_least[least]).sum() - 1 for least in range(38)])
 
 
 UNLIKELY = 100
-LIKELY = _likely()
+LIKELY = _likely_maxima()
 
 
 PROMISED, SHOWN = range(2)
-"""Two readings of the same calls: what the rules that make them ask of a hand, on which partner
-counts; and what players may have for them, with the rules that are heard and without rare ones."""
+"""Two interpretations of the same calls. PROMISED: hands of the rules that make a call, on which
+partner relies. SHOWN: hands of all its rules, `heard` ones included and `rare` ones left out."""
 
 
-class Table(NamedTuple):
-    """One auction in progress; edited in place."""
+class PublicKnowledge(NamedTuple):
+    """One auction in progress, with buffers for matching rules; edited in place by compiled code.
+
+    H is the number of hand fields (hand_evaluation.FIELDS).
+    """
 
     calls: Array  # (319,) int8
-    now: Array  # (NOW,) int64 as `auction` has it
-    more: Array  # (MORE,) int64, by the numbers below
-    lo: Array  # (2, 4, H) int16 the least of each field that each seat has PROMISED, and SHOWN
-    hi: Array  # (2, 4, H) int16 the most
-    said: Array  # (4, SAID) int8
-    made: Array  # (4, 2) int64 calls other than passes, and bids, of each seat
-    passed: Array  # (4,) bool: passed before anybody bid
+    auction: Array  # (STATE_WIDTH,) int64 auction state of auction_rules
+    context: Array  # (CONTEXT_WIDTH,) int64, columns below
+    lo: Array  # (2, 4, H) int16 lowest value of each field, by PROMISED or SHOWN and by seat
+    hi: Array  # (2, 4, H) int16 highest value
+    meaning: Array  # (4, MEANING_WIDTH) int8 meaning of each seat's last call
+    call_counts: Array  # (4, 2) int64 calls other than passes, and bids, of each seat
+    passed: Array  # (4,) bool: passed before the opening bid
+    seat_view: Array  # (VIEW,) int64 the auction relative to the seat that is to call
+    named: Array  # (38,) int32 buffer: priority of the places that name each call
+    matched: Array  # (rules, 2) int32 buffer: rules that apply, and their calls
+    call_lo: Array  # (2, H) int16 lowest value of each field by the last matched call alone
+    call_hi: Array  # (2, H) int16 highest value
 
 
 VULNERABLE, OPENED, OPENER, FORCING, GAME = range(5)
-MORE = GAME + 2
-"""Columns of `more`: who is vulnerable; how many calls came before the opening bid, and who made
-it, -1 before it; whose call forces partner, or -1; and whether each side is forced to game."""
+CONTEXT_WIDTH = GAME + 2
+"""Columns of PublicKnowledge.context: vulnerability; number of calls before the opening bid and
+the opener's seat, -1 before it; the seat whose call forces partner, or -1; and, one column a side,
+whether it is forced to game."""
 
 
-def table() -> Table:
-    """An empty table; `sit` opens an auction at it."""
-    width = hand_evaluation.WIDTH
-    return Table(
-        np.empty(LONGEST_AUCTION, np.int8),
-        np.empty(auction_rules.STATE_WIDTH, np.int64),
-        np.empty(MORE, np.int64),
-        np.empty((2, 4, width), np.int16),
-        np.empty((2, 4, width), np.int16),
-        np.empty((4, SAID), np.int8),
-        np.empty((4, 2), np.int64),
-        np.empty(4, np.bool_),
+def new_knowledge(rules: int) -> PublicKnowledge:
+    """Allocate the knowledge of one auction; `open_auction` fills it.
+
+    rules: the most rows of SystemTables.rule among the systems in use.
+    """
+    ranges, shapes = np.empty((2, 4, hand.WIDTH), np.int16), np.empty((2, hand.WIDTH), np.int16)
+    return PublicKnowledge(
+        calls=np.empty(auction_rules.LONGEST_AUCTION, np.int8),
+        auction=np.empty(auction_rules.STATE_WIDTH, np.int64),
+        context=np.empty(CONTEXT_WIDTH, np.int64),
+        lo=ranges,
+        hi=ranges.copy(),
+        meaning=np.empty((4, MEANING_WIDTH), np.int8),
+        call_counts=np.empty((4, 2), np.int64),
+        passed=np.empty(4, np.bool_),
+        seat_view=np.zeros(len(VIEW), np.int64),
+        named=np.empty(len(auction_rules.CALLS), np.int32),
+        matched=np.empty((rules, 2), np.int32),
+        call_lo=shapes,
+        call_hi=shapes.copy(),
     )
 
 
 @njit(cache=True)
-def sit(table, dealer, vulnerable, limits):  # type: ignore[no-untyped-def]
-    """Begin an auction."""
-    start_auction(table.now, dealer)
-    table.more[:] = 0
-    table.more[VULNERABLE] = vulnerable
-    table.more[OPENED] = table.more[OPENER] = table.more[FORCING] = -1
-    table.made[:] = 0
-    table.passed[:] = False
-    table.lo[:] = limits[0]
-    table.hi[:] = limits[1]
-    table.said[:, :SUIT] = 0
-    table.said[:, SUIT:] = -1
+def open_auction(knowledge, dealer, vulnerable):  # type: ignore[no-untyped-def]
+    """Reset the knowledge to the start of an auction, when nothing is known of any hand."""
+    auction_rules.start_auction(knowledge.auction, dealer)
+    context = knowledge.context
+    context[:] = 0
+    context[VULNERABLE] = vulnerable
+    context[OPENED] = context[OPENER] = context[FORCING] = -1
+    knowledge.call_counts[:] = 0
+    knowledge.passed[:] = False
+    knowledge.lo[:] = LIMITS[0]
+    knowledge.hi[:] = LIMITS[1]
+    knowledge.meaning[:, :SUIT] = 0
+    knowledge.meaning[:, SUIT:] = -1
 
 
 @njit(cache=True)
-def called(table, made):  # type: ignore[no-untyped-def]
-    """A bare lawful call is made; what it shows comes from a system."""
-    now, more = table.now, table.more
-    seat = now[NEXT_SEAT]
-    table.calls[now[CALL_COUNT]] = made
-    if made == PASS:
-        table.passed[seat] |= more[OPENED] < 0
+def record_call(knowledge, call):  # type: ignore[no-untyped-def]
+    """Record a legal call, without its meaning, and advance the auction state."""
+    auction, context = knowledge.auction, knowledge.context
+    seat = auction[NEXT_SEAT]
+    knowledge.calls[auction[auction_rules.CALL_COUNT]] = call
+    if call == PASS:
+        knowledge.passed[seat] |= context[OPENED] < 0
     else:
-        table.made[seat, 0] += 1
-        if made < BIDS:
-            table.made[seat, 1] += 1
-            if more[OPENED] < 0:
-                more[OPENED], more[OPENER] = now[CALL_COUNT], seat
-    make_call(now, made)
+        knowledge.call_counts[seat, 0] += 1
+        if call < BIDS:
+            knowledge.call_counts[seat, 1] += 1
+            if context[OPENED] < 0:
+                context[OPENED], context[OPENER] = auction[auction_rules.CALL_COUNT], seat
+    auction_rules.make_call(auction, call)
 
 
 @njit(cache=True)
-def look(table, fields, view):  # type: ignore[no-untyped-def]
-    """Write the auction as the seat to call sees it: the numbers of VIEW."""
-    now, more = table.now, table.more
-    me = now[NEXT_SEAT]
+def update_view(knowledge):  # type: ignore[no-untyped-def]
+    """Write the view of the seat that is to call: the fields of VIEW."""
+    auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
+    meaning, counts = knowledge.meaning, knowledge.call_counts
+    me = auction[NEXT_SEAT]
     partner, left, right = (me + 2) % 4, (me + 1) % 4, (me + 3) % 4
-    opened, bid = more[OPENED] >= 0, now[LAST_BID] >= 0
-    view[0] = (more[OPENER] - me) % 4 if opened else -1
-    view[1] = more[OPENED] if opened else now[CALL_COUNT]
-    view[2] = (more[VULNERABLE] >> (me % 2)) & 1
-    view[3] = (more[VULNERABLE] >> (1 - me % 2)) & 1
-    view[4] = now[LAST_BID] // 5 + 1 if bid else 0
-    view[5] = now[LAST_BID] % 5 if bid else -1
-    view[6] = (now[LAST_BIDDER] - me) % 4 if bid else -1
-    view[7] = now[DOUBLED]
-    view[8] = now[PASSES]
-    view[9], view[10] = table.made[me, 0], table.made[partner, 0]
-    view[11] = table.made[left, 0] + table.made[right, 0]
-    quiet = now[PASSES] >= 1
-    view[12] = more[FORCING] == partner and quiet
-    view[13] = more[GAME + me % 2]
-    view[14] = max(table.said[me, AGREED], table.said[partner, AGREED])
-    view[15], view[16] = table.passed[me], table.passed[partner]
+    last_bid, passes = auction[auction_rules.LAST_BID], auction[auction_rules.PASSES]
+    opened, bid = context[OPENED] >= 0, last_bid >= 0
+    view[0] = (context[OPENER] - me) % 4 if opened else -1
+    view[1] = context[OPENED] if opened else auction[auction_rules.CALL_COUNT]
+    view[2] = (context[VULNERABLE] >> (me % 2)) & 1
+    view[3] = (context[VULNERABLE] >> (1 - me % 2)) & 1
+    view[4] = last_bid // 5 + 1 if bid else 0
+    view[5] = last_bid % 5 if bid else -1
+    view[6] = (auction[auction_rules.LAST_BIDDER] - me) % 4 if bid else -1
+    view[7] = auction[auction_rules.DOUBLED]
+    view[8] = passes
+    view[9], view[10] = counts[me, 0], counts[partner, 0]
+    view[11] = counts[left, 0] + counts[right, 0]
+    view[12] = context[FORCING] == partner and passes >= 1
+    view[13] = context[GAME + me % 2]
+    view[14] = max(meaning[me, AGREED], meaning[partner, AGREED])
+    view[15], view[16] = knowledge.passed[me], knowledge.passed[partner]
     view[17] = bid and view[6] % 2 == 0
-    view[18] = table.said[partner, STATUS] == INVITATIONAL and quiet and view[6] == 2
-    at = FIRST_RANGED
+    view[18] = meaning[partner, STATUS] == INVITATIONAL and passes >= 1 and view[6] == 2
+    at, width = FIRST_RANGED, len(FIELD_OF_RANGED)
+    lo, hi = knowledge.lo[PROMISED], knowledge.hi[PROMISED]
     for who in range(4):
         seat = (me + who) % 4
-        for k in range(len(fields)):
-            view[at + k] = table.lo[PROMISED, seat, fields[k]]
-            view[at + len(fields) + k] = table.hi[PROMISED, seat, fields[k]]
-        at += 2 * len(fields)
+        for k in range(width):
+            view[at + k] = lo[seat, FIELD_OF_RANGED[k]]
+            view[at + width + k] = hi[seat, FIELD_OF_RANGED[k]]
+        at += 2 * width
     for suit in range(4):
-        length = hand_evaluation.LENGTH + suit
-        view[at + suit] = max(table.lo[PROMISED, left, length], table.lo[PROMISED, right, length])
+        view[at + suit] = max(lo[left, LENGTH + suit], lo[right, LENGTH + suit])
 
 
 @njit(cache=True)
-def settle(lo, hi):  # type: ignore[no-untyped-def]
-    """Draw the plain conclusions from what a seat has shown: lengths sum to 13, and so on."""
-    first = hand_evaluation.LENGTH
-    if lo[hand_evaluation.SHAPE] >= 1:
-        for suit in range(first, first + 4):
+def tighten_ranges(lo, hi):  # type: ignore[no-untyped-def]
+    """Tighten the ranges of one hand's fields, lo and hi (H,), by how the fields depend on
+    each other: the four lengths add up to 13, a balanced hand has no singleton, and so on."""
+    if lo[SHAPE] >= 1:
+        for suit in range(LENGTH, LENGTH + 4):
             lo[suit] = max(lo[suit], 2)
-            hi[suit] = min(hi[suit], 5 if lo[hand_evaluation.SHAPE] == 2 else 6)
-    at = hand_evaluation.LONGER
-    for a in range(3, 0, -1):
-        for b in range(a - 1, -1, -1):
-            lo[first + a] = max(lo[first + a], lo[first + b] + lo[at])
-            hi[first + b] = min(hi[first + b], hi[first + a] - lo[at])
-            lo[first + b] = max(lo[first + b], lo[first + a] - hi[at])
-            hi[first + a] = min(hi[first + a], hi[first + b] + hi[at])
+            hi[suit] = min(hi[suit], 5 if lo[SHAPE] == 2 else 6)
+    at = hand.LONGER
+    for a in range(LENGTH + 3, LENGTH, -1):
+        for b in range(a - 1, LENGTH - 1, -1):
+            lo[a] = max(lo[a], lo[b] + lo[at])
+            hi[b] = min(hi[b], hi[a] - lo[at])
+            lo[b] = max(lo[b], lo[a] - hi[at])
+            hi[a] = min(hi[a], hi[b] + hi[at])
             at += 1
-    least = lo[first] + lo[first + 1] + lo[first + 2] + lo[first + 3]
-    most = hi[first] + hi[first + 1] + hi[first + 2] + hi[first + 3]
-    for suit in range(first, first + 4):
+    least, most, long_points = 0, 0, 0
+    for suit in range(LENGTH, LENGTH + 4):
+        least += lo[suit]
+        most += hi[suit]
+    for suit in range(LENGTH, LENGTH + 4):
         hi[suit] = max(min(hi[suit], 13 - least + lo[suit]), lo[suit])
         lo[suit] = min(max(lo[suit], 13 - most + hi[suit]), hi[suit])
-    long_points = 0
-    for suit in range(first, first + 4):
         long_points += max(lo[suit] - 4, 0)
-    lo[hand_evaluation.TOTAL] = max(
-        lo[hand_evaluation.TOTAL], lo[hand_evaluation.HCP] + long_points
-    )
-    hi[hand_evaluation.HCP] = min(hi[hand_evaluation.HCP], hi[hand_evaluation.TOTAL] - long_points)
-    lo[hand_evaluation.HCP] = max(
-        lo[hand_evaluation.HCP], lo[hand_evaluation.TOTAL] - max(long_points, 3)
-    )
-    hi[hand_evaluation.TOTAL] = min(hi[hand_evaluation.TOTAL], hi[hand_evaluation.HCP] + 9)
-    if lo[hand_evaluation.SHAPE] == 2:
-        lo[hand_evaluation.HCP] = max(lo[hand_evaluation.HCP], lo[hand_evaluation.TOTAL] - 1)
-        hi[hand_evaluation.TOTAL] = min(hi[hand_evaluation.TOTAL], hi[hand_evaluation.HCP] + 1)
-    lo[hand_evaluation.ADJUSTED] = max(lo[hand_evaluation.ADJUSTED], lo[hand_evaluation.HCP])
-    hi[hand_evaluation.HCP] = min(hi[hand_evaluation.HCP], hi[hand_evaluation.ADJUSTED])
-    for what in (hand_evaluation.HCP, hand_evaluation.TOTAL, hand_evaluation.ADJUSTED):
-        hi[what] = max(hi[what], lo[what])
+    lo[TOTAL] = max(lo[TOTAL], lo[HCP] + long_points)
+    hi[HCP] = min(hi[HCP], hi[TOTAL] - long_points)
+    lo[HCP] = max(lo[HCP], lo[TOTAL] - max(long_points, 3))
+    hi[TOTAL] = min(hi[TOTAL], hi[HCP] + 9)
+    if lo[SHAPE] == 2:
+        lo[HCP] = max(lo[HCP], lo[TOTAL] - 1)
+        hi[TOTAL] = min(hi[TOTAL], hi[HCP] + 1)
+    lo[ADJUSTED] = max(lo[ADJUSTED], lo[HCP])
+    hi[HCP] = min(hi[HCP], hi[ADJUSTED])
+    for field in (HCP, TOTAL, ADJUSTED):
+        hi[field] = max(hi[field], lo[field])

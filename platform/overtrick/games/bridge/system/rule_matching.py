@@ -1,252 +1,232 @@
-"""Which call a system makes, and what it shows: the rules that hold at one point of an auction."""
+"""Match the rules of a bidding system: choose a hand's call, or interpret a call that was made.
+
+Compiled kernels over the arrays of compiler.SystemTables (`tables`) and
+public_knowledge.PublicKnowledge (`knowledge`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 from numba import njit
 
-from overtrick.games.bridge.auction_rules import CALL_COUNT, LAST_BID, PASS, is_legal_call
-from overtrick.games.bridge.system.compiler import (  # fmt: skip
-    ADDED,
-    AGO,
-    ASKED,
-    CALL,
-    CALLS_THEN,
-    FORCES,
-    GREATEST,
-    HEARD,
-    HOLDS,
-    HOLDS_END,
-    IF,
-    IF_END,
-    LEAST,
-    LENGTH,
-    LENGTHS,
-    LEVEL,
-    ONLY,
-    PATTERNS,
-    PATTERNS_END,
-    RARE,
-    RELATIVE_TO,
-    RULES,
-    RULES_END,
-    SAYS,
-    TESTS,
-    TESTS_END,
-    TO_GAME,
+from overtrick.games.bridge.auction_rules import (
+    CALL_COUNT,
+    LAST_BID,
+    NEXT_SEAT,
+    PASS,
+    is_legal_call,
 )
+from overtrick.games.bridge.system import compiler
+from overtrick.games.bridge.system import public_knowledge as public
+from overtrick.games.bridge.system.compiler import ADDED, FIELD, HEARD, HIGHEST, LOWEST, RARE
 from overtrick.games.bridge.system.hand_evaluation import HCP
-from overtrick.games.bridge.system.hand_terms import MOST
-from overtrick.games.bridge.system.public_knowledge import (  # fmt: skip
+from overtrick.games.bridge.system.hand_terms import UNBOUNDED
+from overtrick.games.bridge.system.public_knowledge import (
     AGREED,
-    FIELD_OF_RANGED,
-    FORCING,
-    GAME,
-    LIKELY,
     LIMITS,
     OPENED,
     PROMISED,
-    SAID,
     SHOWN,
-    VIEW,
-    called,
-    settle,
-    table,
+    tighten_ranges,
 )
 
 NO_RULE = -1
-VIEWED = len(VIEW)
-
-
-def tools() -> Any:
-    """The table at which auctions are held, and the numbers that they need."""
-    return table(), FIELD_OF_RANGED, LIMITS
+NO_CALL = -1
 
 
 @njit(cache=True)
-def scratch(limits, rules):  # type: ignore[no-untyped-def]
-    """Room for one decision by a system of so many rows of rules: the view (VIEWED,), the level
-    that names each call (38,), the rules that hold with their calls (rules, 2), and the hulls of
-    what they promise and show, the least and the most of each field (2, H)."""
-    width = limits.shape[1]
-    return (
-        np.zeros(VIEWED, np.int64),
-        np.empty(38, np.int32),
-        np.empty((rules, 2), np.int32),
-        np.empty((2, width), np.int16),
-        np.empty((2, width), np.int16),
+def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
+    """Interpret a legal call by the caller's system and add its meaning to public knowledge.
+
+    Returns the row of SystemTables.rule that interprets the call, or NO_RULE.
+    """
+    public.update_view(knowledge)
+    _, _, row = match_rules(tables, knowledge, knowledge.call_lo[0], call)
+    update_knowledge(tables, knowledge, call, row)
+    return row
+
+
+@njit(cache=True)
+def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
+    """Choose the call of a hand, or interpret the call `wanted` if it is not NO_CALL.
+
+    hand: (H,) fields of the hand; not read if a call is wanted. The view must be up to date.
+    Returns the call, the row of the first rule that matches, and the row of the first rule that
+    makes the call: its public interpretation. Rows are NO_RULE if the system does not know the
+    call; a hand without a rule passes. Writes the ranges that the call promises and shows to
+    knowledge.call_lo and call_hi.
+    """
+    auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
+    matched = knowledge.matched
+    opening, length = compiler.OPENINGS - 1, 0
+    if context[OPENED] >= 0:
+        opening = knowledge.calls[context[OPENED]]
+        length = min(auction[CALL_COUNT] - context[OPENED], compiler.LENGTH_CLASSES - 1)
+    at = opening * compiler.LENGTH_CLASSES + length
+    knowledge.named[:] = -1
+    found, first, priority, count, closed = NO_CALL, NO_RULE, -1, 0, False
+    for k in range(tables.starts[at], tables.starts[at + 1]):
+        block = tables.block[tables.listed[k]]
+        if block[compiler.PRIORITY] != priority:
+            if found >= 0 or closed:
+                break
+            priority, count = block[compiler.PRIORITY], 0
+        if not place_applies(tables, tables.listed[k], knowledge):
+            continue
+        closed = closed or block[compiler.ONLY] == 1
+        for row in range(block[compiler.RULES], block[compiler.RULES_END]):
+            rule = tables.rule[row]
+            call = _call_of_rule(rule, auction[LAST_BID])
+            if call < 0 or (wanted >= 0 and call != wanted):
+                continue
+            if knowledge.named[call] not in (-1, priority) or not is_legal_call(auction, call):
+                continue
+            if not _conditions_hold(tables, rule[compiler.IF], rule[compiler.IF_END], view):
+                continue
+            knowledge.named[call] = priority
+            matched[count, 0], matched[count, 1] = row, call
+            count += 1
+            if found >= 0:
+                continue
+            if wanted >= 0 or (not rule[HEARD] and _hand_fits(tables, rule, hand, view)):
+                found, first = call, row
+    if found < 0:
+        knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[0], LIMITS[1]
+        return PASS if wanted < 0 else wanted, NO_RULE, NO_RULE
+    return found, first, _combine_ranges(tables, knowledge, matched[:count], found)
+
+
+@njit(cache=True)
+def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
+    """Write the union of the ranges of all matched rules of a call, as promised and as shown.
+
+    matched: (., 2) rows of rules and their calls. Returns the first row that counts as promised.
+    """
+    knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
+    some_not_heard = some_not_rare = False
+    for row, call in matched:
+        if call == made:
+            some_not_heard = some_not_heard or tables.rule[row, HEARD] == 0
+            some_not_rare = some_not_rare or tables.rule[row, RARE] == 0
+    first = NO_RULE
+    for row, call in matched:
+        if call == made:
+            promised = tables.rule[row, HEARD] == 0 or not some_not_heard
+            shown = tables.rule[row, RARE] == 0 or not some_not_rare
+            if promised and first == NO_RULE:
+                first = row
+            _add_ranges(tables, row, knowledge, promised, shown)
+    return first
+
+
+@njit(cache=True)
+def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
+    """Return a rule's call after the last bid; NO_CALL if a relative call would exceed 7NT."""
+    call, relative = rule[compiler.CALL], rule[compiler.RELATIVE_TO]
+    if relative == 0:
+        return call
+    call = last + 1 + (call - last - 1) % 5 + 5 * (relative - 1)
+    return call if call < PASS else NO_CALL
+
+
+@njit(cache=True)
+def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
+    """Return whether the pattern and the conditions of a block (its row) match the auction."""
+    block, count = tables.block[number], knowledge.auction[CALL_COUNT]
+    opened, length = knowledge.context[OPENED], block[compiler.LENGTH]
+    if length >= 0 and opened >= 0 and count - opened != length:
+        return False
+    for k in range(block[compiler.PATTERNS], block[compiler.PATTERNS_END]):
+        back = tables.pattern[k, compiler.AGO]
+        if back > count:
+            return False
+        if not (tables.pattern[k, compiler.CALL_MASK] >> knowledge.calls[count - back]) & 1:
+            return False
+    return _conditions_hold(
+        tables, block[compiler.HOLDS], block[compiler.HOLDS_END], knowledge.seat_view
     )
 
 
 @njit(cache=True)
-def choose(tables, table, view, held, by_hand, wanted, owner, matched, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """The call that a hand makes, or the meaning of one: the call; the row of the rule that the
-    hand fits, or -1; and the row by which everybody reads the call, the first of its rules. In lo
-    and hi are the hulls of what its rules promise, heard ones left out if there are others, and of
-    what they show, rare ones left out if there are others."""
-    now, more = table.now, table.more
-    opening = 35 if more[OPENED] < 0 else table.calls[more[OPENED]]
-    length = 0 if more[OPENED] < 0 else min(now[CALL_COUNT] - more[OPENED], LENGTHS - 1)
-    at = opening * LENGTHS + length
-    owner[:] = -1
-    found, first, level, count, closed = -1, NO_RULE, -1, 0, False
-    for k in range(tables.starts[at], tables.starts[at + 1]):
-        block = tables.listed[k]
-        if tables.block[block, LEVEL] != level:
-            if found >= 0 or closed:
-                break
-            level, count = tables.block[block, LEVEL], 0
-        if not holds(tables, block, table, view):
-            continue
-        closed = closed or tables.block[block, ONLY] == 1
-        for row in range(tables.block[block, RULES], tables.block[block, RULES_END]):
-            call = _call_of(tables, row, now[LAST_BID])
-            if call < 0 or (not by_hand and call != wanted) or owner[call] not in (-1, level):
-                continue
-            first_condition, last_condition = tables.rule[row, IF], tables.rule[row, IF_END]
-            if not is_legal_call(now, call) or not true(
-                tables, first_condition, last_condition, view
-            ):
-                continue
-            owner[call] = level
-            matched[count, 0], matched[count, 1] = row, call
-            count += 1
-            if found < 0:
-                mine = by_hand and not tables.rule[row, HEARD] and fits(tables, row, held, view)
-                if mine or not by_hand:
-                    found, first = call, row
-    if found < 0:
-        lo[:], hi[:] = limits[0], limits[1]  # of both readings
-        return PASS if by_hand else wanted, NO_RULE, NO_RULE
-    read = _hulls(tables, matched[:count], found, view, lo, hi, limits)
-    return found, first, read
-
-
-@njit(cache=True)
-def _hulls(tables, matched, made, view, lo, hi, limits):  # type: ignore[no-untyped-def]
-    """What a call promises and shows by the rules that hold; and the first that it promises."""
-    lo[:], hi[:] = limits[1], limits[0]
-    some_heard_not = some_rare_not = False
-    for row, call in matched:
-        if call == made:
-            some_heard_not = some_heard_not or tables.rule[row, HEARD] == 0
-            some_rare_not = some_rare_not or tables.rule[row, RARE] == 0
-    read = NO_RULE
-    for row, call in matched:
-        if call == made:
-            promised = tables.rule[row, HEARD] == 0 or not some_heard_not
-            shown = tables.rule[row, RARE] == 0 or not some_rare_not
-            if promised and read == NO_RULE:
-                read = row
-            widen(tables, row, view, lo, hi, promised, shown, limits)
-    return read
-
-
-@njit(cache=True)
-def _call_of(tables, row, last):  # type: ignore[no-untyped-def]
-    """The call of a rule after the last bid: as it stands, or the lowest or a jump in a strain; -1
-    if there is none so high."""
-    call, relative = tables.rule[row, CALL], tables.rule[row, RELATIVE_TO]
-    if relative == 0:
-        return call
-    call = last + 1 + (call - last - 1) % 5 + 5 * (relative - 1)
-    return call if call < PASS else -1
-
-
-@njit(cache=True)
-def holds(tables, block, table, view):  # type: ignore[no-untyped-def]
-    """Does a place apply now?"""
-    count, opened, length = table.now[CALL_COUNT], table.more[OPENED], tables.block[block, LENGTH]
-    if length >= 0 and opened >= 0 and count - opened != length:
-        return False
-    for k in range(tables.block[block, PATTERNS], tables.block[block, PATTERNS_END]):
-        back = tables.pattern[k, AGO]
-        if back > count or not (tables.pattern[k, CALLS_THEN] >> table.calls[count - back]) & 1:
-            return False
-    return true(tables, tables.block[block, HOLDS], tables.block[block, HOLDS_END], view)
-
-
-@njit(cache=True)
-def true(tables, first, last, view):  # type: ignore[no-untyped-def]
-    """Do conditions hold?"""
-    for k in range(first, last):
-        value = view[tables.condition[k, ASKED]]
-        if value < tables.condition[k, LEAST] or value > tables.condition[k, GREATEST]:
+def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
+    """Return whether the conditions in rows first to end - 1 hold."""
+    for k in range(first, end):
+        value = view[tables.condition[k, FIELD]]
+        if value < tables.condition[k, LOWEST] or value > tables.condition[k, HIGHEST]:
             return False
     return True
 
 
 @njit(cache=True)
-def fits(tables, row, held, view):  # type: ignore[no-untyped-def]
-    """Does a hand have what a rule shows?"""
-    for k in range(tables.rule[row, TESTS], tables.rule[row, TESTS_END]):
-        value = held[tables.test[k, ASKED]]
+def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
+    """Return whether a hand's fields (H,) pass all tests of a rule."""
+    for k in range(rule[compiler.TESTS], rule[compiler.TESTS_END]):
+        value = hand[tables.test[k, FIELD]]
         if tables.test[k, ADDED] >= 0:
             value += view[tables.test[k, ADDED]]
-        if value < tables.test[k, LEAST] or value > tables.test[k, GREATEST]:
+        if value < tables.test[k, LOWEST] or value > tables.test[k, HIGHEST]:
             return False
     return True
 
 
 @njit(cache=True)
-def widen(tables, row, view, lo, hi, promised, shown, limits):  # type: ignore[no-untyped-def]
-    """Take a rule's ranges into the hulls of what is promised and shown."""
-    mine = np.empty((2, lo.shape[1]), np.int16)
-    mine[0], mine[1] = limits[0], limits[1]
-    for k in range(tables.rule[row, TESTS], tables.rule[row, TESTS_END]):
-        field, ref = tables.test[k, ASKED], tables.test[k, ADDED]
-        least, most = tables.test[k, LEAST], tables.test[k, GREATEST]
-        shift = view[ref] if ref >= 0 else 0
-        mine[0, field] = max(mine[0, field], least - shift)
-        if most < MOST:
-            mine[1, field] = min(mine[1, field], most - shift)
-    settle(mine[0], mine[1])
-    for reading in range(2):
-        if promised if reading == PROMISED else shown:
-            for field in range(lo.shape[1]):
-                lo[reading, field] = min(lo[reading, field], mine[0, field])
-                hi[reading, field] = max(hi[reading, field], mine[1, field])
+def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
+    """Widen the ranges of a call to include the hands of one of its rules."""
+    ranges = LIMITS.copy()
+    for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
+        field, ref = tables.test[k, FIELD], tables.test[k, ADDED]
+        least, most = tables.test[k, LOWEST], tables.test[k, HIGHEST]
+        shift = knowledge.seat_view[ref] if ref >= 0 else 0
+        ranges[0, field] = max(ranges[0, field], least - shift)
+        if most < UNBOUNDED:
+            ranges[1, field] = min(ranges[1, field], most - shift)
+    tighten_ranges(ranges[0], ranges[1])
+    for which in range(2):
+        if promised if which == PROMISED else shown:
+            lo, hi = knowledge.call_lo[which], knowledge.call_hi[which]
+            for field in range(len(lo)):
+                lo[field] = min(lo[field], ranges[0, field])
+                hi[field] = max(hi[field], ranges[1, field])
 
 
 @njit(cache=True)
-def learn(tables, table, seat, made, row, lo, hi):  # type: ignore[no-untyped-def]
-    """A call is made: everybody takes note of what it shows."""
-    called(table, made)
-    more = table.more
-    for reading in range(2):
-        _narrow(table.lo[reading], table.hi[reading], seat, lo[reading], hi[reading])
-    known = table.lo[SHOWN, seat, HCP]
-    table.hi[SHOWN, seat, HCP] = min(table.hi[SHOWN, seat, HCP], LIKELY[known])
-    if made != PASS:
-        more[FORCING] = -1
-    said = table.said[seat]
+def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-def]
+    """Record a call and what it shows: knowledge.call_lo and call_hi, and the meaning of `row`."""
+    context, seat = knowledge.context, knowledge.auction[NEXT_SEAT]
+    public.record_call(knowledge, call)
+    for which in range(2):
+        lo, hi = knowledge.lo[which], knowledge.hi[which]
+        _narrow_ranges(lo, hi, seat, knowledge.call_lo[which], knowledge.call_hi[which])
+    likely = public.LIKELY[knowledge.lo[SHOWN, seat, HCP]]
+    knowledge.hi[SHOWN, seat, HCP] = min(knowledge.hi[SHOWN, seat, HCP], likely)
+    if call != PASS:
+        context[public.FORCING] = -1
+    meaning = knowledge.meaning[seat]
     if row < 0:
-        said[:3] = 0
+        meaning[:3] = 0
         return
     rule = tables.rule[row]
-    for k in range(SAID):
+    for k in range(public.MEANING_WIDTH):
         if k != AGREED:
-            said[k] = rule[SAYS + k]
-    if rule[SAYS + AGREED] >= 0:
-        said[AGREED] = table.said[(seat + 2) % 4, AGREED] = rule[SAYS + AGREED]
-    if rule[FORCES]:
-        more[FORCING] = seat
-    if rule[TO_GAME]:
-        more[GAME + seat % 2] = 1
+            meaning[k] = rule[compiler.MEANING + k]
+    agreed = rule[compiler.MEANING + AGREED]
+    if agreed >= 0:
+        meaning[AGREED] = knowledge.meaning[(seat + 2) % 4, AGREED] = agreed
+    if rule[compiler.FORCES]:
+        context[public.FORCING] = seat
+    if rule[compiler.TO_GAME]:
+        context[public.GAME + seat % 2] = 1
 
 
 @njit(cache=True)
-def _narrow(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
-    """Take a hull into what is known of all seats."""
+def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
+    """Intersect one seat's known ranges, rows of (4, H), with those of its call (H,)."""
     mine_lo, mine_hi = known_lo[seat], known_hi[seat]
     for field in range(len(lo)):
         least, most = max(mine_lo[field], lo[field]), min(mine_hi[field], hi[field])
-        if least > most:  # what a player says later counts for more
+        if least > most:  # the calls contradict each other: the later one counts
             least, most = lo[field], hi[field]
         mine_lo[field], mine_hi[field] = least, most
-    settle(mine_lo, mine_hi)
+    tighten_ranges(mine_lo, mine_hi)
     least = known_lo[0, HCP] + known_lo[1, HCP] + known_lo[2, HCP] + known_lo[3, HCP]
     for each in range(4):  # the pack has 40 honour points
         left = 40 - least + known_lo[each, HCP]
