@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +58,7 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
     if ending not in ENDINGS:
         raise UserError(f"{path}: boards are read from {', '.join(ENDINGS)} files")
     if ending in TABLE_ENDINGS:
-        found = zhang_tsv.load(path)
-        tables = [None] * len(found.boards) if found.tables is None else found.tables
-        solved = [replace(b, table=t) for b, t in zip(found.boards, tables, strict=True)]
-        yield from _cut(BoardFile(solved, found.problems))
+        yield from _cut(zhang_tsv.load(path))
     elif ending != ".parquet":
         yield from _cut(pbn_lin.load(path))
     else:

@@ -1,8 +1,8 @@
-"""The auction: calls as numbers, which of them are lawful, and the contract that they reach.
+"""Rules of the bridge auction: calls as integers, legal calls, and the final contract.
 
-Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N, then pass, double and redouble. One
-auction in progress is an int64 vector, `now`, with the columns named here, which the kernels read
-and write; many side by side have one axis more.
+Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N; then come pass, double and redouble. The
+state of one auction is an int64 vector (STATE_WIDTH,), which the compiled kernels read and write; G
+auctions side by side are an array (G, STATE_WIDTH).
 """
 
 from __future__ import annotations
@@ -19,142 +19,138 @@ from overtrick.games.bridge.cards import SEATS
 STRAIN_LETTERS = "CDHSN"
 BIDS = 35
 PASS, DOUBLE, REDOUBLE = 35, 36, 37
-CALLS = (
-    *(f"{level}{strain}" for level in range(1, 8) for strain in STRAIN_LETTERS),
-    "P",
-    "X",
-    "XX",
-)
+_BID_NAMES = tuple(f"{level}{strain}" for level in range(1, 8) for strain in STRAIN_LETTERS)
+CALLS = (*_BID_NAMES, "P", "X", "XX")
 CALL_SYNONYMS = {
     "PASS": PASS, "DBL": DOUBLE, "DOUBLE": DOUBLE, "RDBL": REDOUBLE, "REDBL": REDOUBLE,
     "REDOUBLE": REDOUBLE,
 }  # fmt: skip
 
 LAST_BID, LAST_BIDDER, DOUBLED, PASSES, CALL_COUNT, NEXT_SEAT, FIRST_NAMED = range(7)
-"""Columns of `now`: the last bid and who made it, -1 if nobody has bid; 1 if it is doubled, 2 if
-redoubled; passes since the last other call; calls so far; who calls next; and from FIRST on, by
-side (North-South first) and strain, who of it named the strain first, or -1."""
+"""Columns of the state: the last bid and its bidder, -1 before any bid; 0, or 1 if it is doubled, 2
+if redoubled; passes since the last other call; number of calls; the next seat to call; and from
+FIRST_NAMED on, by side (North-South first) and strain, the seat that first bid it, or -1."""
 STATE_WIDTH = FIRST_NAMED + 10
 NO_SEAT = -1
 LONGEST_AUCTION = 319  # calls
-PASSED_OUT = "Pass"  # as a contract in words
+PASSED_OUT = "Pass"  # text of a passed-out contract
 
 
 class Contracts(NamedTuple):
-    """The contracts of G auctions."""
+    """Contracts of G auctions."""
 
-    declarer: Array  # (G,) seat; NOBODY where all passed
+    declarer: Array  # (G,) seat; NO_SEAT where all passed
     level: Array  # (G,) 1 to 7; 0 where all passed
     strain: Array  # (G,) -1 where all passed
     doubled: Array  # (G,) 0, 1, or 2 for redoubled
 
 
 @njit(cache=True)
-def start_auction(now, dealer):  # type: ignore[no-untyped-def]
-    """Write an auction (NOW,) before its first call."""
-    now[:] = 0
-    now[LAST_BID] = now[LAST_BIDDER] = -1
-    now[FIRST_NAMED:] = NO_SEAT
-    now[NEXT_SEAT] = dealer
+def start_auction(state, dealer):  # type: ignore[no-untyped-def]
+    """Write the state (STATE_WIDTH,) of an auction before its first call."""
+    state[:] = 0
+    state[LAST_BID] = state[LAST_BIDDER] = -1
+    state[FIRST_NAMED:] = NO_SEAT
+    state[NEXT_SEAT] = dealer
 
 
 @njit(cache=True)
-def auction_over(now):  # type: ignore[no-untyped-def]
-    """Has an auction ended: three passes after a bid, or four without one?"""
-    return now[PASSES] >= (4 if now[LAST_BID] < 0 else 3)
+def auction_over(state):  # type: ignore[no-untyped-def]
+    """Return whether an auction has ended: three passes after a bid, or four without one."""
+    return state[PASSES] >= (4 if state[LAST_BID] < 0 else 3)
 
 
 @njit(cache=True)
-def may_double(now):  # type: ignore[no-untyped-def]
-    """May who is to call double, and redouble, an auction that goes on?"""
-    theirs = (now[LAST_BIDDER] - now[NEXT_SEAT]) % 2 == 1
-    some = now[LAST_BID] >= 0
-    return some and theirs and now[DOUBLED] == 0, some and not theirs and now[DOUBLED] == 1
+def may_double(state):  # type: ignore[no-untyped-def]
+    """Return whether the next seat may double, and whether it may redouble."""
+    theirs = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 2 == 1
+    some = state[LAST_BID] >= 0
+    return some and theirs and state[DOUBLED] == 0, some and not theirs and state[DOUBLED] == 1
 
 
 @njit(cache=True)
-def is_legal_call(now, made):  # type: ignore[no-untyped-def]
-    """May who is to call make this call? Nothing may be called once the auction is over."""
-    if made < 0 or made > REDOUBLE or auction_over(now):
+def is_legal_call(state, made):  # type: ignore[no-untyped-def]
+    """Return whether the next seat may make a call; none is legal after the auction."""
+    if made < 0 or made > REDOUBLE or auction_over(state):
         return False
     if made <= PASS:
-        return made > now[LAST_BID]
-    return may_double(now)[made - DOUBLE]
+        return made > state[LAST_BID]
+    return may_double(state)[made - DOUBLE]
 
 
 @njit(cache=True)
-def write_legal_calls(now, mask):  # type: ignore[no-untyped-def]
-    """Write which calls (38,) are lawful; none once the auction is over."""
-    goes_on = not auction_over(now)
+def write_legal_calls(state, mask):  # type: ignore[no-untyped-def]
+    """Write the legal calls of the next seat to `mask` (38,); none after the auction."""
+    goes_on = not auction_over(state)
     for made in range(PASS + 1):
-        mask[made] = goes_on and made > now[LAST_BID]
-    double, redouble = may_double(now)
+        mask[made] = goes_on and made > state[LAST_BID]
+    double, redouble = may_double(state)
     mask[DOUBLE], mask[REDOUBLE] = goes_on and double, goes_on and redouble
 
 
 @njit(cache=True)
-def make_call(now, made):  # type: ignore[no-untyped-def]
-    """Make a lawful call."""
-    seat = now[NEXT_SEAT]
-    now[PASSES] = now[PASSES] + 1 if made == PASS else 0
+def make_call(state, made):  # type: ignore[no-untyped-def]
+    """Make a legal call: advance the state of one auction in place."""
+    seat = state[NEXT_SEAT]
+    state[PASSES] = state[PASSES] + 1 if made == PASS else 0
     if made < BIDS:
-        now[LAST_BID], now[LAST_BIDDER], now[DOUBLED] = made, seat, 0
+        state[LAST_BID], state[LAST_BIDDER], state[DOUBLED] = made, seat, 0
         first = FIRST_NAMED + 5 * (seat % 2) + made % 5
-        if now[first] == NO_SEAT:
-            now[first] = seat
+        if state[first] == NO_SEAT:
+            state[first] = seat
     elif made != PASS:
-        now[DOUBLED] = 1 if made == DOUBLE else 2
-    now[CALL_COUNT] += 1
-    now[NEXT_SEAT] = (seat + 1) % 4
+        state[DOUBLED] = 1 if made == DOUBLE else 2
+    state[CALL_COUNT] += 1
+    state[NEXT_SEAT] = (seat + 1) % 4
 
 
-@njit(cache=True)
-def declarer_of(now):  # type: ignore[no-untyped-def]
-    """Who would declare the last bid: the first of its side to name the strain; or NOBODY."""
-    if now[LAST_BID] < 0:
-        return NO_SEAT
-    return now[FIRST_NAMED + 5 * (now[LAST_BIDDER] % 2) + now[LAST_BID] % 5]
-
-
-def current_contracts(now: Array) -> Contracts:
-    """The contracts of auctions (G, NOW); of those that go on, if all passed from here."""
-    bid, side = now[:, LAST_BID], now[:, LAST_BIDDER] % 2
+def current_contracts(state: Array) -> Contracts:
+    """Return the contracts of auctions (G, STATE_WIDTH), as if all seats passed from here."""
+    bid, side = state[:, LAST_BID], state[:, LAST_BIDDER] % 2
     some = bid >= 0
     strain = np.where(some, bid % 5, -1)
-    declarer = now[np.arange(len(now)), FIRST_NAMED + 5 * side + bid % 5]
+    declarer = state[np.arange(len(state)), FIRST_NAMED + 5 * side + bid % 5]
     return Contracts(
-        np.where(some, declarer, NO_SEAT), np.where(some, bid // 5 + 1, 0), strain, now[:, DOUBLED]
+        np.where(some, declarer, NO_SEAT),
+        np.where(some, bid // 5 + 1, 0),
+        strain,
+        state[:, DOUBLED],
     )
 
 
 def final_contracts(calls: Array, dealer: Array) -> Contracts:
-    """The contracts of auctions (G, L) padded with -1, dealt by (G,): lawful ones, unchecked."""
-    now = np.empty((len(calls), STATE_WIDTH), np.int64)
-    _make_all(np.asarray(calls), np.asarray(dealer), now)
-    return current_contracts(now)
+    """Return the contracts of G auctions.
+
+    calls: (G, L) legal calls, which are not checked, padded with -1. dealer: (G,) seat.
+    """
+    state = np.empty((len(calls), STATE_WIDTH), np.int64)
+    _make_all(np.asarray(calls), np.asarray(dealer), state)
+    return current_contracts(state)
 
 
 @njit(cache=True)
-def _make_all(calls, dealer, now):  # type: ignore[no-untyped-def]
+def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
     for game in range(len(calls)):
-        start_auction(now[game], dealer[game])
+        start_auction(state[game], dealer[game])
         for made in calls[game]:
             if made < 0:
                 break
-            make_call(now[game], made)
+            make_call(state[game], made)
 
 
 def bidding_situations(calls: Array) -> Array:
-    """(R, 3) int8 for each call of auctions (G, L) padded with -1, in their order: the last bid
-    before it, -1 if there is none; by whom, 0 who calls now to 3 right-hand opponent, or -1; and
-    0, 1 if it is doubled, 2 if redoubled."""
+    """Describe the situation before each call of auctions (G, L) padded with -1.
+
+    Returns (R, 3) int8, a row a call: the last bid, or -1; its bidder relative to the caller, from
+    0 the caller to 3 the right-hand opponent, or -1; and 0, or 1 if it is doubled, 2 if redoubled.
+    """
     found = np.empty((int((calls >= 0).sum()), 3), np.int8)
     _situations(np.asarray(calls), found)
     return found
 
 
 def legal_in_situations(situations: Array) -> Array:
-    """(R, 38) bool which calls are lawful in situations (R, 3)."""
+    """Return (R, 38) bool: the legal calls in situations (R, 3) of bidding_situations."""
     last, by, doubled = situations.T[:, :, None]
     bids = np.arange(PASS + 1) > last
     theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
@@ -163,26 +159,28 @@ def legal_in_situations(situations: Array) -> Array:
 
 @njit(cache=True)
 def _situations(calls, found):  # type: ignore[no-untyped-def]
-    row, now = 0, np.empty(STATE_WIDTH, np.int64)
+    row, state = 0, np.empty(STATE_WIDTH, np.int64)
     for game in range(len(calls)):
-        start_auction(now, 0)
+        start_auction(state, 0)
         for made in calls[game]:
             if made < 0:
                 break
-            by = (now[LAST_BIDDER] - now[NEXT_SEAT]) % 4 if now[LAST_BID] >= 0 else NO_SEAT
-            found[row, 0], found[row, 1], found[row, 2] = now[LAST_BID], by, now[DOUBLED]
+            by = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 4 if state[LAST_BID] >= 0 else NO_SEAT
+            found[row, 0], found[row, 1], found[row, 2] = state[LAST_BID], by, state[DOUBLED]
             row += 1
-            make_call(now, made)
+            make_call(state, made)
 
 
 def parse_calls(text: str) -> list[int]:
-    """The calls of an auction in words: "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
-    Raises UserError."""
+    """Parse calls such as "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
+
+    Raises UserError for an unknown call.
+    """
     return [_parse_call(word) for word in text.split()]
 
 
 def format_calls(calls: Sequence[int]) -> str:
-    """Calls in words."""
+    """Format calls as words, such as "1N P 2D X"."""
     return " ".join(CALLS[made] for made in calls)
 
 
@@ -197,50 +195,54 @@ def _parse_call(word: str) -> int:
 
 
 def check_auction(calls: Sequence[int], done: bool = True) -> None:
-    """Raise UserError, naming the call, unless all calls are lawful; and if done, unless they make
-    a whole auction."""
-    now = np.empty(STATE_WIDTH, np.int64)
-    wrong = _first_wrong(np.array(calls, np.int64), now)
+    """Raise UserError, naming the call, unless all calls are legal.
+
+    done: also require that the auction has ended.
+    """
+    state = np.empty(STATE_WIDTH, np.int64)
+    wrong = _first_illegal(np.array(calls, np.int64), state)
     if wrong < len(calls):
         said = CALLS[calls[wrong]] if 0 <= calls[wrong] < len(CALLS) else str(calls[wrong])
-        raise UserError(f"call {wrong + 1} of the auction, {said}, {_reason(now, calls[wrong])}")
-    if done and not auction_over(now):
-        missing = int((4 if now[LAST_BID] < 0 else 3) - now[PASSES])
+        raise UserError(f"call {wrong + 1} of the auction, {said}, {_reason(state, calls[wrong])}")
+    if done and not auction_over(state):
+        missing = int((4 if state[LAST_BID] < 0 else 3) - state[PASSES])
         passes = "a pass is" if missing == 1 else f"{missing} passes are"
         raise UserError(f"the auction '{format_calls(calls)}' does not end: {passes} missing")
 
 
 @njit(cache=True)
-def _first_wrong(calls, now):  # type: ignore[no-untyped-def]
-    """Make calls up to the first one that may not be made, whose place is returned."""
-    start_auction(now, 0)
+def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
+    """Make calls up to the first illegal one; return its index, or the number of calls."""
+    start_auction(state, 0)
     for place in range(len(calls)):
-        if not is_legal_call(now, calls[place]):
+        if not is_legal_call(state, calls[place]):
             return place
-        make_call(now, calls[place])
+        make_call(state, calls[place])
     return len(calls)
 
 
-def _reason(now: Array, made: int) -> str:
-    """What is wrong with a call that may not be made."""
-    if auction_over(now):
+def _reason(state: Array, made: int) -> str:
+    """Return why a call is illegal, as the end of a sentence."""
+    if auction_over(state):
         return "comes after its end"
     if not 0 <= made < len(CALLS):
         return f"is no number of a call: they go from 0 to {REDOUBLE}"
     if made < BIDS:
-        return f"is not above {CALLS[now[LAST_BID]]}"
-    if now[LAST_BID] < 0:
+        return f"is not above {CALLS[state[LAST_BID]]}"
+    if state[LAST_BID] < 0:
         return "comes before any bid"
-    theirs = (now[LAST_BIDDER] - now[NEXT_SEAT]) % 2 == 1
+    theirs = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 2 == 1
     if made == DOUBLE:
         return "doubles what is doubled already" if theirs else "doubles a bid of its own side"
     why = ("what nobody has doubled", "a bid of the other side", "once more")
-    return f"redoubles {why[now[DOUBLED]]}"
+    return f"redoubles {why[state[DOUBLED]]}"
 
 
 def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
-    """What a lawful auction reaches: 4S, 3NX or 2HXX, and who declares; Pass and None if all pass.
-    dealer: N, E, S or W."""
+    """Return the contract of a legal auction, such as 4S, 3NX or 2HXX, and its declarer.
+
+    Returns ("Pass", None) if all passed. dealer: N, E, S or W.
+    """
     found = final_contracts(np.array([[*calls, -1]]), np.array([SEATS.index(dealer)]))
     declarer, level, strain, doubled = (int(column[0]) for column in found)
     if not level:

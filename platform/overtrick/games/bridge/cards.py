@@ -1,8 +1,8 @@
-"""The pack of bridge: cards as numbers, hands as sets of bits, deals as who holds what.
+"""Bridge cards, hands and deals as integers, and their PBN notation.
 
-Card c has suit c // 13 (clubs, diamonds, hearts, spades) and rank c % 13 (two to ace); a set of
-cards is an int64 with bit c for card c. Strains are the suits and notrump. Seats go round the
-table in the order of play.
+Card c has suit c // 13 (clubs, diamonds, hearts, spades) and rank c % 13 (two to ace). A hand is an
+int64 bit mask with bit c for card c. A deal is the seat that holds each card: `holder` (52,). Seats
+N, E, S, W are 0 to 3, clockwise. Strains are the four suits and notrump.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ STRAINS = (*SUITS, "NT")
 NOTRUMP = 4
 CARDS, TRICKS = 52, 13
 CARD_NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
-SUIT_MASK = (1 << TRICKS) - 1  # the set of all clubs; shifted by 13 a suit, of the others
+SUIT_MASK = (1 << TRICKS) - 1  # all clubs; shift by 13 s for suit s
 HONOUR_POINTS = {"A": 4, "K": 3, "Q": 2, "J": 1}
-"""Honour points, 40 in the pack (Milton Work)."""
-
 CARD_POINTS = np.array([HONOUR_POINTS.get(name[1], 0) for name in CARD_NAMES])
+"""(52,) honour points of each card, 40 in the pack (Milton Work)."""
 
 
 def random_deals(games: int, rng: Generator) -> Array:
-    """(G, 52) int8 the seat that holds each card, 13 cards each, all deals equally likely."""
+    """Deal cards uniformly at random: (G, 52) int8 the seat that holds each card."""
     holder = np.tile(np.repeat(np.arange(4, dtype=np.int8), TRICKS), (games, 1))
     _shuffle(holder, rng)
     return holder
 
 
 def hand_bits(holder: Array) -> Array:
-    """(G, 4) the set of cards of each seat, from who holds each card (G, 52)."""
+    """Convert deals (G, 52) to card bit masks: (G, 4) the hand of each seat."""
     bits = np.int64(1) << np.arange(CARDS, dtype=np.int64)
     return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
 
 
 def honour_points(holder: Array) -> Array:
-    """(G, 4) honour points of each seat."""
+    """Count honour points: (G, 4) for each seat, from the holder of each card (G, 52)."""
     return np.stack([(holder == seat) @ CARD_POINTS for seat in range(4)], axis=1)
 
 
 def suit_lengths(holder: Array) -> Array:
-    """(G, 4, 4) how many cards each seat holds of each suit."""
+    """Count suit lengths: (G, 4, 4) by seat and suit, from the holder of each card (G, 52)."""
     by_suit = holder.reshape(-1, 4, TRICKS)
     return np.stack([(by_suit == seat).sum(axis=2) for seat in range(4)], axis=1)
 
 
 def parse_deal(text: str) -> Array:
-    """(52,) int8 who holds each card, from a deal in PBN: "N:KT8.A96.A95.7542 ...", spades first,
-    the hands in the order of play from the seat before the colon. Raises UserError."""
+    """Parse a PBN deal such as "N:KT8.A96.A95.7542 ..." as (52,) int8 the holder of each card.
+
+    The letter names the seat of the first hand; the others follow clockwise. Each hand lists spades
+    first. Raises UserError.
+    """
     first, colon, rest = text.strip().partition(":")
     parts = rest.split()
     if not colon or first not in SEATS or len(first) != 1 or len(parts) != 4:
@@ -73,8 +75,10 @@ def parse_deal(text: str) -> Array:
 
 
 def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
-    """The cards of a hand in PBN, such as KT8.A96.A95.7542, spades first. Raises UserError, saying
-    whose hand it is."""
+    """Parse a PBN hand such as KT8.A96.A95.7542, spades first, as a list of cards.
+
+    Raises UserError; `whose` names the hand in its message.
+    """
     suits = hand.split(".")
     if len(suits) != 4:
         raise UserError(f"{whose} '{hand}' has {len(suits)} suits, not 4")
@@ -89,7 +93,7 @@ def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
 
 
 def format_deal(holder: Array) -> str:
-    """A deal (52,) in PBN, North first."""
+    """Format a deal (52,) in PBN, North first."""
     seats = []
     for seat in range(4):
         held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
@@ -100,7 +104,7 @@ def format_deal(holder: Array) -> str:
 
 @njit(cache=True)
 def count_cards(cards):  # type: ignore[no-untyped-def]
-    """How many cards a set has."""
+    """Count the cards of a bit mask."""
     counted = 0
     while cards:
         cards &= cards - 1
@@ -110,7 +114,7 @@ def count_cards(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def draw_card(cards, rng):  # type: ignore[no-untyped-def]
-    """Any card of a set that is not empty."""
+    """Draw a uniformly random card from a bit mask that is not empty."""
     for _ in range(int(rng.random() * count_cards(cards))):
         cards &= cards - 1
     card = 0
@@ -121,10 +125,10 @@ def draw_card(cards, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _shuffle(holder, rng):  # type: ignore[no-untyped-def]
-    """Every row in an order of its own, in place (Fisher and Yates)."""
+    """Shuffle every row in place, independently (Fisher and Yates)."""
     for game in range(len(holder)):
         for last in range(holder.shape[1] - 1, 0, -1):
             other = int(rng.random() * (last + 1))
-            kept = holder[game, last]
+            swapped = holder[game, last]
             holder[game, last] = holder[game, other]
-            holder[game, other] = kept
+            holder[game, other] = swapped

@@ -1,4 +1,4 @@
-"""What auctions come to: contracts as players write them, and their points at given tricks."""
+"""Contracts as bridge players write them, and their scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ VULNERABILITIES = ("None", "NS", "EW", "All")
 
 
 def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -> Array:
-    """(G,) points of North-South, from the tricks of the declaring side, which do not matter where
-    all passed. vulnerable (G,) is a number of VULNERABILITIES."""
+    """Score contracts: (G,) duplicate points of North-South.
+
+    vulnerable: (G,) index of VULNERABILITIES. tricks: (G,) tricks of the declaring side, ignored
+    where all four players passed.
+    """
     side = contracts.declarer % 2
     won = scoring.duplicate_points(
         np.maximum(contracts.level, 1), np.maximum(contracts.strain, 0), contracts.doubled,
@@ -25,17 +28,17 @@ def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -
 
 
 def format_contracts(contracts: Contracts) -> list[str]:
-    """4S, 3NX or 2HXX; Pass where all passed."""
+    """Format contracts as "4S", "3NX" or "2HXX"; "Pass" where all passed."""
     rows = zip(contracts.level, contracts.strain, contracts.doubled, strict=True)
     return [f"{lv}{STRAIN_LETTERS[st]}{'X' * dbl}" if lv else PASSED_OUT for lv, st, dbl in rows]
 
 
 def format_declarers(contracts: Contracts) -> list[str | None]:
-    """N, E, S or W; None where all passed."""
+    """Format declarers as N, E, S or W; None where all passed."""
     return [SEATS[seat] if seat >= 0 else None for seat in contracts.declarer]
 
 
 def describe_contracts(contracts: Contracts) -> list[str]:
-    """4S by N; Pass where all passed."""
+    """Describe contracts and declarers, such as "4S by N"; "Pass" where all passed."""
     both = zip(format_contracts(contracts), format_declarers(contracts), strict=True)
     return [said if who is None else f"{said} by {who}" for said, who in both]

@@ -1,4 +1,8 @@
-"""A deal, its auction and its play as bridge players write them; in Mini-Bridge South declares."""
+"""Text diagrams of bridge deals, auctions and card play.
+
+In Mini-Bridge, seats are positions relative to the declarer, who sits South. Parameter `signs`
+writes suits as symbols instead of letters.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +13,57 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, STRAINS, SUITS
-from overtrick.games.bridge.cards import SEATS as NESW
 from overtrick.games.bridge.trick_rules import beats
 
-POSITIONS = "SWNE"  # by position: declarer, left, dummy, right
+POSITIONS = "SWNE"  # seats of declarer, left-hand opponent, dummy, right-hand opponent
 SUIT_SYMBOLS = dict(zip(SUITS, "♣♦♥♠", strict=True))
-WIDE = 18  # columns of a hand
-COLUMNS, WEST = ("West", "North", "East", "South"), 3  # of an auction, and the first one's seat
-COLUMN = 7
+HAND_WIDTH, CALL_WIDTH = 18, 7  # characters
+COLUMNS, WEST = ("West", "North", "East", "South"), 3  # of an auction; seat of the first
 
 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
-    """The four hands of a deal (54,) as MiniBridge has it; suits as signs or as letters."""
+    """Draw the four hands and the contract of a Mini-Bridge deal (54,)."""
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]
-    said = _signed(strain, signs) if strain in SUITS else strain
+    said = _with_symbol(strain, signs) if strain in SUITS else strain
     return f"{hands_diagram(deal[:CARDS], POSITIONS.index('N'), signs)}\n{level}{said} by South"
 
 
 def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
-    """Four hands with North on top, from the seat that holds each card (52,), of which `north` is
-    North's; the others follow it clockwise."""
-    hands = [_hand(holder, (north + k) % 4, signs) for k in range(4)]
+    """Draw four hands as a compass diagram with North on top.
+
+    holder: (52,) the number of the hand that holds each card. north: the number of North's hand;
+    the others follow clockwise.
+    """
+    hands = [_hand_lines(holder, (north + k) % 4, signs) for k in range(4)]
     top, right, below, left = hands
-    middle = [f"{w:<{WIDE}}{'':<{WIDE}}{e}" for w, e in zip(left, right, strict=True)]
-    lines = [" " * WIDE + line for line in top] + middle + [" " * WIDE + line for line in below]
+    middle = [f"{w:<{HAND_WIDTH}}{'':<{HAND_WIDTH}}{e}" for w, e in zip(left, right, strict=True)]
+    lines = (
+        [" " * HAND_WIDTH + line for line in top]
+        + middle
+        + [" " * HAND_WIDTH + line for line in below]
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
 def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
-    """Calls in four columns, West's first, from the dealer (0 is North) on."""
+    """Format calls as a table of four columns, West's first; dealer 0 is North."""
     said = [""] * ((dealer - WEST) % 4) + [format_call(each, signs) for each in calls]
     rows = [COLUMNS, *(said[first : first + 4] for first in range(0, len(said), 4))]
-    return "\n".join("".join(f"{word:<{COLUMN}}" for word in row).rstrip() for row in rows)
+    return "\n".join("".join(f"{word:<{CALL_WIDTH}}" for word in row).rstrip() for row in rows)
 
 
 def call_meanings(
-    calls: Sequence[int], dealer: int, told: Sequence[str], signs: bool = True
+    calls: Sequence[int], dealer: int, meanings: Sequence[str], signs: bool = True
 ) -> list[str]:
-    """A line a call: who made it, and what is told of it."""
+    """Format one line for each call: the caller, the call and its meaning."""
     return [
-        f"  {NESW[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
-        for k, (made, meaning) in enumerate(zip(calls, told, strict=True))
+        f"  {POSITIONS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
+        for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
     ]
 
 
 def format_call(made: int, signs: bool = True) -> str:
-    """A call with its suit as a sign, and passes in words."""
+    """Format a call, with "Pass" in full."""
     said = CALLS[made]
     if said == "P":
         return "Pass"
@@ -62,7 +71,10 @@ def format_call(made: int, signs: bool = True) -> str:
 
 
 def format_play(deal: Array, cards: Array, signs: bool = True) -> str:
-    """The tricks of a deal, cards (52,) in the order played; who took each, and the result."""
+    """Format the tricks of a Mini-Bridge deal (54,) and the result of its contract.
+
+    cards: (52,) in the order played.
+    """
     lines, won = format_tricks(deal, cards, signs)
     above = won - int(deal[CARDS + 1])
     result = "made" if above == 0 else f"made, {above} more" if above > 0 else f"{-above} down"
@@ -72,8 +84,11 @@ def format_play(deal: Array, cards: Array, signs: bool = True) -> str:
 def format_tricks(
     deal: Array, cards: Array, signs: bool = True, seats: str = POSITIONS
 ) -> tuple[list[str], int]:
-    """A line for each trick, the last perhaps not over, with a star at the card that takes it; and
-    how many the declarer's side has taken. seats: their letters by position."""
+    """Format one line for each trick, with a star at the winning card.
+
+    The last trick may be unfinished. cards: in the order played. seats: letters of the positions.
+    Returns the lines and the number of tricks won by the declarer's side.
+    """
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
         trick = [int(card) for card in cards[first : first + 4]]
@@ -82,7 +97,7 @@ def format_tricks(
             if beats(trick[place], trick[best], deal[CARDS]):
                 best = place
         said = "  ".join(
-            f"{seats[(leader + k) % 4]} {_signed(CARD_NAMES[card], signs)}"
+            f"{seats[(leader + k) % 4]} {_with_symbol(CARD_NAMES[card], signs)}"
             + ("*" if k == best else " ")
             for k, card in enumerate(trick)
         )
@@ -93,21 +108,21 @@ def format_tricks(
 
 
 def format_hand(holder: Array, seat: int, signs: bool = True) -> str:
-    """The cards of a seat in one line."""
-    return "  ".join(_hand(holder, seat, signs))
+    """Format the cards of one seat in a line."""
+    return "  ".join(_hand_lines(holder, seat, signs))
 
 
-def _hand(holder: Array, seat: int, signs: bool) -> list[str]:
-    """A line a suit, spades first; blank if no card is known."""
+def _hand_lines(holder: Array, seat: int, signs: bool) -> list[str]:
+    """Format one line for each suit, spades first; four empty lines if no card is known."""
     held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
     if not held:
         return [""] * len(SUITS)
     return [
-        f"{_signed(suit, signs)} "
+        f"{_with_symbol(suit, signs)} "
         + ("".join(card[1] for card in reversed(held) if card[0] == suit) or "-")
         for suit in reversed(SUITS)
     ]
 
 
-def _signed(card: str, signs: bool) -> str:
+def _with_symbol(card: str, signs: bool) -> str:
     return SUIT_SYMBOLS[card[0]] + card[1:] if signs else card

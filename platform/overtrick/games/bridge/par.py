@@ -1,4 +1,4 @@
-"""Par: what a deal is worth if all four see every card, in the auction as in the play."""
+"""Par scores: the result of perfect bidding and play with all four hands visible."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from overtrick.games.bridge.cards import TRICKS
 BIDS, STRAINS = 35, 5
 PASSED_OUT = (0, 0, -1, -1, 0)  # a row of Par
 SIDE_VULNERABLE = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-"""North-South and East-West, by None, NS, EW and All."""
+"""(4, 2) vulnerability of North-South and East-West, for None, NS, EW and All."""
 
 
 class Par(NamedTuple):
-    """The score at par of R boards and a contract that has it."""
+    """Par scores of R boards, each with a contract that reaches it."""
 
     score: Array  # (R,) points of North-South
     level: Array  # (R,) 0 where all pass
@@ -27,65 +27,68 @@ class Par(NamedTuple):
     doubled: Array  # (R,) 0 or 1
 
 
-def _worths() -> Array:
-    """(2, 35, 14) points of a bid by vulnerability and tricks, doubled if it fails."""
+def _bid_points() -> Array:
+    """Return (2, 35, 14) points of a bid by vulnerability, bid and tricks; doubled if it fails."""
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // STRAINS + 1, bid % STRAINS
     doubled = (tricks < level + 6).astype(np.int64)
     return scoring.duplicate_points(level, strain, doubled, vulnerable, tricks)
 
 
-_WORTHS = _worths()
+_BID_POINTS = _bid_points()
 
 
 def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
-    """What perfect bidding comes to: a contract is doubled exactly if it fails, and no side can
-    gain by bidding on.
+    """Compute par scores from double-dummy tricks.
 
-    tables (R, 4, 5) double-dummy tricks by seat and strain; dealer (R,) seat; vulnerable (R,) 0
-    None, 1 NS, 2 EW, 3 All. The dealer matters where both sides can make the same contract. Of
-    contracts with the same score the highest is named, and of two declarers with the same tricks
-    North or East.
+    A contract is doubled exactly if it fails, and neither side gains by bidding on. tables: (R, 4,
+    5) double-dummy tricks by declarer and strain. dealer: (R,) seat; it matters where both sides
+    can make the same contract. vulnerable: (R,) 0 None, 1 NS, 2 EW, 3 All. Of contracts with equal
+    scores the highest is returned, and of two declarers with equal tricks North or East.
     """
     found = np.tile(np.array(PASSED_OUT), (len(tables), 1))
     sides = SIDE_VULNERABLE[np.asarray(vulnerable)]
-    _par(np.asarray(tables), np.asarray(dealer), sides, _WORTHS, found)
+    _par(np.asarray(tables), np.asarray(dealer), sides, _BID_POINTS, found)
     return Par(*found.T)
 
 
 @njit(cache=True)
-def _par(tables, dealer, vulnerable, worths, found):  # type: ignore[no-untyped-def]
-    """Backward induction from 7NT down, the two sides in turns: a side that has bid gets what the
-    bid is worth if the other one passes, or the opposite of what the other gets by bidding on."""
-    bidding = np.empty((2, BIDS + 1), np.int64)  # the most by a bid of this number or higher
+def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
+    """Solve the auction by backward induction from 7NT down, the two sides in turns.
+
+    A side that bids gets the bid's points if the other side passes, or the opposite of what the
+    other side gets by bidding on. tables: (R, 4, 5); vulnerable: (R, 2) by side; points: (2, 35,
+    14) of _bid_points; found: (R, 5) output, the columns of Par.
+    """
+    best = np.empty((2, BIDS + 1), np.int64)  # by side: most points by this bid or a higher one
     choice = np.empty((2, BIDS + 1), np.int64)  # that bid
     for row in range(len(tables)):
-        bidding[:, BIDS] = -100_000  # nothing is left to bid: worse than any contract
+        best[:, BIDS] = -100_000  # no bid is left: worse than any contract
         choice[:, BIDS] = BIDS
         table = tables[row]
         for bid in range(BIDS - 1, -1, -1):
             strain = bid % STRAINS
             for side in range(2):
                 tricks = max(table[side, strain], table[side + 2, strain])
-                worth = worths[vulnerable[row, side], bid, tricks]
-                gets = min(worth, -bidding[1 - side, bid + 1])
-                bidding[side, bid] = bidding[side, bid + 1]
+                value = points[vulnerable[row, side], bid, tricks]
+                value = min(value, -best[1 - side, bid + 1])
+                best[side, bid] = best[side, bid + 1]
                 choice[side, bid] = choice[side, bid + 1]
-                if gets > bidding[side, bid]:
-                    bidding[side, bid], choice[side, bid] = gets, bid
+                if value > best[side, bid]:
+                    best[side, bid], choice[side, bid] = value, bid
         side = dealer[row] % 2
-        if bidding[side, 0] <= -max(0, bidding[1 - side, 0]):
-            side = 1 - side  # the dealer's side has nothing to gain by a bid
-        if bidding[side, 0] <= 0:
+        if best[side, 0] <= -max(0, best[1 - side, 0]):
+            side = 1 - side  # the dealer's side gains nothing by a bid
+        if best[side, 0] <= 0:
             continue
-        north = bidding[side, 0] if side == 0 else -bidding[side, 0]
+        north = best[side, 0] if side == 0 else -best[side, 0]
         bid = choice[side, 0]
         while True:
             strain, at = bid % STRAINS, vulnerable[row, side]
             declarer = side if table[side, strain] >= table[side + 2, strain] else side + 2
             tricks = table[declarer, strain]
-            if worths[at, bid, tricks] == (north if side == 0 else -north):
-                break  # the others gain nothing by bidding on
+            if points[at, bid, tricks] == (north if side == 0 else -north):
+                break  # the other side gains nothing by bidding on
             side = 1 - side
             bid = choice[side, bid + 1]
         found[row, 0], found[row, 1] = north, bid // STRAINS + 1

@@ -1,4 +1,4 @@
-"""What a contract is worth, in points for the declaring side."""
+"""Scores of contracts: duplicate bridge, Mini-Bridge, and international match points (IMPs)."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge.cards import NOTRUMP
 
-TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; the first one in notrump brings 10 more
-GAME_POINTS = 100  # points bid and made from which a contract is a game
+TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; 10 more for the first in notrump
+GAME_POINTS = 100  # least trick score of a game contract
 
 PART_SCORE_BONUS = 50
 GAME_BONUS, SMALL_SLAM_BONUS, GRAND_SLAM_BONUS = (300, 500), (500, 750), (1000, 1500)
 OVERTRICK_DOUBLED = (100, 200)
-"""By vulnerability: none, vulnerable. Laws of Duplicate Bridge 2017, law 77."""
+"""Not vulnerable, vulnerable: bonuses, and points of a doubled overtrick (law 77)."""
 
 DOWN_DOUBLED = (
     (100, 300, 500, *range(800, 3501, 300)),
     (200, 500, 800, *range(1100, 3801, 300)),
 )
-"""Points lost doubled, by vulnerability and undertricks from 1 to 13."""
+"""Points lost in a doubled contract, by vulnerability and by undertricks from 1 to 13."""
 
 IMP_FLOORS = np.array([
     20, 50, 90, 130, 170, 220, 270, 320, 370, 430, 500, 600, 750, 900, 1100, 1300, 1500, 1750,
     2000, 2250, 2500, 3000, 3500, 4000,
 ])  # fmt: skip
-"""Points from which a difference is worth 1, 2, ... 24 international match points. Laws of
-Duplicate Bridge 2017, law 78B."""
+"""Least difference of points for 1, 2, ... 24 IMPs (Laws of Duplicate Bridge 2017, law 78B)."""
 
 
 def trick_score(level: Array, strain: Array) -> Array:
-    """(G,) what the tricks of an undoubled contract (level 1 to 7) are worth."""
+    """Compute (G,) the trick score of undoubled contracts that are just made; level 1 to 7."""
     return level * TRICK_POINTS[strain] + 10 * (strain == NOTRUMP)
 
 
 def trick_difference_reward(above: Array) -> Array:
-    """(G,) tricks above those needed, one more if the contract was made: never 0 (the reward of
-    Hadjur 2018, Algorithm 1)."""
+    """Compute (G,) tricks above the contract, plus 1 if it was made, so never 0.
+
+    above: (G,) tricks minus those needed. Source: the reward of Hadjur 2018, Algorithm 1.
+    """
     return above + (above >= 0)
 
 
 def minibridge_points(level: Array, strain: Array, tricks: Array) -> Array:
-    """(G,) points as Hadjur 2018 counts them, Table 3.1: what was bid, if it was made, and 50 to
-    the defenders for each trick that is missing."""
+    """Compute (G,) Mini-Bridge points of the declarer: Hadjur 2018, Table 3.1.
+
+    A made contract scores its trick score; each missing trick costs 50.
+    """
     above = tricks - level - 6
     return np.where(above >= 0, trick_score(level, strain), 50 * above)
 
@@ -50,9 +53,10 @@ def minibridge_points(level: Array, strain: Array, tricks: Array) -> Array:
 def duplicate_points(
     level: Array, strain: Array, doubled: Array, vulnerable: Array, tricks: Array
 ) -> Array:
-    """(G,) points by the laws of duplicate bridge.
+    """Compute (G,) points of the declaring side by the Laws of Duplicate Bridge 2017, law 77.
 
-    level 1 to 7; doubled 0, 1 or 2 for redoubled; vulnerable 0 or 1: the declaring side.
+    level: 1 to 7. doubled: 0, 1, or 2 if redoubled. vulnerable: 0 or 1, of the declaring side.
+    tricks: tricks of the declaring side.
     """
     above = tricks - level - 6
     times = np.array([1, 2, 4])[doubled]
@@ -71,5 +75,5 @@ def duplicate_points(
 
 
 def imps(points: Array) -> Array:
-    """(G,) a difference in points as international match points, of the same sign."""
+    """Convert differences of points (G,) to IMPs of the same sign."""
     return np.sign(points) * np.searchsorted(IMP_FLOORS, np.abs(points), side="right")

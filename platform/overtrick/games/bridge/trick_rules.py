@@ -1,4 +1,4 @@
-"""The play of the cards: who may play what, who wins a trick, and recorded plays played again."""
+"""Rules of card play: playable cards, the winner of a trick, and replay of recorded plays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS
 
-NO_CARD = -1  # in the place of a card
+NO_CARD = -1
 
 
 @njit(cache=True)
 def playable_cards(hand, led):  # type: ignore[no-untyped-def]
-    """The cards of a hand that may be played: those of the suit of the card led, if there are any.
+    """Return the playable cards of a hand (bit mask): those of the suit led, if it has any.
 
-    led is NOTHING for who leads.
+    led: the card led to the trick, or NO_CARD for the leader.
     """
     if led == NO_CARD:
         return hand
@@ -25,19 +25,19 @@ def playable_cards(hand, led):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def beats(card, best, strain):  # type: ignore[no-untyped-def]
-    """Does a card take a trick from the best one so far?"""
+    """Return whether a card beats the best card of the trick so far."""
     if card // TRICKS == best // TRICKS:
         return card > best
     return card // TRICKS == strain
 
 
 def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
-    """Plays from the opening lead on, as far as they go.
+    """Replay recorded plays from the opening lead on, and count tricks.
 
-    hands (G, 4); strain (G,) and leader (G,) numbers; cards (G, 52) in the order played, NOTHING
-    after the last one. Returns (G,) how many tricks were finished and won by the leader's
-    opponents, the declaring side; and (G,) the first card that was not held or did not follow
-    suit, NOTHING if all did.
+    hands: (G, 4) card bit masks. strain, leader: (G,). cards: (G, 52) in the order played, NO_CARD
+    after the last. Returns (G,) the finished tricks won by the declaring side, which are the
+    leader's opponents; and (G,) the index of the first card that was not held or did not follow
+    suit, NO_CARD if every card was legal.
     """
     won = np.zeros(len(hands), np.int64)
     wrong = np.full(len(hands), NO_CARD)

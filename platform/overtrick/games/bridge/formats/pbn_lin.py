@@ -1,7 +1,7 @@
-"""Boards in the files that players exchange: PBN and LIN, by way of endplay.
+"""Board files in the exchange formats PBN and LIN, parsed and written by endplay.
 
-What endplay says of tricks is not used where nobody claimed: of a LIN file it counts them as if
-North led to each, and it fails on an unfinished one. They are counted by our own engine.
+The card play is replayed by trick_rules: without a claim, endplay counts the tricks of a LIN file
+as if North led to every trick, and it fails on an unfinished play.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from endplay import types as endplay_types
 from endplay.parsers import lin, pbn
 from endplay.types import Bid, Card, Contract, Deal, Player, Vul
-from endplay.types import Board as Theirs
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
@@ -41,7 +41,7 @@ DOUBLES = {"": "", "X": "x", "XX": "xx"}
 
 @dataclass(frozen=True)
 class Board:
-    """One deal as it was bid and played, as far as that is known."""
+    """One bridge deal with its auction, contract and card play, as far as they are known."""
 
     holder: Array  # (52,) int8 the seat that holds each card
     dealer: str  # N, E, S or W
@@ -52,28 +52,30 @@ class Board:
     play: tuple[int, ...] = ()  # the cards in the order played
     tricks: int | None = None  # of the declaring side
     number: int | None = None
-    systems: tuple[str, str] = ("", "")  # what is said of North-South's and East-West's bidding
-    kind: str = ""  # who sat there, in the words of the file: human, robot
+    systems: tuple[str, str] = ("", "")  # bidding systems of North-South and East-West, if known
+    kind: str = ""  # kind of players, as the file says: human, robot
     table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
 
     @property
     def strain(self) -> int:
-        """The number of the contract's strain."""
+        """The index of the contract's strain."""
         assert self.contract is not None
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
 
 @dataclass(frozen=True)
 class BoardFile:
-    """The boards of a file, and a line for each one that was left out."""
+    """Boards of a file, and one message for each board that could not be read."""
 
     boards: list[Board]
     problems: list[str]
 
 
 def load(path: Path) -> BoardFile:
-    """The boards of a .pbn or .lin file. A bad one is left out, and named with what is wrong; a
-    file in which none is sound, or that cannot be read, raises UserError."""
+    """Load the boards of a .pbn or .lin file; report bad boards.
+
+    Raises UserError if the file cannot be read or has no valid board.
+    """
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
         raise UserError(f"{path}: boards are read from .pbn and .lin files")
@@ -94,7 +96,7 @@ def load(path: Path) -> BoardFile:
 
 
 def board_file(path: Path, boards: list[Board], problems: list[str]) -> BoardFile:
-    """What was read of a file. Raises UserError if no board of it is sound."""
+    """Return the boards and problems of a file. Raises UserError if it has no valid board."""
     if problems and not boards:
         raise UserError(f"{problems[0]}; no board of the file is sound")
     if not boards:
@@ -103,8 +105,11 @@ def board_file(path: Path, boards: list[Board], problems: list[str]) -> BoardFil
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN or LIN, by the file's ending. Raises UserError for another one, and for a
-    board that LIN cannot hold: it tells the contract by the auction alone."""
+    """Save boards as PBN or LIN, by the file's ending.
+
+    Raises UserError for another ending, and for a LIN board with a contract but without an auction:
+    LIN records the contract by its auction alone.
+    """
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
         raise UserError(f"{path}: boards are written to .pbn and .lin files")
@@ -118,9 +123,11 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def validated(board: Board) -> Board:
-    """The same board, with the tricks of a play to the last card. Raises UserError for auctions,
-    contracts or tricks that cannot be, a contract that the auction does not reach, cards that
-    could not be played, or tricks that the play contradicts."""
+    """Validate a board and fill in the tricks of a play to the last card.
+
+    Raises UserError for an impossible auction, contract or number of tricks, a contract that the
+    auction does not reach, an illegal card, or tricks that the play contradicts.
+    """
     if board.auction:
         _check_auction(board)
     if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
@@ -134,11 +141,11 @@ def validated(board: Board) -> Board:
         if board.play or board.tricks is not None:
             raise UserError("it was played, but in no contract")
         return board
-    return _counted(board) if board.play else board
+    return _replay_play(board) if board.play else board
 
 
 def _check_auction(board: Board) -> None:
-    """Raise UserError for an auction that is not lawful, or not that of the board's contract."""
+    """Raise UserError for an illegal auction, or one that does not reach the contract."""
     calls = auction_rules.parse_calls(" ".join(board.auction))
     auction_rules.check_auction(calls, done=board.contract is not None)
     if board.contract is None:
@@ -151,8 +158,8 @@ def _check_auction(board: Board) -> None:
         )
 
 
-def _counted(board: Board) -> Board:
-    """A played board with its tricks. Raises UserError as checked."""
+def _replay_play(board: Board) -> Board:
+    """Replay the card play of a board and fill in its tricks. Raises UserError."""
     cards = np.full((1, CARDS), NO_CARD)
     cards[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
@@ -162,7 +169,7 @@ def _counted(board: Board) -> Board:
     if wrong[0] != NO_CARD:
         card = CARD_NAMES[board.play[wrong[0]]]
         raise UserError(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
-    left = -(-(CARDS - len(board.play)) // 4)  # tricks that nobody has won yet
+    left = -(-(CARDS - len(board.play)) // 4)  # unfinished tricks
     if board.tricks is None:
         return board if left else replace(board, tricks=int(won[0]))
     if not won[0] <= board.tricks <= won[0] + left:
@@ -171,7 +178,7 @@ def _counted(board: Board) -> Board:
 
 
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """The first line of each board, from 1, and its text."""
+    """Split a file into boards: yield the first line (from 1) and the text of each."""
     last: dict[str, str] = {}
     start, lines = 1, list[str]()
     if suffix == ".lin":
@@ -190,14 +197,14 @@ def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
             if line.startswith("%"):
                 continue
             start = start if lines else number
-            lines.append(_as_before(line, last))
+            lines.append(_expand_repeated_tag(line, last))
         elif lines:
             yield start, "\n".join(lines) + "\n"
             lines = []
 
 
-def _as_before(line: str, last: dict[str, str]) -> str:
-    """A PBN line in which # stands for the value that its tag had last."""
+def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
+    """Replace # in a PBN line by the last value of its tag."""
     if found := re.match(r'\[(\w+) "(.*)"\]', line):
         tag, value = found[1], found[2]
         last[tag] = last.get(tag, value) if value == "#" else value
@@ -206,8 +213,8 @@ def _as_before(line: str, last: dict[str, str]) -> str:
 
 
 def _board(chunk: str, suffix: str) -> Board:
-    """One board of its text. Raises UserError, or what endplay raises."""
-    unknown = False  # who declares
+    """Parse the text of one board. Raises UserError, or any error of endplay."""
+    declarer_unknown = False
     if suffix == ".pbn":
         theirs = pbn.loads(chunk)[0]
         result = re.search(r'\[Result "(\d+)"\]', chunk)
@@ -215,7 +222,7 @@ def _board(chunk: str, suffix: str) -> Board:
         if dealer := re.search(r'\[Dealer "([NESW])"\]', chunk):
             theirs.dealer = Player.find(dealer[1])  # endplay drops it where there is no contract
         if not theirs.auction and not re.search(r'\[Declarer "[NESW]"\]', chunk):
-            unknown = True  # endplay takes North
+            declarer_unknown = True  # endplay assumes North
     else:
         claim = re.search(r"\|mc\|(\d+)\|", chunk)
         tricks = int(claim[1]) if claim else None
@@ -227,7 +234,7 @@ def _board(chunk: str, suffix: str) -> Board:
     if calls == ("P",) * 3 and re.search(r"^AP\b", chunk, re.MULTILINE):
         calls += ("P",)  # endplay takes "all pass" for three of them, also where nobody has bid
     contract, declarer = _contract(theirs)
-    if contract is not None and unknown:
+    if contract is not None and declarer_unknown:
         declarer = None
     if theirs.dealer is None:
         raise UserError("nobody deals")
@@ -246,8 +253,8 @@ def _board(chunk: str, suffix: str) -> Board:
     )
 
 
-def _contract(theirs: Theirs) -> tuple[str | None, str | None]:
-    """The contract and its declarer."""
+def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
+    """Return the contract of an endplay board and its declarer."""
     contract = theirs.contract
     if contract is None:
         return None, None
@@ -258,14 +265,14 @@ def _contract(theirs: Theirs) -> tuple[str | None, str | None]:
 
 
 def _call(bid: Any) -> str:
-    """P X XX 1C .. 7N."""
+    """Format an endplay bid as P, X, XX or 1C to 7N."""
     if hasattr(bid, "level"):
         return f"{bid.level}{LETTER[bid.denom]}"
     return {"": "P", "x": "X", "xx": "XX"}[bid.penalty.abbr.lower()]
 
 
-def _theirs(board: Board) -> Theirs:
-    """The board as endplay has it."""
+def _endplay_board(board: Board) -> endplay_types.Board:
+    """Convert a board for endplay."""
     contract = None
     if board.contract == PASSED_OUT:
         contract = Contract()
@@ -274,7 +281,7 @@ def _theirs(board: Board) -> Theirs:
         contract = Contract(said)
         if board.tricks is not None:
             contract.result = board.tricks - int(board.contract[0]) - 6
-    return Theirs(
+    return endplay_types.Board(
         Deal(format_deal(board.holder)),
         [Bid({"P": "pass", "X": "x", "XX": "xx"}.get(call, call)) for call in board.auction],
         [Card(CARD_NAMES[card]) for card in board.play],
@@ -287,7 +294,7 @@ def _theirs(board: Board) -> Theirs:
 
 
 def _to_pbn(board: Board) -> str:
-    said = pbn.dumps([_theirs(board)])
+    said = pbn.dumps([_endplay_board(board)])
     lines = [line for line in said.splitlines() if not line.startswith("%") and line.strip()]
     if board.number is None:
         lines = [line for line in lines if not line.startswith("[Board ")]
@@ -297,4 +304,4 @@ def _to_pbn(board: Board) -> str:
 
 
 def _to_lin(board: Board) -> str:
-    return lin.dumps([_theirs(board)]).strip() + "\n"
+    return lin.dumps([_endplay_board(board)]).strip() + "\n"

@@ -1,4 +1,4 @@
-"""What a hand of 13 cards is worth: the numbers that bidding systems speak of."""
+"""Evaluation of a hand of 13 cards: the fields that bidding systems refer to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ BY_SUIT = (
     "length", "strength", "control", "king", "queen", "stopper", "top3", "top5", "keycards",
     "keycode", "support",
 )  # fmt: skip
-PAIRS = ((3, 2), (3, 1), (3, 0), (2, 1), (2, 0), (1, 0))  # whose lengths are compared
+PAIRS = ((3, 2), (3, 1), (3, 0), (2, 1), (2, 0), (1, 0))  # pairs of suits with compared lengths
 
 HCP, TOTAL, ADJUSTED, LOSERS, QUICK, ACES, KINGS, SHAPE, LONGEST, SECOND, SHORTEST = range(11)
 CONTROLS = 11
 LENGTH, STRENGTH, CONTROL, KING, QUEEN, STOPPER = range(12, 36, 4)
 TOP3, TOP5, KEYCARDS, KEYCODE, SUPPORT = range(36, 56, 4)
 LONGER = 56
+"""First column of each field. A field by suit has four columns, clubs first."""
 FIELDS = (
     *PLAIN,
     *(f"{name} {suit}" for name in BY_SUIT for suit in SUITS),
@@ -32,18 +33,21 @@ WIDTH = len(FIELDS)
 
 
 def hand_fields(hands: Array) -> Array:
-    """(R, H) int16 the FIELDS of each set of 13 cards (R,).
+    """Evaluate hands: (R, H) int16 the FIELDS of each card bit mask (R,) of 13 cards.
 
-    hcp: honour points (Milton Work). total: with 1 for each card beyond the fourth of a suit.
-    adjusted: with 3 for a void, 2 for a singleton, 1 for a doubleton (Goren 1949). losers: of the
-    losing trick count (Courtenay 1935), an ace, king and queen short in the first three cards of a
-    suit. quick: half tricks, AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson). shape: 2 balanced, 1 with
-    5422 or 6322, else 0. controls: 2 an ace, 1 a king. strength: 4 for the ace, 2 for the king, 1
-    for the queen of a suit. control: 1 with ace or void, 2 with king or singleton, 3 with queen or
-    doubleton, else 4. stopper: A, Kx, Qxx, Jxxx. top3, top5: of the highest honours. keycards: aces
-    and the suit's king; keycode: 0 with none or 3 of them, 1 with 1 or 4, 2 with 2 or 5. support:
-    hcp and, for shortage elsewhere, 5-3-1 with four trumps, 3-2-1 with three. Then by how much a
-    suit is longer than another.
+    hcp: honour points (Milton Work). total: hcp plus 1 for each card beyond the fourth of a suit.
+    adjusted: hcp plus 3 for a void, 2 for a singleton, 1 for a doubleton (Goren 1949). losers:
+    losing trick count (Courtenay 1935), that is the ace, king and queen missing from the first
+    three cards of each suit. quick: half quick tricks, AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson).
+    aces, kings: their number. shape: 2 if balanced, 1 if 5422 or 6322, else 0. longest, second,
+    shortest: suit lengths. controls: 2 for an ace, 1 for a king.
+
+    By suit: length. strength: 4 for the ace, 2 for the king, 1 for the queen. control: 1 with ace
+    or void, 2 with king or singleton, 3 with queen or doubleton, else 4. king, queen: 0 or 1.
+    stopper: 1 with A, Kx, Qxx or Jxxx. top3, top5: number of the highest 3 or 5 ranks. keycards:
+    aces and the suit's king. keycode: 0 for 0 or 3 key cards, 1 for 1 or 4, 2 for 2 or 5. support:
+    hcp plus 5-3-1 for a void, singleton or doubleton elsewhere with four trumps, 3-2-1 with three.
+    Last come the differences of suit lengths, such as S-H.
     """
     found = np.empty((len(hands), WIDTH), np.int16)
     evaluate(hands, found)
@@ -52,17 +56,17 @@ def hand_fields(hands: Array) -> Array:
 
 @njit(cache=True)
 def evaluate(hands, found):  # type: ignore[no-untyped-def]
-    """Write the fields of each hand."""
+    """Write the fields (R, H) of card bit masks (R,) to `found`."""
     for row in range(len(hands)):
-        evaluate_one(hands[row], found[row])
+        _evaluate_hand(hands[row], found[row])
 
 
 @njit(cache=True)
-def evaluate_one(cards, out):  # type: ignore[no-untyped-def]
-    """Write the fields of one hand."""
+def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
+    """Write the fields (H,) of one card bit mask to `out`."""
     out[:] = 0
     for suit in range(4):
-        _suit((cards >> (13 * suit)) & 8191, suit, out)
+        _evaluate_suit((cards >> (13 * suit)) & 8191, suit, out)
     out[CONTROLS] = 2 * out[ACES] + out[KINGS]
     out[TOTAL] += out[HCP]
     out[ADJUSTED] += out[HCP]
@@ -87,8 +91,8 @@ def evaluate_one(cards, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _suit(held, suit, out):  # type: ignore[no-untyped-def]
-    """Write the fields of one suit, and add to those of the hand."""
+def _evaluate_suit(held, suit, out):  # type: ignore[no-untyped-def]
+    """Write the fields of one suit (13-bit mask of ranks), and add to those of the hand."""
     length = count_cards(held)
     ace, king, queen = (held >> 12) & 1, (held >> 11) & 1, (held >> 10) & 1
     jack, ten = (held >> 9) & 1, (held >> 8) & 1
