@@ -199,7 +199,7 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
         ),
         ("solve.memory_gib=1e-4", "'solve.memory_gib' in job.yaml: memory must be 0.001 to"),
         ("game=kuhn_three", "plan lp: the linear program needs 2 seats: this game has 3"),
-        ("game={name: one_card, ranks: 1}", "ranks must be 2 or more, not 1: 2 cards go out"),
+        ("game={name: one_card, ranks: 1}", "ranks must be 2 or more, not 1: 2 cards are dealt"),
     ],
 )
 def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None:

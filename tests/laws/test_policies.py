@@ -17,7 +17,7 @@ import overtrick
 from overtrick.core import Enumerable, Observations, select_rows
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
-from overtrick.games.poker.scripted_players import ByStrength
+from overtrick.games.poker.scripted_players import ThresholdPlayer
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import stack
 from overtrick.policies.action_sampling import sample_actions
@@ -228,10 +228,10 @@ def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays,
 def test_a_strangers_thresholds_are_parameters(asked):
     game, observations = asked("holdem")
     caller = registry.scripted_players(game)["call"](game).probs(observations)
-    assert np.array_equal(ByStrength(game, plays=1.0, raises=0.0).probs(observations), caller)
-    raiser = ByStrength(game, plays=1.0, raises=1.0).probs(observations)
+    assert np.array_equal(ThresholdPlayer(game, plays=1.0, raises=0.0).probs(observations), caller)
+    raiser = ThresholdPlayer(game, plays=1.0, raises=1.0).probs(observations)
     assert np.array_equal(
-        ByStrength(game, plays=0.0, raises=0.0, bluff=1.0).probs(observations), raiser
+        ThresholdPlayer(game, plays=0.0, raises=0.0, bluff=1.0).probs(observations), raiser
     )
 
 

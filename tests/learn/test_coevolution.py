@@ -289,7 +289,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
     counts = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=7"]
     file.unlink()
     generate("abstraction", file, counts)
-    with pytest.raises(UserError, match=r"mine.parquet is another abstraction than this was made"):
+    with pytest.raises(UserError, match=r"mine.parquet is not the abstraction of the earlier run"):
         BucketedEvaluator(registry.make("abstract_holdem", **one.job.game.options))
 
 
@@ -303,7 +303,7 @@ def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
         check(here, inner={"kind": "searched"})
     with pytest.raises(UserError, match="one seat evolves alone only where the tree is known"):
         check(here, coevolve={"seat": 0})
-    with pytest.raises(UserError, match=r"only index paper has situations"):
+    with pytest.raises(UserError, match=r"only index=paper has situations"):
         check({**here, "index": "public"}, coevolve={"genome": "network"})
     with pytest.raises(UserError, match=r"no abstraction at .*: build it with `overtrick generate"):
         check({"abstraction": str(tmp_path / "none.parquet")})

@@ -10,7 +10,7 @@ import pytest
 from overtrick import make
 from overtrick.games.poker.hand_ranking import strength
 from overtrick.games.poker.holdem import equity, hand_percentile
-from overtrick.games.poker.holdem.hand_percentile import _Rivers, percentiles
+from overtrick.games.poker.holdem.hand_percentile import _RiverCache, percentiles
 
 DECK = 52
 PAIRS = np.array([(a, b) for a in range(DECK) for b in range(a)])  # in the order of PAIR
@@ -167,7 +167,10 @@ def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
 def test_what_is_remembered_of_rivers_is_what_was_worked_out(rng):
     deals = make("holdem").deal(300, rng)
     hole, board = deals[:, :2].astype(np.int64), deals[:, 4:9].astype(np.int64)
-    crowded, roomy = _Rivers(bits=3), _Rivers(bits=16)  # the first forgets nearly everything
+    crowded, roomy = (
+        _RiverCache(bits=3),
+        _RiverCache(bits=16),
+    )  # the first forgets nearly everything
     first = crowded.percentiles(hole, board)
     for order in (np.arange(300), rng.permutation(300), rng.integers(300, size=900)):
         for memory in (crowded, roomy):

@@ -1,1 +1,1 @@
-"""Limit poker: rules as constants, the engine, hand ranking and scripted players."""
+"""Limit poker: rules as data, the game engine, hand ranking and scripted players."""

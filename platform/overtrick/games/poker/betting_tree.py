@@ -1,4 +1,4 @@
-"""Rules compiled to a table: every public betting sequence is a node, a step is one gather."""
+"""The betting tree of limit poker as arrays: one node for each public betting sequence."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, V
 
 @dataclass(frozen=True)
 class BettingTree:
-    """The betting of one game; B nodes, node 0 is the start. Inner nodes come in preorder."""
+    """All B public betting nodes of a game as arrays, in preorder; node 0 is the root."""
 
     after: Array  # (B, A) int32 next node, -1 where illegal
     legal: Array  # (B, A) bool
-    verb: Array  # (B, 4) int8 the action that means each of VERBS here, -1 where none does
-    seat: Array  # (B,) int8 seat to act, -1 at an end
-    round: Array  # (B,) int8 betting round, the last one at an end
+    verb: Array  # (B, 4) int8 action that means fold, check, call, raise here; -1 if none does
+    seat: Array  # (B,) int8 seat to act, -1 at a terminal node
+    round: Array  # (B,) int8 betting round; at a terminal node that of the last action
     raised: Array  # (B, rounds) int8 raises in each round so far
     chips: Array  # (B, S) int16 chips that each seat has in the pot
-    live: Array  # (B, S) bool: this seat has not folded
-    history: tuple[tuple[int, ...], ...]  # the actions that lead to each node
+    live: Array  # (B, S) bool: the seat has not folded
+    history: tuple[tuple[int, ...], ...]  # actions from the root to each node
 
 
 class _Node(NamedTuple):
-    """One public situation while the table is being built."""
+    """One betting node during construction of the tree."""
 
     round: int
     seat: int
-    pending: int  # live seats that must still act before the round closes
+    pending: int  # seats that must still act before the round ends
     raised: tuple[int, ...]  # raises made in each round
     chips: tuple[int, ...]
     live: tuple[bool, ...]
@@ -41,9 +41,9 @@ class _Node(NamedTuple):
 
 @cache
 def build_betting_tree(rules: PokerRules) -> BettingTree:
-    """The betting table of a game: every sequence of legal actions from the posts to an end.
+    """Build the betting tree of a game from its rules.
 
-    All callers share one, since hold'em's takes a moment.
+    The result is cached for each rules object, because hold'em takes a moment.
     """
     seats = len(rules.posts)
     everyone = (True,) * seats
@@ -57,13 +57,13 @@ def build_betting_tree(rules: PokerRules) -> BettingTree:
         nodes.append(node)
         row = [-1] * len(rules.actions)
         after.append(row)
-        meant = [-1] * len(VERBS)
-        verbs.append(meant)
+        verb_actions = [-1] * len(VERBS)
+        verbs.append(verb_actions)
         if node.seat >= 0:
-            allowed = _verbs(rules, node)
+            allowed = _legal_verbs(rules, node)
             for action, (_, meanings) in enumerate(rules.actions):
                 for verb in allowed & set(meanings):
-                    meant[VERBS.index(verb)] = action
+                    verb_actions[VERBS.index(verb)] = action
                     child = _apply(rules, node, verb)
                     row[action] = visit(child._replace(history=(*node.history, action)))
         return index
@@ -83,7 +83,7 @@ def build_betting_tree(rules: PokerRules) -> BettingTree:
     )
 
 
-def _verbs(rules: PokerRules, node: _Node) -> set[str]:
+def _legal_verbs(rules: PokerRules, node: _Node) -> set[str]:
     facing = max(node.chips) > node.chips[node.seat]
     verbs = {CALL} if facing else {CHECK}
     if facing or rules.fold_when_free:
@@ -116,5 +116,5 @@ def _apply(rules: PokerRules, node: _Node, verb: str) -> _Node:
 
 
 def _live_from(live: list[bool], seat: int) -> int:
-    """The first seat at or after this one that has not folded."""
+    """Return the first seat, from `seat` on, that has not folded."""
     return next(s % len(live) for s in range(seat, seat + len(live)) if live[s % len(live)])

@@ -1,4 +1,4 @@
-"""Cards drawn from a deck, and what a seat sees of them: kernels over whole arrays."""
+"""Compiled kernels that deal cards and copy the visible ones into observations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from numba import njit
 
 @njit(cache=True)
 def deal_missing_cards(cards, deck, rng):  # type: ignore[no-untyped-def]
-    """Put a card in the place of each -1 in rows of cards (G, C), in place.
+    """Replace each -1 in cards (G, C) by a random card that is not yet in its row, in place.
 
-    A card is a number below `deck`; all that are not yet in the row are equally likely. There
-    must be C of them.
+    Cards are integers from 0 to deck - 1, and deck must be C or more.
     """
     for game in range(len(cards)):
         for column in range(cards.shape[1]):
@@ -25,10 +24,11 @@ def deal_missing_cards(cards, deck, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_visible_cards(cards, game, seat, hole, first, turned, seen):  # type: ignore[no-untyped-def]
-    """Write each row's hole cards and board into its first columns of seen (R, K).
+    """Write hole cards and visible board cards into the first columns of observations seen (R, K).
 
-    cards (G, C); game and seat (R,); hole cards a seat; the column of the first board card;
-    turned (R,) board cards that are up. Columns of board cards not turned are left alone.
+    cards (G, C): all cards of each game. game and seat (R,): the game and seat of each row. hole:
+    hole cards of a seat. first: column of the first board card in cards. turned (R,): visible
+    board cards. Columns of hidden board cards stay unchanged.
     """
     for row in range(len(game)):
         own = seat[row] * hole

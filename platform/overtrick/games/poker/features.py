@@ -1,39 +1,39 @@
-"""Facts of a poker game as numbers for a network, documented index by index.
+"""Network inputs (features) of the poker games, listed by index.
 
-Games whose hands are the best five of their cards (holdem), F = 72, as RLCard's limit-holdem:
+Hold'em, F = 72, as in RLCard's limit-holdem:
 
-    0..51   own cards and those turned on the board; 13 a suit (spades, hearts, diamonds, clubs),
-            in each suit the ace, 2, 3, ..., the king
-    52..71  raises so far, one-hot from 0 to 4 in each of the 4 rounds; 0 in a round not reached
+    0..51   1 for hole cards and visible board cards; 13 for each suit (spades, hearts, diamonds,
+            clubs): ace, 2, 3, ..., king
+    52..71  raises in each of the 4 rounds, one-hot from 0 to 4; 0 raises in later rounds
 
-The same with the option view=strength, F = 37:
+Hold'em with the option view=strength, F = 37:
 
-    0..9    percentile of the own cards among all that the board allows, as a thermometer: column k
-            is 1 above (k + 1) / 10, 0 below k / 10, and linear between
-    10..12  own chips in the pot and the others', as a share of the most that go there; whether
-            there is a bet to call
+    0..9    percentile of the hole cards among all hole cards on this board, thermometer-coded:
+            column k is 1 above (k + 1) / 10, 0 below k / 10, and linear between
+    10..12  own chips and the other seat's chips in the pot, as a share of the most possible;
+            whether there is a bet to call
     13..16  round, one-hot
-    17..36  raises so far, as above
+    17..36  raises in each of the 4 rounds, one-hot from 0 to 4
 
-Other games with a board (leduc, leduc_textbook), F = 36, as RLCard's leduc-holdem:
+Leduc (leduc, leduc_textbook), F = 36, as in RLCard's leduc-holdem:
 
     0..2    hole card, one-hot by rank (J, Q, K)
-    3..5    board card, one-hot by rank; all zero before it is turned
+    3..5    board card, one-hot by rank; all zero before it is dealt
     6..20   own chips in the pot, one-hot from 0 to 14
     21..35  the other seat's chips in the pot, one-hot from 0 to 14
 
 Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
     0..ranks-1   hole card, one-hot by rank
-    ranks..      node of the betting table, one-hot
+    ranks..      node of the betting tree, one-hot
 
-A critic that judges finished games sees behind these, as `in_hindsight` gives them:
+A privileged critic, which sees all cards, has these features in addition:
 
-    0..3    the showdown, if it comes to one: won alone, lost; chips in the pot, as a share of the
-            most that go there: the row's own and the others'
-    4..     the best five cards: round, one-hot, and of the row's seat and then of each seat after
-            it the percentile on the board before the flop, after it, and after the turn;
-            else: the rank of each seat's hole card in this order, and then of the board, one-hot
+    0..3    at a showdown: whether the seat alone wins, whether it loses; then own chips and the
+            other seats' chips in the pot, as a share of the most possible
+    4..     hold'em: round, one-hot; then for the seat itself and each seat after it the percentile
+            of its hole cards before the flop, on the flop and on the turn. Other games: ranks of
+            the hole cards, in this order of seats, and of the board card, one-hot
 """
 
 from __future__ import annotations
@@ -46,22 +46,25 @@ from overtrick.games.poker.hand_ranking import RANKS, SUITS
 from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
 from overtrick.games.poker.rules import PokerRules
 
-CHIPS = 15
-TENTHS = 10  # columns of a thermometer
+CHIPS = 15  # columns of one-hot chips in the pot
+TENTHS = 10  # columns of the thermometer-coded percentile
 CARDS = np.arange(RANKS * SUITS)
 PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
-"""(52,) the index of each card: suits are c d h s and ranks 2 to A in its number."""
+"""(52,) the feature index of each card; cards are numbered 2c, 2d, 2h, 2s, 3c, ..., As."""
 
 
 def card_feature_count(rules: PokerRules, view: str) -> int:
-    """How many of the features hang on cards and nothing else: the first ones."""
+    """Return the number of features that depend on cards alone; they are the first ones."""
     if rules.best_five:
         return len(PLACE) if view == "cards" else TENTHS
     return rules.ranks * (2 if sum(rules.board) else 1)
 
 
 def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
-    """(R, F) float32 features of (R, K) facts, cards as ranks; nodes is B of the betting table."""
+    """Return (R, F) float32 features of games with one hole card for each seat.
+
+    ranked (R, K): observations with ranks instead of cards. nodes: B, nodes of the betting tree.
+    """
     rows = np.arange(len(ranked))
     hole, board, own, other, _, node = ranked.T
     ranks = rules.ranks
@@ -79,10 +82,10 @@ def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
 
 
 def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """(R, F) float32 features of (R, K) facts, suits told apart."""
+    """Return (R, F) float32 features of hold'em from observations seen (R, K): cards, raises."""
     rows, counts = np.arange(len(seen)), np.cumsum([0] + [cap + 1 for cap in rules.caps])
     cards = seen[:, : rules.hole + sum(rules.board)]
-    cards = np.where(cards < 0, cards[:, :1], cards)  # not turned yet: an own card once more
+    cards = np.where(cards < 0, cards[:, :1], cards)  # repeat a hole card for hidden board cards
     out = np.zeros((len(seen), len(PLACE) + counts[-1]), np.float32)
     out[rows[:, None], PLACE[cards]] = 1
     out[rows[:, None], len(PLACE) + counts[:-1] + betting.raised[seen[:, -1]]] = 1
@@ -90,29 +93,30 @@ def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array
 
 
 def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """(R, F) float32 features of (R, K) facts that tell of the cards how strong they are."""
+    """Return (R, F) float32 features of hold'em with view=strength; seen (R, K): observations."""
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]
-    told = [
+    columns = [
         (TENTHS * strength[:, None] - np.arange(TENTHS)).clip(0, 1),
         np.stack([own / most_chips(rules), other / most_chips(rules), other > own], axis=1),
         np.eye(len(rules.board))[seen[:, -2]],
         card_features(rules, betting, seen)[:, len(PLACE) :],
     ]
-    return np.hstack(told).astype(np.float32)
+    return np.hstack(columns).astype(np.float32)
 
 
 def most_chips(rules: PokerRules) -> int:
-    """The most that one seat can have in the pot."""
+    """Return the most chips that one seat can have in the pot."""
     return max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
 
 
 def privileged_features(
     rules: PokerRules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
 ) -> Array:
-    """(R, F) float32 what whole deals (R, C) tell of rows of these seats and facts.
+    """Return (R, F) float32 features that only a privileged critic has, from all cards.
 
-    ranks (R, C) are the cards' ranks, and hands (R, S) their strength at a showdown.
+    seat (R,) and seen (R, K): seat and observation of each row. deals (R, C): all cards. ranks
+    (R, C): their ranks. hands (R, S): strength of each seat's hand at a showdown.
     """
     rows, seats = np.arange(len(seat)), len(rules.posts)
     best = hands.max(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Limit poker played from a betting table and a deck, over many games at once."""
+"""Engine of limit poker for many games at once: cards from a deck, actions on a betting tree."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ from overtrick.games.poker.showdown import settle, strength
 
 @dataclass(slots=True)
 class PokerState:
-    """G games in progress."""
+    """State of G poker games in progress."""
 
-    cards: Array  # (G, C) each seat's hole cards, then the board
-    node: Array  # (G,) node of the betting table
-    strength: Array  # (G, S) at a showdown
+    cards: Array  # (G, C) hole cards seat by seat, then the board
+    node: Array  # (G,) node of the betting tree
+    strength: Array  # (G, S) hand strength of each seat at a showdown
 
 
 class Poker:
-    """A limit poker game, too large to number its information sets; small.py has the others.
+    """Limit poker game by its rules, without numbered information sets.
 
-    A deal has C columns: the hole cards of the first seat, of the next, ..., then the board. Card
-    c has rank c // suits. With `fold` (suit symmetry folded) a card is its rank: that is how it
-    is if no rule tells suits apart and nothing else is said. `ranks` replaces the number of ranks
-    in the rules, named 1, 2, ... from the lowest. `view` is what a network is told of its cards:
-    the cards, or in hold'em their strength alone. Raises TypeError for other options, Refused if
-    the rules do not allow these.
+    A deal has C columns: the hole cards of seat 0, of seat 1, ..., then the board. Card c has rank
+    c // suits. Small games, with numbered information sets, are class EnumerablePoker.
 
-    Facts: hole cards; board cards, -1 before they are turned; chips that the seat and the other
-    seats together have in the pot; betting round; node of the betting table.
+    `fold` (suit symmetry folded): a card is represented by its rank alone; the default in games
+    without flushes. `ranks` replaces the number of ranks in the rules; ranks are then named 1, 2,
+    ... from the lowest. `view`: network inputs are the cards (`cards`), or in hold'em only the
+    percentile of their strength (`strength`). Raises TypeError for invalid options, UserError if
+    the rules do not allow them.
+
+    Observation fields: hole cards; board cards, -1 before they are dealt; chips in the pot of the
+    seat and of all other seats; betting round; node of the betting tree.
     """
 
     infosets: int | None = None
@@ -62,14 +64,14 @@ class Poker:
                 raise TypeError(f"ranks must be a number of ranks, not {ranks!r}")
             if ranks * rules.suits < rules.cards:
                 least = -(-rules.cards // rules.suits)
-                said = f"ranks must be {least} or more, not {ranks}: {rules.cards} cards go out"
-                raise TypeError(said)
+                need = f"{rules.cards} cards are dealt"
+                raise TypeError(f"ranks must be {least} or more, not {ranks}: {need}")
             if ranks != rules.ranks:
                 names = tuple(str(rank) for rank in range(1, ranks + 1))
                 rules = replace(rules, ranks=ranks, rank_names=names)
         self.rules = rules
         self.view = view
-        self.deck = rules.ranks * rules.suits  # cards
+        self.deck = rules.ranks * rules.suits  # cards in the deck
         self.fold = not rules.best_five if fold is None else fold
         self.name = rules.name
         self.unit = rules.unit
@@ -81,17 +83,17 @@ class Poker:
             "own_chips", "other_chips", "round", "betting",
         )  # fmt: skip
         self.betting: BettingTree = build_betting_tree(rules)
-        self.turned = np.cumsum(rules.board)[self.betting.round]  # (B,) board cards that are up
+        self.turned = np.cumsum(rules.board)[self.betting.round]  # (B,) visible board cards
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.rules, self.fold, None, self.view)
 
     def rank(self, cards: Array) -> Array:
-        """Ranks of cards, from 0; -1 stays -1."""
+        """Return the ranks of cards, from 0; -1 (no card) stays -1."""
         return cards if self.fold else cards // self.rules.suits
 
     def card_name(self, card: int) -> str:
-        """A rank and, where suits are told apart, a suit; nothing for a card not turned yet."""
+        """Return the name of a card: its rank, and its suit unless folded; "" for -1 (no card)."""
         if card < 0:
             return ""
         rank = self.rules.rank_names[int(self.rank(np.array(card)))]
@@ -101,25 +103,25 @@ class Poker:
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """(R, C) deals in which each row has its hole cards and the board that it sees.
+        """Sample (R, C) deals that contain each row's own hole cards and visible board cards.
 
-        All other columns are drawn without replacement from the cards that are left.
+        All other columns are drawn without replacement from the remaining cards.
         """
         hole, suits = self.rules.hole, self.rules.suits
-        first = self.seats * hole  # of the board
+        first = self.seats * hole  # column of the first board card
         cards = np.full((len(observations), self.rules.cards), -1, np.int16)
         for k in range(hole):
             cards[np.arange(len(observations)), observations.seat * hole + k] = (
                 observations.observation[:, k]
             )
         cards[:, first:] = observations.observation[:, hole : hole + self.rules.cards - first]
-        if self.fold:  # any copy of a rank will do, if no two cards are the same one
+        if self.fold:  # give equal ranks different suits
             twins = [(cards[:, :c] == cards[:, [c]]).sum(axis=1) for c in range(cards.shape[1])]
             cards = np.where(cards < 0, -1, cards * suits + np.stack(twins, axis=1))
         return self._dealt(cards, rng)
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
-        """The same cards (G, C) with others in the place of each -1; folded, if suits are."""
+        """Replace each -1 in cards (G, C) by a random card of the deck; return ranks if folded."""
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
@@ -139,7 +141,10 @@ class Poker:
         return Observations(game, seat, seen, self.betting.legal[node], None)
 
     def validated_observations(self, seen: Array) -> Observations:
-        """The rows (R, K) as `turn` gives them. Raises Refused for facts that nobody sees."""
+        """Return the rows of `seen` (R, K) with seats and legal actions, as `observe` does.
+
+        Raises UserError for the first row that is impossible in this game.
+        """
         hole, cards = self.rules.hole, self.card_fields
         last = (self.deck // self.rules.suits if self.fold else self.deck) - 1
         limits = {
@@ -176,8 +181,11 @@ class Poker:
         return self.won(state.strength, observations.game[over], node[over])
 
     def won(self, strength: Array, game: Array, end: Array) -> Array:
-        """(G, S) points won in the games (R,) that come to these ends (R,) of the betting, by their
-        strength (G, S) at a showdown; 0 in others."""
+        """Return (G, S) points won by each seat in games that have ended, 0 in other games.
+
+        strength (G, S): hand strengths at a showdown. game (R,): games that have ended. end (R,):
+        their terminal nodes of the betting tree.
+        """
         gain = np.zeros(strength.shape)
         settle(game, end, self.betting.live, self.betting.chips, strength, gain)
         gain /= self.rules.chips_a_unit
@@ -194,16 +202,16 @@ class Poker:
 
     @property
     def card_fields(self) -> int:
-        """How many facts are cards: the first ones; behind them are those of the betting."""
+        """Return the number of observation fields that are cards; they are the first ones."""
         return len(self.observation_fields) - 4
 
     @property
     def card_features(self) -> int:
-        """The same of features."""
+        """Return the number of features that depend on cards alone; they are the first ones."""
         return features.card_feature_count(self.rules, self.view)
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """(R, F) float32: the rows as somebody sees them who knows their whole deals (R, C)."""
+        """Return (R, F) float32 features of R observations and of their complete deals (R, C)."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
         own = features.privileged_features(
@@ -213,7 +221,7 @@ class Poker:
 
     @cached_property
     def _public(self) -> Array:
-        """(B, K) the facts at each node that do not hang on cards; -1 in the columns of cards."""
+        """Return (B, K) the observation at each betting node, with -1 in the columns of cards."""
         betting = self.betting
         own = np.take_along_axis(betting.chips, betting.seat[:, None].clip(0), axis=1)[:, 0]
         other = betting.chips.sum(axis=1) - own
@@ -223,28 +231,28 @@ class Poker:
 
     @property
     def lowest_payoff(self) -> float:
-        """The least that a seat can win of a game: its chips in the largest pot."""
+        """Return minus the most chips that a seat can have in the pot, in units of payoff."""
         return float(-self.betting.chips.max() / self.rules.chips_a_unit)
 
     @property
     def public_situations(self) -> int:
-        """How many numbers `situation` may give."""
+        """Return the number of public situations: rounds x raises in the round x facing a bet."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
     def public_situation(self, observations: Observations) -> Array:
-        """(R,) the round, the raises made in it, and whether there is something to call."""
+        """Return (R,) the index of: round, raises in it, and whether there is a bet to call."""
         stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]
         facing = self.betting.verb[node, VERBS.index(CALL)] >= 0
         return (stage * (1 + max(self.rules.caps)) + raised) * 2 + facing
 
     def hand(self, observations: Observations) -> Array:
-        """(R,) the name of each row's hole cards: Q; or 77, AKs (of one suit), T9o (of two)."""
+        """Return (R,) names of hole cards: Q; or 77, AKs (of one suit), T9o (of two suits)."""
         return self._hand_names[tuple(observations.observation[:, : self.rules.hole].T)]
 
     @cached_property
     def _hand_names(self) -> Array:
-        """The name of each holding, by its cards."""
+        """Return the names of all hole cards, in an array with one axis for each card."""
         deck = self.rules.ranks * (1 if self.fold else self.rules.suits)
         names = []
         for cards in itertools.product(range(deck), repeat=self.rules.hole):
@@ -255,7 +263,7 @@ class Poker:
         return np.array(names).reshape((deck,) * self.rules.hole)
 
     def describe(self, seen: Array) -> str:
-        """One row of facts (K,) in words: the holding, the board, and the betting so far."""
+        """Return one observation (K,) as text: hole cards, board, and actions so far."""
         cards = [self.card_name(int(card)) for card in seen[:-4]]
         hole, board = cards[: self.rules.hole], [card for card in cards[self.rules.hole :] if card]
         turned = f" on {' '.join(board)}" if board else ""
@@ -263,6 +271,6 @@ class Poker:
         return f"{' '.join(hole)}{turned} after {actions or 'nothing'}"
 
 
-def _numbered(fact: str, columns: int) -> tuple[str, ...]:
-    """The names of some columns that tell the same of one card each."""
-    return (fact,) if columns == 1 else tuple(f"{fact}_{k}" for k in range(1, columns + 1))
+def _numbered(name: str, columns: int) -> tuple[str, ...]:
+    """Return the names of columns: name if there is one, else name_1, name_2, ..."""
+    return (name,) if columns == 1 else tuple(f"{name}_{k}" for k in range(1, columns + 1))

@@ -1,9 +1,9 @@
-"""What five, six or seven cards are worth: a few sums, then a look into tables made from the rules.
+"""Strength of poker hands of five, six or seven cards, by table look-up.
 
-A card is a number 0..51: rank c // 4, from 0 for a deuce to 12 for an ace, and suit c % 4. The sum
-of its cards' keys says how many cards a hand has of each rank (a digit to base 5 each) and of each
-suit (a counter each). No flush shares a hand of at most seven cards with four of a kind or a full
-house, so a flush is judged by its ranks alone, and any other hand by its digits.
+A card is an integer from 0 to 51: its rank is c // 4 (0 deuce, 12 ace), its suit c % 4. The sum of
+the keys of a hand's cards counts its cards of each rank (a base-5 digit for each rank) and of each
+suit. A hand of at most seven cards cannot contain both a flush and four of a kind or a full house.
+So a flush is looked up by its set of ranks, and any other hand by its rank counts.
 """
 
 from __future__ import annotations
@@ -13,43 +13,48 @@ from numba import njit
 
 from overtrick.core import Array
 
-RANKS, SUITS, MAX_CARDS = 13, 4, 7  # the most cards that are judged together
-CLASSES = 7462  # five-card hands that differ in worth
+RANKS, SUITS, MAX_CARDS = 13, 4, 7  # MAX_CARDS: most cards in a hand
+CLASSES = 7462  # different strengths of five-card hands
 CATEGORIES = (
     "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
     "four of a kind", "straight flush",
 )  # fmt: skip
 STRAIGHT, FLUSH = 4, 5
 OF_COUNTS = {(1, 1): 0, (2, 1): 1, (2, 2): 2, (3, 1): 3, (3, 2): 6, (4, 1): 7}
-"""The category of five cards by their two largest counts of a rank; 0 may become 4, 5 or 8."""
+"""Category of five cards by their two largest rank counts, before straights and flushes."""
 
-LOWER = 6  # ranks whose digits are in the lower half of a key; the other seven are in the upper
-UPPER_AT, SUITS_AT, LANE = 16, 36, 16  # bits of a key before its parts; bits of a suit in `bits`
-NOTHING = 0x3333 << SUITS_AT  # no card: a suit's counter starts at 3, so that 5 cards set its top
+LOWER = 6  # the lowest 6 ranks have their digits in the lower part of a key, the other 7 above
+UPPER_AT, SUITS_AT, LANE = 16, 36, 16  # bit positions in a key; bits for each suit in a rank set
+NOTHING = (
+    0x3333 << SUITS_AT
+)  # key of no cards: suit counters start at 3, so that 5 cards set the top bit
 FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four counters
 
 
 def _card_sums() -> tuple[Array, Array]:
-    """(52,) int64 each: what a card adds to the key and to the bits of a hand."""
+    """Return (52,) int64 KEYS and BITS: the addend of each card to a hand's key and rank sets."""
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
     return digit + (1 << SUITS_AT + 4 * suit), 1 << LANE * suit + rank
 
 
 def _counts(digits: int) -> tuple[Array, Array]:
-    """(5 ** digits, digits) the digits of every number, lowest first, and their sums."""
+    """Return (5 ** digits, digits) base-5 digits of 0, 1, 2, ..., lowest first, and their sums."""
     counts = np.arange(5**digits)[:, None] // 5 ** np.arange(digits) % 5
     return counts, counts.sum(axis=1)
 
 
-def _worth(counts: Array) -> Array:
-    """(R, 2) a number that grows with the worth of five cards, (R, 13) of each rank: if their suits
-    differ, and if not, which only five ranks can; it starts with the category."""
-    order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # many, then high
+def _strength_keys(counts: Array) -> Array:
+    """Return (R, 2) numbers that order five-card hands by strength, category first.
+
+    counts (R, 13): cards of each rank. Column 0 is for hands of several suits. Column 1 is for
+    hands of one suit, negative if a rank occurs twice.
+    """
+    order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # by count, then rank
     shape = np.take_along_axis(counts, order, axis=1)
     category = np.array([OF_COUNTS.get((a, b), 0) for a, b in shape[:, :2]])
     single = shape[:, 4] == 1
-    wheel = single & (order[:, 0] == RANKS - 1) & (order[:, 1] == 3)  # the ace below the deuce
+    wheel = single & (order[:, 0] == RANKS - 1) & (order[:, 1] == 3)  # 5-4-3-2-A
     straight = wheel | (single & (order[:, 0] - order[:, 4] == 4))
     kickers = np.where(shape > 0, order, 0) @ RANKS ** np.arange(5)[::-1]
     kickers = np.where(wheel, 3 * RANKS**4, np.where(straight, order[:, 0] * RANKS**4, kickers))
@@ -59,17 +64,18 @@ def _worth(counts: Array) -> Array:
 
 
 def _tables() -> tuple[Array, Array, Array, Array, Array]:
-    """LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
+    """Return the tables LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
 
-    The digits of a hand are a place among all that at most seven cards can have: those with the
-    same upper half are neighbours, fewer cards in the lower half first.
+    The rank counts of at most seven cards are numbered as LOWER_PLACE + UPPER_PLACE, by the digits
+    of the lower 6 and the upper 7 ranks. BY_COUNTS (., int16) is the strength by this number,
+    BY_RANKS (8192,) that of a flush by its set of ranks. CATEGORY_OF (CLASSES,) is the category.
     """
     low, low_cards = _counts(LOWER)
     high, high_cards = _counts(RANKS - LOWER)
     by_cards = np.argsort(low_cards, kind="stable")
     lower_place = np.empty(len(low), np.int32)
     lower_place[by_cards] = np.arange(len(low))
-    within = np.cumsum(np.bincount(low_cards))  # lower halves of at most so many cards
+    within = np.cumsum(np.bincount(low_cards))  # lower parts with at most 0, 1, 2, ... cards
     size = np.where(high_cards <= MAX_CARDS, within[np.maximum(MAX_CARDS - high_cards, 0)], 0)
     upper_place = (np.cumsum(size) - size).astype(np.int32)
 
@@ -77,7 +83,7 @@ def _tables() -> tuple[Array, Array, Array, Array, Array]:
     lower = by_cards[np.arange(len(upper)) - upper_place[upper]]
     counts = np.hstack([low[lower], high[upper]])
     cards = counts.sum(axis=1)
-    worth = _worth(counts[cards == 5])
+    worth = _strength_keys(counts[cards == 5])
     flushes = worth[:, 1] >= 0
     levels, level = np.unique(np.concatenate([worth[:, 0], worth[flushes, 1]]), return_inverse=True)
     by_counts = np.full(len(counts), -1, np.int16)
@@ -85,7 +91,7 @@ def _tables() -> tuple[Array, Array, Array, Array, Array]:
     by_ranks = np.full(1 << RANKS, -1, np.int16)
     by_ranks[(counts[cards == 5][flushes] << np.arange(RANKS)).sum(axis=1)] = level[len(worth) :]
 
-    # more than five cards are worth the best that is left without one of them
+    # the strength of n cards is the best strength after removing one of them
     masks = np.arange(1 << RANKS)
     held = masks[:, None] >> np.arange(RANKS) & 1
     for n in range(6, MAX_CARDS + 1):
@@ -105,9 +111,9 @@ LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS, CATEGORY_OF = _tables()
 
 
 def strength(cards: Array) -> Array:
-    """(R,) int32 worth of hands (R, 5..7): 0 for 7-5-4-3-2 up to 7461 for a royal flush.
+    """Return (R,) int32 strengths of hands (R, 5..7): from 0 (7-5-4-3-2) to 7461 (royal flush).
 
-    The best five of the cards count; equal numbers are ties. No card may stand twice in a hand.
+    The best five cards of a hand count; equal strengths tie. The cards of a hand must differ.
     Raises ValueError for hands of another size.
     """
     if not 5 <= cards.shape[1] <= MAX_CARDS:
@@ -116,13 +122,13 @@ def strength(cards: Array) -> Array:
 
 
 def category(strength: Array) -> Array:
-    """(R,) int8 place in CATEGORIES of hands of some strength."""
+    """Return (R,) int8 indices into CATEGORIES of hands with these strengths."""
     return CATEGORY_OF[strength]
 
 
 @njit(cache=True)
 def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
-    """The strength of one hand, from the sums of its cards' KEYS (and NOTHING) and BITS."""
+    """Return the strength of a hand: key is NOTHING + the sum of its KEYS, bits the sum of BITS."""
     if key & FLUSHED:
         suit = 0
         while not key & (8 << (SUITS_AT + 4 * suit)):

@@ -1,4 +1,4 @@
-"""Poker as people at the table see it."""
+"""Text of poker games for people who play or watch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from overtrick.games.presentation import PlayedActions, Presentation
 
 
 class PokerPresentation(Presentation):
-    """Cards, bets and the pot in words."""
+    """Text of cards, actions and pot of poker games."""
 
     def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return _betting(self.game, seen)
@@ -25,7 +25,7 @@ class PokerPresentation(Presentation):
 
 
 def _betting(game: Poker, seen: Array) -> str:
-    """The cards that a seat sees, and the bets so far."""
+    """Return the cards that a seat sees, the actions so far and the chips in the pot, as text."""
     cards = [game.card_name(int(card)) for card in seen[:-4]]
     board = " ".join(filter(None, cards[game.rules.hole :]))
     own, others = int(seen[-4]), int(seen[-3])

@@ -1,4 +1,4 @@
-"""The rules of each poker game as data. To add a dialect, add a constant; no code reads a name."""
+"""Rules of the poker games as data. A new game is a new constant; no code depends on its name."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import MAX_CARDS, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
-CLOSER_LEFT = -1  # the seat after the one who closed the round before opens this one
+CLOSER_LEFT = -1  # this round is opened by the seat after the last one to act in the round before
 
 
 @dataclass(frozen=True)
 class PokerRules:
-    """One limit poker game. Chips are integers; a tuple over rounds has one entry a round."""
+    """Rules of one limit poker game. Chips are integers; tuples have one entry for each round."""
 
     name: str
-    ranks: int  # ranks in the deck, lowest first
-    suits: int  # copies of each rank
-    posts: tuple[int, ...]  # chips that each seat posts before the deal (ante or blind); S = len
-    board: tuple[int, ...]  # cards turned up at the start of each round
+    ranks: int  # ranks in the deck
+    suits: int  # suits, copies of each rank
+    posts: tuple[int, ...]  # chips that each of S seats posts before the deal (ante or blind)
+    board: tuple[int, ...]  # board cards dealt at the start of each round
     raises: tuple[int, ...]  # size of a raise in each round, in chips
-    caps: tuple[int, ...]  # raises allowed in each round
+    caps: tuple[int, ...]  # most raises allowed in each round
     openers: tuple[int, ...]  # seat that opens each round, or CLOSER_LEFT
-    actions: tuple[tuple[str, tuple[str, ...]], ...]  # each action and the verbs it stands for
-    fold_when_free: bool  # may a seat fold although checking costs nothing
-    unit: str  # of one point of payoff
-    chips_a_unit: int
-    rank_names: Sequence[str]  # one a rank, lowest first
-    suit_names: Sequence[str] = "1234"  # one a suit, where suits are told apart
-    hole: int = 1  # cards that each seat is dealt for itself
+    actions: tuple[tuple[str, tuple[str, ...]], ...]  # names of actions, and their verbs
+    fold_when_free: bool  # whether a seat may fold when it could check
+    unit: str  # unit of payoffs
+    chips_a_unit: int  # chips in one unit of payoff
+    rank_names: Sequence[str]  # one for each rank, lowest first
+    suit_names: Sequence[str] = "1234"  # one for each suit, where suits matter
+    hole: int = 1  # hole cards dealt to each seat
 
     def __post_init__(self) -> None:
         if not self.best_five and (self.hole != 1 or sum(self.board) > 1):
             raise UserError(
-                f"{self.name}: a hand is a hole card and at most 1 of the board, or 5 to 7"
+                f"{self.name}: a hand has 1 hole card and at most 1 board card, or 5 to 7 cards"
             )
         if self.best_five and (self.ranks, self.suits) != (RANKS, SUITS):
             raise UserError(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
@@ -44,12 +44,12 @@ class PokerRules:
 
     @property
     def cards(self) -> int:
-        """C, the cards that a whole game takes."""
+        """Return C, the number of cards dealt in a game: all hole cards and the board."""
         return len(self.posts) * self.hole + sum(self.board)
 
     @property
     def best_five(self) -> bool:
-        """Is a hand the best five of its cards, so that suits matter?"""
+        """Return True if a hand is the best five of hole and board cards, so that suits matter."""
         return 5 <= self.hole + sum(self.board) <= MAX_CARDS
 
 
@@ -68,7 +68,7 @@ LEDUC = PokerRules(
     chips_a_unit=2,
     rank_names="JQK",
 )
-"""The benchmark dialect (RLCard's leduc-holdem): blinds, payoffs in big blinds."""
+"""Leduc hold'em of the benchmark (RLCard's leduc-holdem): blinds, payoffs in big blinds."""
 
 LEDUC_TEXTBOOK = PokerRules(
     name="leduc_textbook",
@@ -141,7 +141,7 @@ LIMIT_HOLDEM = PokerRules(
     suit_names="cdhs",
     hole=2,
 )
-"""Heads-up limit hold'em in the benchmark dialect (RLCard's limit-holdem)."""
+"""Heads-up limit Texas hold'em of the benchmark (RLCard's limit-holdem)."""
 
 LIMIT_HOLDEM_TEXTBOOK = replace(
     LIMIT_HOLDEM,
@@ -152,7 +152,7 @@ LIMIT_HOLDEM_TEXTBOOK = replace(
     fold_when_free=False,
     unit="bet",
 )
-"""Heads-up limit Texas hold'em as it is played; chips are half bets."""
+"""Heads-up limit Texas hold'em by its usual rules; a chip is half a bet."""
 
 SMALL = (KUHN, KUHN_THREE, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)
-"""The games of which every deal can be listed."""
+"""Rules of the games that are small enough to list every deal."""

@@ -1,4 +1,4 @@
-"""Scripted poker players: thresholds are parameters, the spec's values their defaults."""
+"""Scripted poker players: caller, folder, bluffer, and hold'em players by hand strength."""
 
 from __future__ import annotations
 
@@ -15,39 +15,52 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class ScriptedPlayer(MemorylessPolicy):
-    """A player who, at each decision, takes the first of its wishes that is legal."""
+    """Base class of scripted poker players, which choose among fold, check, call and raise."""
 
     def __init__(self, game: Poker) -> None:
         self.game = game
 
     def first_legal(self, observations: Observations, *verbs: str) -> Array:
-        """(R, A) all probability on the action that means the first verb possible in each row."""
+        """Return (R, A) probability 1 for the first legal action of `verbs` (fold, check, ...)."""
         node = observations.observation[:, self.game.observation_fields.index("betting")]
-        means = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
-        first = (means >= 0).argmax(axis=1)
-        return np.eye(self.game.actions)[means[np.arange(len(means)), first]]
+        action = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
+        first = (action >= 0).argmax(axis=1)
+        return np.eye(self.game.actions)[action[np.arange(len(action)), first]]
+
+    def play_by_strength(
+        self, observations: Observations, strong: Array, weak: Array, bluff: float
+    ) -> Array:
+        """Return (R, A) probabilities that depend on whether hands are strong, weak or medium.
+
+        strong and weak: (R, 1) bool. A strong hand raises, or calls at the cap. A medium hand calls
+        or checks. A weak hand checks or folds, or with probability `bluff` plays as a strong one.
+        """
+        aggressive = self.first_legal(observations, RAISE, CALL, CHECK)
+        passive = self.first_legal(observations, CALL, CHECK)
+        bluffing = bluff * aggressive + (1 - bluff) * self.first_legal(observations, CHECK, FOLD)
+        return np.where(strong, aggressive, np.where(weak, bluffing, passive))
 
 
 class Caller(ScriptedPlayer):
-    """Never raises and never folds."""
+    """Player that always calls or checks."""
 
     def probs(self, observations: Observations) -> Array:
         return self.first_legal(observations, CALL, CHECK)
 
 
 class Folder(ScriptedPlayer):
-    """Never puts a chip into the pot of its own will."""
+    """Player that always checks or folds."""
 
     def probs(self, observations: Observations) -> Array:
         return self.first_legal(observations, CHECK, FOLD)
 
 
 class Bluffer(ScriptedPlayer):
-    """Plays by strength, and plays the weakest hand as a strong one now and then.
+    """Player of Kuhn and Leduc poker that raises strong hands and sometimes bluffs with weak ones.
 
-    The top rank or a pair is strong: raise, at the cap call, else check. The lowest rank
-    unpaired is weak: check, else fold; at each decision it is played as strong with probability
-    `bluff` (0 to 1). The rest is medium: call, else check.
+    The highest rank or a pair is strong: raise, or call at the cap. The lowest rank without a pair
+    is weak: check or fold, or play it as strong with probability `bluff` (0 to 1) at each decision.
+    All other hands call or check.
     """
 
     def __init__(self, game: Poker, bluff: float = 0.2) -> None:
@@ -55,23 +68,20 @@ class Bluffer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
-        strong = self.first_legal(observations, RAISE, CALL, CHECK)
-        medium = self.first_legal(observations, CALL, CHECK)
-        weak = self.bluff * strong + (1 - self.bluff) * self.first_legal(observations, CHECK, FOLD)
         hole, board = (
             self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
         )
-        is_strong = (hole == self.game.rules.ranks - 1) | (hole == board)
-        return np.where(is_strong, strong, np.where(hole == 0, weak, medium))
+        strong = (hole == self.game.rules.ranks - 1) | (hole == board)
+        return self.play_by_strength(observations, strong, hole == 0, self.bluff)
 
 
-class ByStrength(ScriptedPlayer):
-    """Plays hold'em by how strong its holding is among all that the board allows.
+class ThresholdPlayer(ScriptedPlayer):
+    """Hold'em player that acts by the percentile of its hole cards on the current board.
 
-    The share `raises` (0 to 1) of the strongest is raised, at the cap called; what else is in the
-    share `plays` calls or checks; the rest checks or folds. At each decision the rest is played
-    as one of the strongest with probability `bluff`. Strength is the exact percentile of the
-    chance to win against a uniform hand: see percentile.py.
+    The strongest hands, a share `raises` (0 to 1), raise, or call at the cap. Other hands in the
+    strongest share `plays` call or check. All other hands check or fold, or with probability
+    `bluff` at each decision play as the strongest. The percentile is the exact rank of the chance
+    to win against a uniform random hand (see holdem/hand_percentile.py).
     """
 
     def __init__(self, game: Poker, plays: float, raises: float, bluff: float = 0.0) -> None:
@@ -85,22 +95,19 @@ class ByStrength(ScriptedPlayer):
         strength = percentiles(
             observations.observation[:, :hole], observations.observation[:, hole:-4]
         )[:, None]
-        strong = self.first_legal(observations, RAISE, CALL, CHECK)
-        medium = self.first_legal(observations, CALL, CHECK)
-        rest = self.bluff * strong + (1 - self.bluff) * self.first_legal(observations, CHECK, FOLD)
-        played = np.where(strength >= 1 - self.plays, medium, rest)
-        return np.where(strength >= 1 - self.raises, strong, played)
+        strong, weak = strength >= 1 - self.raises, strength < 1 - self.plays
+        return self.play_by_strength(observations, strong, weak, self.bluff)
 
 
 ONE_CARD: dict[str, Callable[[Poker], BehaviouralPolicy]] = {"call": Caller, "bluff": Bluffer}
 HOLDEM: dict[str, Callable[[Poker], BehaviouralPolicy]] = {
     "call": Caller,
-    "la": partial(ByStrength, plays=0.8, raises=0.45),  # loose-aggressive
-    "ta": partial(ByStrength, plays=0.4, raises=0.25, bluff=0.1),  # tight-aggressive
-    "lp": partial(ByStrength, plays=0.8, raises=0.05),  # loose-passive
+    "la": partial(ThresholdPlayer, plays=0.8, raises=0.45),  # loose-aggressive
+    "ta": partial(ThresholdPlayer, plays=0.4, raises=0.25, bluff=0.1),  # tight-aggressive
+    "lp": partial(ThresholdPlayer, plays=0.8, raises=0.05),  # loose-passive
 }
 
 
 def scripted_players(game: Poker) -> dict[str, Callable[[Poker], BehaviouralPolicy]]:
-    """The scripted players of a game, by name."""
+    """Return constructors of the scripted players of a game, by name."""
     return dict(HOLDEM if game.rules.best_five else ONE_CARD)

@@ -1,4 +1,4 @@
-"""What a holding is worth at a showdown, and who wins the pot."""
+"""Hand strength at a showdown, and division of the pot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from overtrick.games.poker.rules import PokerRules
 
 
 def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
-    """(G, S) a number that is larger for a better hand and equal for a tie.
+    """Return (G, S) the strength of each seat's hand: larger is better, equal is a tie.
 
-    deals (G, C) hold cards, the seats' hole cards first, and ranks (G, C) their ranks. Of five
-    cards or more the best five count, as ranking.strength has it. Of fewer, a pair of the hole
-    card with a board card beats any unpaired hand, and otherwise the higher hole card wins.
+    deals (G, C): cards, hole cards seat by seat, then the board. ranks (G, C): their ranks. With
+    five cards or more in a hand, the best five count (see hand_ranking.py). With fewer, a pair of
+    hole card and board card beats any unpaired hand; else the higher hole card wins.
     """
     seats = len(rules.posts)
     if rules.best_five:
@@ -44,9 +44,11 @@ def _best_five(deals, seats, hole):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def settle(game, end, live, chips, strength, gain):  # type: ignore[no-untyped-def]
-    """Write into gain (G, S) the chips won in games (R,) that are over at betting nodes (R,).
+    """Write the chips won by each seat into gain (G, S) for games that have ended.
 
-    The best of those who are live share the pot. live and chips (B, S), strength (G, S).
+    The strongest hands that have not folded share the pot. game (R,): games that have ended. end
+    (R,): their terminal betting nodes. live (B, S): seats that have not folded at each node. chips
+    (B, S): chips in the pot. strength (G, S): hand strengths.
     """
     for row in range(len(game)):
         g, e = game[row], end[row]

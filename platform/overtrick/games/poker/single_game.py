@@ -1,5 +1,4 @@
-"""One game of limit poker at a time: what the engine says of every node is laid out once, and a
-step looks it up."""
+"""Fast play of a single limit poker game, from observations precomputed for every betting node."""
 
 from __future__ import annotations
 
@@ -13,38 +12,38 @@ from overtrick.core import Array, Observations, select_rows
 from overtrick.games.poker.game import Poker, PokerState
 from overtrick.games.poker.rules import PokerRules
 
-MAX_DEALT = 64  # games that are dealt at once
-ROW = np.zeros(1, np.int64)  # of the only game
+MAX_DEALT = 64  # most games dealt in advance
+ROW = np.zeros(1, np.int64)  # index of the only game
 
 
 class BettingNode(NamedTuple):
-    """A node of the betting, and what hangs on it alone."""
+    """A betting node, with all values that do not depend on cards."""
 
-    number: int  # in the table of betting
-    after: dict[int, BettingNode]  # by each legal action
-    seat: int  # to act, -1 at an end
+    number: int  # index in the betting tree
+    after: dict[int, BettingNode]  # next node by legal action
+    seat: int  # seat to act, -1 at a terminal node
     legal: Array  # (A,) int8
-    view: int  # who acts in which round, as a number: it tells which cards are seen; -1 at an end
-    features: Array  # behind those of cards; none at an end
-    observation_fields: Array  # the same
+    view: int  # index of seat and round, which decide the visible cards; -1 at a terminal node
+    features: Array  # features that follow those of cards; empty at a terminal node
+    observation: Array  # observation fields that follow the cards; empty at a terminal node
 
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """The first node, and for each view a node, by its number, that has it.
+    """Return the root node, and for each view (seat and round) the index of a node that has it.
 
-    All callers share them, since hold'em's take a moment.
+    The result is cached for each game, because hold'em takes a moment.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
     views = betting.seat[acts].astype(np.int64) * len(rules.caps) + betting.round[acts]
     _, shown, of = np.unique(views, return_index=True, return_inverse=True)
-    (features,), (facts,) = observe_at_nodes(game, game.start(game.deal(1, rng)), acts)
-    features, facts = features[:, game.card_features :], facts[:, game.card_fields :]
+    (features,), (seen,) = observe_at_nodes(game, game.start(game.deal(1, rng)), acts)
+    features, seen = features[:, game.card_features :], seen[:, game.card_fields :]
     legal = betting.legal.astype(np.int8)
-    place = np.cumsum(betting.seat >= 0) - 1  # among those who act
+    place = np.cumsum(betting.seat >= 0) - 1  # index among nodes at which a seat acts
     nodes: dict[int, BettingNode] = {}
-    for number in reversed(range(len(legal))):  # in preorder what follows has a higher number
+    for number in reversed(range(len(legal))):  # in preorder, children have higher indices
         after = enumerate(betting.after[number].tolist())
         seat, row = int(betting.seat[number]), place[number]
         end = seat < 0
@@ -55,13 +54,13 @@ def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, 
             legal[number],
             -1 if end else int(of[row]),
             features[:0] if end else features[row],
-            facts[:0] if end else facts[row],
+            seen[:0] if end else seen[row],
         )
     return nodes[0], acts[shown]
 
 
 def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Array, Array]:
-    """(G, nodes, F) features and (G, nodes, K) facts of each game at each of these nodes."""
+    """Return features (G, nodes, F) and observations (G, nodes, K) of each game at each node."""
     games = len(state.node)
     state = select_rows(state, np.repeat(np.arange(games), len(nodes)))
     state.node[:] = np.tile(nodes, games)
@@ -70,12 +69,12 @@ def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Arra
 
 
 class SinglePokerGame:
-    """A game in progress, an `environments.single_game.SingleGame`; information sets have no
-    numbers here.
+    """One poker game in progress, with the interface of environments.single_game.SingleGame.
 
-    A seat sees its cards, as far as they are turned, and the betting: the engine tells the first
-    once a deal, the second once and for all. Games are dealt ahead, more and more at once: the
-    same ones that a generator deals one by one, if nobody else draws from it meanwhile.
+    The part of an observation that depends on cards is computed once for each deal, the rest once
+    for all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. They
+    equal games dealt one by one if no other code draws from the generator. Information sets are
+    not numbered.
     """
 
     seat: int
@@ -83,8 +82,8 @@ class SinglePokerGame:
 
     def __init__(self, game: Poker) -> None:
         self._game = game
-        self._nothing = [0.0] * game.seats
-        self._first, self._shown = build_nodes(game.rules, game.fold, game.view)
+        self._no_points = [0.0] * game.seats
+        self._root, self._view_nodes = build_nodes(game.rules, game.fold, game.view)
         self._rng: Generator | None = None
         self.begin(np.random.default_rng(0))
 
@@ -95,16 +94,16 @@ class SinglePokerGame:
         if self._row >= self._dealt:
             self._dealt, self._row = min(max(1, 2 * self._dealt), MAX_DEALT), 0
             state = self._game.start(self._game.deal(self._dealt, rng))
-            features, facts = observe_at_nodes(self._game, state, self._shown)
+            features, seen = observe_at_nodes(self._game, state, self._view_nodes)
             self._strength = state.strength
             self._features = features[:, :, : self._game.card_features]
-            self._facts = facts[:, :, : self._game.card_fields]
-        self._to(self._first)
+            self._cards_seen = seen[:, :, : self._game.card_fields]
+        self._go_to(self._root)
 
     def act(self, action: int) -> list[float]:
-        self._to(self._node.after[action])
+        self._go_to(self._node.after[action])
         if self.seat >= 0:
-            return self._nothing
+            return self._no_points
         strength = self._strength[self._row : self._row + 1]
         won = self._game.won(strength, ROW, np.array([self._node.number]))
         points: list[float] = won[0].tolist()
@@ -116,11 +115,10 @@ class SinglePokerGame:
 
     @property
     def observations(self) -> Observations:
-        seen = np.concatenate(
-            (self._facts[self._row, self._node.view], self._node.observation_fields)
-        )
+        node = self._node
+        seen = np.concatenate((self._cards_seen[self._row, node.view], node.observation))
         legal = self._node.legal.astype(bool)
         return Observations(ROW, np.array([self.seat]), seen[None], legal[None], None)
 
-    def _to(self, node: BettingNode) -> None:
+    def _go_to(self, node: BettingNode) -> None:
         self._node, self.seat, self.legal = node, node.seat, node.legal

@@ -1,4 +1,4 @@
-"""The registrations of the poker games."""
+"""Entries of the poker games in the registry of games."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from overtrick.games.spec import GameSpec
 
 
 def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
-    """One who calls and one who folds."""
+    """Return the players that always call and always fold."""
     return [players.Caller(game), players.Folder(game)]
 
 
 def _single_game(game: Poker) -> Any:
-    """A table of the betting; None if information sets have numbers, which it does not know."""
+    """Return a quick single game, or None for games with numbered information sets."""
     return SinglePokerGame(game) if game.infosets is None else None
 
 
 def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
-    """A poker game by its rules."""
+    """Return the registry entry of a poker game with these rules."""
     return GameSpec(
         dialect.name,
         kind,

@@ -108,7 +108,7 @@ class BucketedEvaluator:
     def __init__(self, game: AbstractHoldem) -> None:
         self.game = game
         self.tables = load_abstraction(Path(game.abstraction))
-        game.check(Path(game.abstraction))
+        game.check_file(Path(game.abstraction))
         self.view = values.index_game(*game.bucketed_game(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 

@@ -1,1 +1,1 @@
-"""Limit hold'em beyond its rules: equity, hand isomorphism, card and betting abstraction."""
+"""Limit hold'em: equities, hand percentiles, hand isomorphism, card and betting abstraction."""

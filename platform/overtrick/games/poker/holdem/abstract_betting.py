@@ -1,8 +1,8 @@
-"""Heads-up limit hold'em with buckets in the place of cards, as Chains.
+"""Abstract heads-up limit hold'em as a BucketedGame: buckets of hands replace cards.
 
 Samothrakis and Lucas 2011, "Approximating n-player behavioural strategy Nash equilibria using
-coevolution"; what the paper leaves open is as in Johanson 2007, "Robust strategies and
-counter-strategies". Payoffs are in bets: a bet is 1 before the turn and 2 from it on.
+coevolution". Details that the paper does not state are as in Johanson 2007, "Robust strategies
+and counter-strategies". Payoffs are in small bets: a bet is 1 before the turn, then 2.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from overtrick.games.poker.betting_tree import build_betting_tree
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, PokerRules
 
 SITUATION = ("round", "button", "own raises", "other's raises")
-"""What the paper's strategies know besides the bucket: the columns of `situations`."""
+"""Columns of the situations that `paper_index` returns."""
 
-ROUNDING = 1e-6  # by how much stored probabilities may miss a sum of 1
+ROUNDING = 1e-6  # largest error of a sum of stored probabilities
 
 
 def abstract_holdem(
     start: Array, moves: Array, win: Array, rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK
 ) -> BucketedGame:
-    """Abstract limit hold'em from an abstraction's tables; seat 0 has the button.
+    """Build abstract limit hold'em from the tables of a card abstraction; seat 0 has the button.
 
-    start (K, K): probability of both seats' first buckets. moves: from each bucket to each of
-    the next round, a table (K, K) for each of the three changes of round; or joint, a table
-    (K, K, K, K) from both seats' buckets to both. win (K, K): probability that the first seat
-    wins the showdown, plus half that of a tie. With independent tables start counts for its sums
-    only: the seats' buckets are then independent. Raises UserError for other shapes, and for
-    probabilities that do not sum to 1; what rounding leaves is made exact.
+    start (K, K): joint probability of both seats' first buckets. moves: transition probabilities
+    for the three changes of round, (3, K, K) from bucket to bucket, or joint (3, K, K, K, K) from
+    both seats' buckets to both. win (K, K): probability that seat 0 wins the showdown, plus half
+    that of a tie. If moves are not joint, only the marginals of start are used. Probabilities are
+    normalised to sum to exactly 1. Raises UserError for other shapes, and for probabilities that
+    do not sum to 1 up to rounding.
     """
     start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
     betting = build_betting_tree(rules)
@@ -43,14 +43,14 @@ def abstract_holdem(
         raise UserError(f"moves must be {shapes[0]}, or joint {shapes[1]}, not {moves.shape}")
     if not ((win >= 0) & (win <= 1)).all():
         raise UserError("win must hold probabilities, from 0 to 1")
-    start = _exact("start", start, start.sum())
+    start = _normalised("start", start, start.sum())
     joint = moves.ndim == 5
     sums = moves.sum(axis=(-2, -1) if joint else -1, keepdims=True)
-    moves = _exact("each table of moves", moves, sums)
+    moves = _normalised("each table of moves", moves, sums)
     if not joint:
         start = np.outer(start.sum(axis=1), start.sum(axis=0))
     acts, shown = betting.seat >= 0, betting.live.all(axis=1)
-    points = betting.chips.min(axis=1) / rules.chips_a_unit  # all that the loser put in
+    points = betting.chips.min(axis=1) / rules.chips_a_unit  # the loser's contribution to the pot
     return BucketedGame(
         name=rules.name,
         unit=rules.unit,
@@ -67,11 +67,11 @@ def abstract_holdem(
 
 
 def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
-    """The paper's information index: what was bet in earlier rounds is forgotten.
+    """Number the betting situations of the paper's strategies, which forget earlier rounds.
 
-    Returns (B,) int32 index of each public node, -1 at ends, and `situations`, an int32 row for
-    each index: round, 1 if the seat has the button, its own raises in this round, the other's
-    (the big blind is no raise). Indices are in the order of these rows.
+    Returns the index (B,) int32 of each public node, -1 at terminal nodes, and the situations, an
+    int32 row for each index in lexicographic order: round, 1 if the seat has the button, its own
+    raises in this round, the other seat's raises in this round. The big blind is not a raise.
     """
     betting = build_betting_tree(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)
@@ -91,9 +91,9 @@ def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array
     return index, situations.astype(np.int32)
 
 
-def _exact(what: str, table: Array, sums: Array) -> Array:
-    """A table divided by its sums. Raises UserError unless these are 1 but for rounding."""
+def _normalised(name: str, table: Array, sums: Array) -> Array:
+    """Return a table divided by its sums. Raises UserError unless they are 1 up to rounding."""
     if not (np.abs(sums - 1) < ROUNDING).all() or (table < 0).any():
         worst = np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()]
-        raise UserError(f"{what} must be probabilities that sum to 1, not to {worst:.6g}")
+        raise UserError(f"{name} must be probabilities that sum to 1, not to {worst:.6g}")
     return table / sums

@@ -1,4 +1,4 @@
-"""Abstract limit hold'em by name: which abstraction, and what strategies remember."""
+"""The game `abstract_holdem`: limit hold'em on a stored card abstraction."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ INDICES = ("paper", "public")
 
 
 def file_digest(file: Path) -> str:
-    """What tells a file from every other, 16 hexadecimal digits."""
+    """Return the first 16 hexadecimal digits of a file's SHA-256 digest."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 class AbstractionTables(Protocol):
-    """What an abstraction measured; K buckets a round."""
+    """Tables of a card abstraction with K buckets in each round."""
 
     @property
-    def start(self) -> Array: ...  # (K, K)
+    def start(self) -> Array: ...  # (K, K) joint probability of first buckets
     @property
-    def moves(self) -> Sequence[Array]: ...  # 3 of (K, K)
+    def moves(self) -> Sequence[Array]: ...  # 3 x (K, K) transitions of one seat
     @property
-    def joint(self) -> Sequence[Array]: ...  # 3 of (K, K, K, K)
+    def joint(self) -> Sequence[Array]: ...  # 3 x (K, K, K, K) transitions of both seats
     @property
-    def win(self) -> Array: ...  # (K, K)
+    def win(self) -> Array: ...  # (K, K) probability that seat 0 wins, plus half a tie
 
 
 class AbstractHoldem:
-    """Limit hold'em in which a hand is a bucket: solved and evolved on, never played card by card.
+    """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
-    abstraction: the file that `overtrick generate abstraction` made. index: `paper` forgets the
-    betting of earlier rounds (bucket, round, button, raises of both seats in this round); `public`
-    remembers all of it. joint: buckets move jointly, as cards do, or each for itself. digest: of
-    the file, if it must be the one that a run began with.
+    abstraction: a file made by `overtrick generate abstraction`. index: with `paper` a strategy
+    knows bucket, round, button and both seats' raises in this round; with `public` it knows all
+    betting. joint: the buckets of both seats move jointly, as with real cards, or independently.
+    digest: the expected digest of the abstraction file, if it must be the one of an earlier run.
     """
 
     name = RULES.name
@@ -49,7 +49,7 @@ class AbstractHoldem:
     unit = RULES.unit
     actions = len(RULES.actions)
     action_names = tuple(name for name, _ in RULES.actions)
-    infosets = None  # it depends on the abstraction
+    infosets = None  # depends on the abstraction
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AbstractHoldem:
         return AbstractHoldem, (self.abstraction, self.index, self.joint, self.digest)
 
     def portable_options(self) -> dict[str, Any]:
-        """The options that make this game from any folder, and on this very file."""
+        """Return options with an absolute path and the file's digest, valid in any folder."""
         file = Path(self.abstraction).absolute()
         digest = self.digest
         if digest is None and file.is_file():
@@ -82,31 +82,38 @@ class AbstractHoldem:
             "abstraction": str(file), "index": self.index, "joint": self.joint, "digest": digest,
         }  # fmt: skip
 
-    def check(self, file: Path) -> None:
-        """Raise UserError if the file is not the one that the game was made with."""
+    def check_file(self, file: Path) -> None:
+        """Raise UserError if the file's digest differs from the option `digest`."""
         if self.digest is not None and self.digest != file_digest(file):
             raise UserError(
-                f"{file} is another abstraction than this was made with (its digest is not "
-                f"{self.digest}): put that one back, or start anew"
+                f"{file} is not the abstraction of the earlier run (its digest is not "
+                f"{self.digest}): restore that file, or start a new run"
             )
 
     def bucketed_game(self, tables: AbstractionTables) -> tuple[BucketedGame, Array | None]:
-        """The game on an abstraction's tables, and the index (B,) of its strategies."""
+        """Return the bucketed game of an abstraction, and the information index (B,) of `paper`.
+
+        The index is None for `public`, where each public node is its own index.
+        """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """(N / K, 4) int32 round, button, own and the other's raises of each index of the paper.
+        """Return (N / K, 4) int32 the betting situations of index=paper.
 
-        Raises UserError for the public index, whose situations are more than that.
+        Columns: round, button, own raises, the other seat's raises in this round. Raises UserError
+        for index=public.
         """
         if self.index != "paper":
-            raise UserError(f"{self.name}: only index paper has situations, inputs of a network")
+            raise UserError(f"{self.name}: only index=paper has situations as inputs of a network")
         return paper_index()[1]
 
     def bucket_features(self, buckets: int) -> Array:
-        """(N, 5) float64 inputs of a small network, each from -1 to 1: bucket and situation."""
+        """Return (N, 5) float64 inputs of a small network, each from -1 to 1.
+
+        Columns: bucket, round, button, own raises, the other seat's raises in this round.
+        """
         situations = self.situations()
         scaled = 2 * situations / situations.max(axis=0) - 1
         bucket = np.tile(np.linspace(-1, 1, buckets), len(situations))

@@ -1,11 +1,13 @@
-"""Limit hold'em with buckets of like hands instead of cards (Samothrakis et al. 2011, sec. 4.2).
+"""Card abstraction of limit hold'em: K buckets of hands in each round.
 
-In each round every holding is rolled out against a uniform opponent and board; k-means++ cuts their
-expected strengths into K buckets; deals sampled for this alone (a roll-out of one holding never
-sees the other seat's) say how the seats move from bucket to bucket, and who wins with the last.
+The method is that of Samothrakis et al. 2011, section 4.2. First, roll-outs estimate the expected
+strength of each hand (hole cards and board, up to suit names) against uniform random opponent cards
+and boards. Second, k-means++ clusters the strengths of each round into K buckets. Third, sampled
+deals of both seats estimate the transition probabilities between buckets and the probability to win
+a showdown.
 
-This module computes one shard and joins shards; datasets/card_abstraction_build.py runs the whole
-computation and stores its result.
+This module computes single shards and combines them. datasets/card_abstraction_build.py runs all
+shards and stores the result.
 """
 
 from __future__ import annotations
@@ -30,50 +32,50 @@ from overtrick.games.poker.holdem.hand_isomorphism import (
 )
 
 ROUNDS = ("preflop", "flop", "turn", "river")
-FRACTION = 53  # random bits of one draw, which cards are cut from: at most 7, since 50^7 < 2^40
+FRACTION = 53  # random bits of one number, enough to draw 7 cards, since 50^7 < 2^40
 
 
 @dataclass(frozen=True)
 class AbstractionParameters:
-    """Everything that the tables depend on; the defaults are the paper's."""
+    """Parameters of a card abstraction; the defaults are the paper's."""
 
-    buckets: int = 6  # K
-    preflop: int = 4_000_000  # roll-outs of each holding without suit names in this round
+    buckets: int = 6  # K, in each round
+    preflop: int = 4_000_000  # roll-outs of each hand in this round
     flop: int = 100
     turn: int = 100
     river: int = 10
-    deals: int = 100_000_000  # of both hands and the whole board, for the tables
-    kmeans_starts: int = 10  # of k-means++, the best of which counts
-    kmeans_steps: int = 300  # at most
-    ranks: int = RANKS  # in the deck, from the ace down; 13 is hold'em
+    deals: int = 100_000_000  # sampled deals for transition and win probabilities
+    kmeans_starts: int = 10  # restarts of k-means++; the best result is used
+    kmeans_steps: int = 300  # most iterations of each restart
+    ranks: int = RANKS  # highest ranks in the deck; 13 is hold'em
     seed: int = 0
 
     def rollouts(self, round: int) -> int:
-        """Roll-outs of each holding in a round."""
+        """Return the number of roll-outs of each hand in a round (0 preflop to 3 river)."""
         return int(getattr(self, ROUNDS[round]))
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The expected strengths (win 1, tie 1/2) of the holdings in K buckets, weakest first."""
+    """Expected strengths (win 1, tie 1/2) of the hands in each of K buckets, weakest first."""
 
-    mean: Array  # (4, K) by round
-    lowest: Array  # (4, K)
-    highest: Array  # (4, K)
-    share: Array  # (4, K) probability that a seat's holding is in the bucket
+    mean: Array  # (4, K) mean strength in each round and bucket
+    lowest: Array  # (4, K) lowest strength
+    highest: Array  # (4, K) highest strength
+    share: Array  # (4, K) probability that a random hand is in the bucket
 
 
 @dataclass(frozen=True)
 class Abstraction:
-    """Two seats' buckets as a Markov chain, weakest bucket first; seats are exchangeable.
+    """Markov chain of both seats' buckets over the rounds, weakest bucket first.
 
-    With `moves` a seat's buckets do not depend on the other's; with `joint` they do.
+    `moves` treats the seats' buckets as independent, `joint` does not. The seats are exchangeable.
     """
 
-    start: Array  # (K, K) float64 probability of both seats' buckets before the flop
-    moves: tuple[Array, Array, Array]  # (K, K) each: of a seat's next bucket, given its bucket
-    joint: tuple[Array, Array, Array]  # (K, K, K, K) each: of both next buckets, given both
-    win: Array  # (K, K) that the first seat wins at the showdown, and half that of a tie
+    start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop
+    moves: tuple[Array, Array, Array]  # (K, K) each: next bucket, given bucket
+    joint: tuple[Array, Array, Array]  # (K, K, K, K) each: both next, given both
+    win: Array  # (K, K) probability that seat 0 wins the showdown, plus half that of a tie
     buckets: Buckets
     parameters: AbstractionParameters
 
@@ -81,10 +83,10 @@ class Abstraction:
 def roll_out(
     parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
-    """The strength of the holdings numbered first to last - 1 in a round, against any other hand.
+    """Estimate the strength of the hands with indices first to last - 1 of a round, by roll-outs.
 
-    score: 2 for each roll-out won and 1 for each tied; weight: how many holdings with suit names
-    each stands for.
+    Returns arrays by name, with one entry for each hand. score: 2 for each roll-out won plus 1 for
+    each tied. weight: the number of hands with suit names that this hand represents.
     """
     rollouts = parameters.rollouts(round)
     score = np.empty(last - first, np.min_scalar_type(2 * rollouts))
@@ -99,11 +101,12 @@ def cluster(
     rolled: Iterable[Mapping[str, Array]],
     rng: Generator,
 ) -> tuple[Array, dict[str, Array]]:
-    """The bucket of every holding of a round, and (K,) mean, lowest, highest and share of each.
+    """Cluster the hands of a round into K buckets by k-means++ on their strength.
 
-    rolled: what roll_out found, in order. A score is one of few numbers, so that k-means sees each
-    of them once, weighed by all the holdings that have it. Raises UserError if there are fewer
-    strengths than buckets.
+    rolled: the results of `roll_out` for all hands of the round, in order. Returns the bucket of
+    each hand and the (K,) mean, lowest, highest strength and share of each bucket. k-means is run
+    on the distinct scores, weighted by the number of hands. Raises UserError if there are fewer
+    distinct strengths than buckets.
     """
     from sklearn.cluster import KMeans
 
@@ -132,7 +135,7 @@ def cluster(
         raise UserError(
             f"k-means left a bucket of '{ROUNDS[round]}' empty: allow more kmeans_steps"
         )
-    told = {
+    statistics = {
         "mean": np.bincount(bucket, weight * strength, k) / share,
         "lowest": np.array([strength[bucket == b].min() for b in range(k)]),
         "highest": np.array([strength[bucket == b].max() for b in range(k)]),
@@ -140,17 +143,18 @@ def cluster(
     }
     of_score = np.zeros(most + 1, np.uint8)
     of_score[found] = bucket
-    return np.concatenate([of_score[part["score"]] for part in rolled]), told
+    return np.concatenate([of_score[part["score"]] for part in rolled]), statistics
 
 
 def count_transitions(
     parameters: AbstractionParameters, bucket: tuple[Array, ...], deals: int, rng: Generator
 ) -> dict[str, Array]:
-    """How often sampled deals went through each pair of buckets, as int64 counts.
+    """Sample deals of both seats and count the transitions between their buckets.
 
-    bucket: four arrays, the bucket of every holding in each round. start (K, K); flop, turn, river
-    (K, K, K, K) both seats' buckets before and then; won (K, K) 2 for a win of the first seat and 1
-    for a tie.
+    bucket: for each of the four rounds the bucket of every hand. Returns int64 counts by name:
+    start (K, K) for the first buckets; flop, turn, river (K, K, K, K) for both seats' buckets in
+    the round before and in this one; won (K, K), by last buckets, 2 for each win of seat 0 and 1
+    for each tie.
     """
     k = parameters.buckets
     counts = np.zeros((3, k, k, k, k), np.int64)
@@ -162,13 +166,14 @@ def count_transitions(
 def build_abstraction(
     parameters: AbstractionParameters,
     dealt: Iterable[Mapping[str, Array]],
-    told: Iterable[dict[str, Array]],
+    statistics: Iterable[dict[str, Array]],
 ) -> Abstraction:
-    """The tables from the counts of all shards and from what `cluster` told of each round.
+    """Combine the counts of all shards and the bucket statistics of each round.
 
-    Each deal counts twice, once with the seats exchanged. What never came in any deal: from an
-    unseen pair of buckets the seats move on independently, from an unseen bucket as everyone
-    together, and an unseen showdown is a tie.
+    dealt: results of `count_transitions`. statistics: the second results of `cluster`, by round.
+    Each deal counts twice, once with the seats exchanged. Combinations that no deal contained are
+    filled in: transitions from an unseen pair of buckets are independent for the seats, those from
+    an unseen bucket have the probabilities over all buckets, and an unseen showdown is a tie.
     """
     shards = list(dealt)
     total = {name: np.sum([counts[name] for counts in shards], axis=0) for name in shards[0]}
@@ -183,7 +188,7 @@ def build_abstraction(
     shown = pairs[-1].sum(axis=(0, 1))
     won = total["won"] + 2 * total["river"].sum(axis=(0, 1)).T - total["won"].T
     win = np.where(shown > 0, won / np.maximum(2 * shown, 1), 0.5)
-    rounds = list(told)
+    rounds = list(statistics)
     return Abstraction(
         start / start.sum(),
         (moves[0], moves[1], moves[2]),
@@ -195,18 +200,18 @@ def build_abstraction(
 
 
 def _shares(counts: Array, otherwise: Array) -> Array:
-    """Rows that sum to 1; a row (or its share of the one row) of `otherwise` for one of zeros."""
+    """Normalise each row of counts; rows of zeros are replaced by (rows of) `otherwise`."""
     rows = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, otherwise)
     return rows / rows.sum(axis=1, keepdims=True)
 
 
 @njit(cache=True)
-def _draw(deck, at, left, luck):  # type: ignore[no-untyped-def]
-    """Bring one of the `left` cards from `at` on to that place; what is left of the luck."""
-    luck *= left
-    chosen = at + (luck >> FRACTION)
+def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
+    """Swap a random one of the `left` cards from index `at` on to `at`; return the unused bits."""
+    bits *= left
+    chosen = at + (bits >> FRACTION)
     deck[at], deck[chosen] = deck[chosen], deck[at]
-    return luck & (1 << FRACTION) - 1
+    return bits & (1 << FRACTION) - 1
 
 
 @njit(cache=True)
@@ -233,12 +238,12 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
         )  # counts on the river only
         total = 0
         for _ in range(rollouts):
-            luck = np.int64(rng.random() * (1 << FRACTION))
+            random_bits = np.int64(rng.random() * (1 << FRACTION))
             key, bits = board_key, board_bits
             for k in range(missing + HOLE):
                 if k == missing and missing > 0:
                     mine = strength_of_sums(key + hole_key, bits + hole_bits)
-                luck = _draw(deck, k, left - k, luck)
+                random_bits = _draw(deck, k, left - k, random_bits)
                 key += KEYS[deck[k]]
                 bits += BITS[deck[k]]
             theirs = strength_of_sums(key, bits)
@@ -252,11 +257,11 @@ def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-unt
     sums = np.empty((2, SUITS), np.int64)
     key, bits = np.empty(2, np.int64), np.empty(2, np.int64)
     for _ in range(deals):
-        luck = np.int64(0)
+        random_bits = np.int64(0)
         for k in range(2 * HOLE + BOARD[-1]):
-            if k in (0, 2 * HOLE):  # nine cards are too many for one draw
-                luck = np.int64(rng.random() * (1 << FRACTION))
-            luck = _draw(deck, k, len(deck) - k, luck)
+            if k in (0, 2 * HOLE):  # one random number is too short for nine cards
+                random_bits = np.int64(rng.random() * (1 << FRACTION))
+            random_bits = _draw(deck, k, len(deck) - k, random_bits)
         sums[:], key[:], bits[:] = 0, NOTHING, 0
         for k in range(2 * HOLE):
             add_card(sums[k // HOLE], deck[k], 1)

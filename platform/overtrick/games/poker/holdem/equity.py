@@ -1,8 +1,8 @@
-"""How often each holding wins against a uniform hand, for every holding on a board at once.
+"""Exact equity of all hole cards of hold'em against a uniform random hand, on every board.
 
-All of it is exact. On a river board every two holdings that share no card are compared. What a
-holding wins on an earlier board is the mean over the next card, so sums over boards without suit
-names are passed down, from the river to the turn, to the flop, to no board at all.
+On a river board all pairs of hole cards that share no card are compared. The equity on an earlier
+board is the mean over the next card. So sums over boards (up to suit names) are passed from the
+river to the turn, to the flop, and to the empty board.
 """
 
 from __future__ import annotations
@@ -25,52 +25,57 @@ from overtrick.games.poker.hand_ranking import (
 )
 
 DECK = RANKS * SUITS
-HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 of two cards
-NONE = HOLDINGS  # what PAIR says of a card with itself
+HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 pairs of hole cards
+NONE = HOLDINGS  # value of PAIR for a card with itself
 PAIR = np.full((DECK, DECK), NONE, np.int16)
 PAIR[np.tril_indices(DECK, -1)] = np.arange(HOLDINGS)
 PAIR = np.minimum(PAIR, PAIR.T)
-"""(52, 52) the number of a holding, by its cards in any order."""
-LEFT = DECK - 5  # cards that are left when the board is whole
-MAX_EQUITY = 2 * ((LEFT - 2) * (LEFT - 3) // 2)  # of a river equity: a win over each other holding
-SWAPS = np.array(list(itertools.permutations(range(SUITS))))  # (24, 4)
+"""(52, 52) the index of a pair of hole cards, by its cards in any order."""
+LEFT = DECK - 5  # cards that are not on a river board
+MAX_EQUITY = 2 * ((LEFT - 2) * (LEFT - 3) // 2)  # largest river equity: 2 for each opponent hand
+SWAPS = np.array(list(itertools.permutations(range(SUITS))))  # (24, 4) permutations of suits
 
 
 class BoardClasses(NamedTuple):
-    """The boards of some cards that differ by more than the names of their suits."""
+    """Boards with a given number of cards, one for each class of boards equal up to suit names."""
 
-    key: Array  # (n,) int64 ascending; a suit's ranks as bits, 13 bits a suit, the largest first
-    weight: Array  # (n,) int64 how many boards with suit names each stands for
+    key: Array  # (n,) int64 ascending; 13 bits of ranks for each suit, largest first
+    weight: Array  # (n,) int64 number of boards with suit names in the class
 
 
 def boards(cards: int) -> BoardClasses:
-    """All boards of so many cards: 1,755 of three, 16,432 of four, 134,459 of five."""
+    """Return all classes of boards of a size: 1,755 of 3 cards, 16,432 of 4, 134,459 of 5."""
     return BoardClasses(*np.unique(_keys(cards), return_counts=True))
 
 
-def pass_down(whole: BoardClasses, sums: Array, less: BoardClasses) -> Array:
-    """(n, HOLDINGS) int64 sums on boards of a card less, from sums on all boards with that card.
+def pass_down(longer: BoardClasses, sums: Array, shorter: BoardClasses) -> Array:
+    """Return equity sums (n, HOLDINGS) int64 on boards with one card less.
 
-    A sum is 24 x what a holding wins, added up over all ways to complete the board in some order.
+    longer: the boards of sums. shorter: the boards of the result. An equity sum is the
+    total river equity of hole cards over all sequences of cards that complete the board, times a
+    constant that depends on the size of the board.
     """
-    found = np.zeros((len(less.key), HOLDINGS), np.int64)
-    _pass_down(whole.key, whole.weight, sums, less.key, found)
-    _symmetric(less.key, found)
+    found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
+    _pass_down(longer.key, longer.weight, sums, shorter.key, found)
+    _add_symmetric(shorter.key, found)
     return found
 
 
-def river_sums(less: BoardClasses) -> Array:
-    """(n, HOLDINGS) int64 the same sums on turn boards: 2 for a river won and 1 for one tied."""
-    whole = boards(5)
-    found = np.zeros((len(less.key), HOLDINGS), np.int64)
-    _rivers_down(whole.key, whole.weight, less.key, found)
-    _symmetric(less.key, found)
+def river_sums(turns: BoardClasses) -> Array:
+    """Return equity sums (n, HOLDINGS) int64 on turn boards, as defined in `pass_down`."""
+    rivers = boards(5)
+    found = np.zeros((len(turns.key), HOLDINGS), np.int64)
+    _rivers_down(rivers.key, rivers.weight, turns.key, found)
+    _add_symmetric(turns.key, found)
     return found
 
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """The key of a board by the ranks of its suits (4,); place (4,) is set to each suit's place."""
+    """Return the key of a board from its suits' rank sets masks (4,).
+
+    The order of the suits in the key is written into place (4,).
+    """
     for suit in range(SUITS):
         ahead = 0
         for other in range(SUITS):
@@ -84,9 +89,10 @@ def key_of(masks, place):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def river_equities(board, equity):  # type: ignore[no-untyped-def]
-    """Set equity (HOLDINGS,) to 2 for each hand beaten and 1 for each tied, -1 if there is none.
+    """Write the equities of all hole cards on a river board into equity (HOLDINGS,).
 
-    board (5,): the cards. A holding meets the 990 others that share no card with it.
+    board (5,): the cards. The equity is 2 for each opponent hand beaten plus 1 for each tied, among
+    the 990 hands that share no card; -1 for hole cards that share a card with the board.
     """
     key, bits, used = NOTHING, 0, 0
     for card in board:
@@ -110,13 +116,13 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
             worth[at] = strength_of_sums(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
             count[worth[at] + 1] += 1
             at += 1
-    for level in range(CLASSES):  # from here on: where each level starts
+    for level in range(CLASSES):  # cumulative: the first index of each strength
         count[level + 1] += count[level]
     order = np.empty(size, np.int64)
     for at in range(size):
         order[count[worth[at]]] = at
         count[worth[at]] += 1
-    # the holdings with a card do not meet those that have it too
+    # hands that share a card are not compared, so wins over them are subtracted for each card
     beaten, level_with = np.zeros(DECK, np.int64), np.zeros(DECK, np.int64)
     start = 0
     while start < size:
@@ -161,7 +167,7 @@ def _keys(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
-    """Write the ranks of the suits and the cards of a board with a key; how many cards."""
+    """Write a board's rank sets into masks (4,) and its cards into board; return their number."""
     at = 0
     for suit in range(SUITS):
         masks[suit] = key >> (RANKS * (SUITS - 1 - suit)) & (1 << RANKS) - 1
@@ -174,7 +180,7 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """The number of a board without one of its cards; place (4,) is set as by key_of."""
+    """Return the index in `less` of the board without a card; write its suit order into place."""
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))
     masks[card % SUITS] ^= 1 << card // SUITS
@@ -183,7 +189,7 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add weighted values (HOLDINGS,) to a row, suits renamed by place (4,); below 0 is none."""
+    """Add weight x the positive values (HOLDINGS,) to row, with suits renamed by place (4,)."""
     renamed = np.empty(DECK, np.int64)
     for card in range(DECK):
         renamed[card] = card // SUITS * SUITS + place[card % SUITS]
@@ -218,13 +224,13 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Add up each sum over all ways to rename suits that leave the board as it is."""
+def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
+    """Add to each sum those of hole cards that are equal under suit symmetries of the board."""
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):
         _take_apart(key[at], masks, board)
         before = sums[at].copy()
-        for swap in SWAPS[1:]:  # the first one leaves every suit as it is
+        for swap in SWAPS[1:]:  # the first is the identity
             same = True
             for suit in range(SUITS):
                 same &= masks[swap[suit]] == masks[suit]

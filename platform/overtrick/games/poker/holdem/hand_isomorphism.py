@@ -1,10 +1,12 @@
-"""Holdings of hold'em that differ only in the names of their suits are one, and have a number.
+"""Index of hold'em hands (hole cards and board) up to suit names.
 
-What a holding has of one suit is a pair of rank sets: hole cards and board. All such pairs are
-numbered, pairs of the same sizes (a class) as neighbours. A holding without suit names is then four
-numbers in ascending order. Their classes are its shape; among the holdings of a shape it has the
-place of a multiset in each run of equal classes. (Waugh 2013, "A fast and optimal hand isomorphism
-algorithm", has the same counts: 169, 1,286,792, 13,960,050 and 123,156,254 in the four rounds.)
+The cards of one suit are a pair of rank sets: hole cards and board. All such pairs are numbered;
+pairs with equal set sizes form a class and are adjacent. A hand up to suit names is the sorted list
+of its four pairs. Their classes are the shape of the hand. The index of a hand is the first index
+of its shape, plus the rank of the multiset of pairs in each run of equal classes.
+
+The idea and the counts (169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds) are
+those of Waugh 2013, "A fast and optimal hand isomorphism algorithm".
 """
 
 from __future__ import annotations
@@ -20,35 +22,35 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.poker.hand_ranking import RANKS, SUITS
 
-HOLE = 2
+HOLE = 2  # hole cards
 BOARD = (0, 3, 4, 5)  # cards on the board in each round
-CLASSES = (HOLE + 1) * (BOARD[-1] + 1)  # a class is 6 hole cards + board cards of one suit
-POWERS = 3 ** np.arange(RANKS)
-PLACE = 16  # bits of a code below its class
+CLASSES = (HOLE + 1) * (BOARD[-1] + 1)  # a class is 6 x hole cards + board cards of one suit
+POWERS = 3 ** np.arange(RANKS)  # a suit is a ternary number: 1 hole card, 2 board card
+PLACE = 16  # bits of a code that hold the index within the class
 
 
 class HandIndexer(NamedTuple):
-    """The numbers of all holdings of a deck, as tables for the kernels."""
+    """Look-up tables that number the hands of a deck up to suit names, for compiled kernels."""
 
-    code: Array  # (3 ** 13,) int32 class << PLACE + place of a pair; its digits: 1 hole, 2 board
-    first: Array  # (CLASSES,) int64 the first pair of each class
-    size: Array  # (CLASSES,) int64 pairs in it
+    code: Array  # (3 ** 13,) int32 class << PLACE + index in the class, by ternary number
+    first: Array  # (CLASSES,) int64 first pair of each class
+    size: Array  # (CLASSES,) int64 number of pairs in each class
     hole: Array  # (pairs,) int64 ranks of the hole cards as bits
-    board: Array  # (pairs,) int64
+    board: Array  # (pairs,) int64 ranks of the board cards as bits
     choose: Array  # (SUITS + 1, places) int64 binomial coefficients [k, n]
-    shape: Array  # (CLASSES ** 4,) int16 number of a shape, by its classes as digits
+    shape: Array  # (CLASSES ** 4,) int16 index of a shape, by its classes as digits
     kind: Array  # (shapes, 4) int64 classes of each shape, round by round
-    twin: Array  # (shapes, 4) int64 1 for the first suit of a class, 2 for the next of it, ...
-    scale: Array  # (shapes, 4) int64 what one place in the run of a suit's class counts
-    start: Array  # (shapes,) int64 the first holding of each shape
-    rounds: Array  # (5,) int64 the first shape of each round, and the end
-    counts: Array  # (4,) int64 holdings in each round
-    low: int  # the lowest rank in the deck
+    twin: Array  # (shapes, 4) int64 position, from 1, of each suit in its run of equal classes
+    scale: Array  # (shapes, 4) int64 factor of the multiset rank of the suit's run
+    start: Array  # (shapes,) int64 index of the first hand of each shape
+    rounds: Array  # (5,) int64 first shape of each round, and the number of shapes
+    counts: Array  # (4,) int64 number of hands in each round
+    low: int  # lowest rank in the deck
 
 
 @cache
 def hand_indexer(ranks: int = RANKS) -> HandIndexer:
-    """The numbers of the holdings of a deck: its highest `ranks` ranks in four suits."""
+    """Build the tables for a deck with the highest `ranks` ranks in four suits (cached)."""
     low = RANKS - ranks
     some = [
         [sum(1 << r for r in held) for held in itertools.combinations(range(low, RANKS), n)]
@@ -93,7 +95,7 @@ def hand_indexer(ranks: int = RANKS) -> HandIndexer:
             total += places
         rounds.append(len(kinds))
         counts.append(total)
-    # no larger class can be that of two suits at once: one hole card and two of the board
+    # the largest class that two suits can have at once: one hole card and two board cards
     widest = int(size[BOARD[-1] + 1 + 2]) + SUITS
     choose = np.array([[comb(n, k) for n in range(widest)] for k in range(SUITS + 1)])
     return HandIndexer(
@@ -103,24 +105,27 @@ def hand_indexer(ranks: int = RANKS) -> HandIndexer:
 
 
 def hand_index(known: HandIndexer, cards: Array) -> Array:
-    """(R,) the numbers of holdings (R, 2 + board): hole cards first, then 0, 3, 4 or 5 more."""
+    """Return (R,) indices of hands (R, 2 + board): hole cards, then 0, 3, 4 or 5 board cards."""
     return _numbers(known, np.ascontiguousarray(cards))
 
 
 def example_hands(known: HandIndexer, round: int, numbers: Array) -> Array:
-    """(R, 2 + board) int64 one holding for each number in a round: hole cards first."""
+    """Return (R, 2 + board) int64 one hand for each index in a round: hole cards, then board."""
     return _cards_of(known, round, np.asarray(numbers, np.int64), HOLE + BOARD[round])
 
 
 @njit(cache=True)
 def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
-    """Put a card into a holding, known by the sums (4,) of its suits: digit 1 is hole, 2 board."""
+    """Add a card to a hand, given as a ternary number for each suit, sums (4,), in place.
+
+    digit: 1 for a hole card, 2 for a board card.
+    """
     sums[card % SUITS] += digit * POWERS[card // SUITS]
 
 
 @njit(cache=True)
 def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
-    """The number of the holding with these sums of its suits (4,)."""
+    """Return the index of a hand, given as a ternary number for each suit, sums (4,)."""
     code = known.code
     a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
     a, b = min(a, b), max(a, b)
@@ -141,7 +146,7 @@ def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _multisets(n, k):  # type: ignore[no-untyped-def]
-    """Multisets of k of n things, k up to 4; all are worked out, since a branch would cost more."""
+    """Return the number of multisets of k out of n elements, k up to 4, without branches."""
     two = n * (n + 1) // 2
     three = two * (n + 2) // 3
     four = three * (n + 3) // 4
@@ -150,12 +155,12 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
-    """Write the cards of a holding of a shape, hole cards first; how many holdings it stands for.
+    """Write the cards of the hand with this shape and index, and return its number of suit namings.
 
-    Suits are numbered in ascending order of their pairs.
+    Hole cards come first. Suits are assigned in ascending order of their pairs.
     """
     left = index - known.start[shape]
-    holes, boards, stands_for, twins, last = 0, HOLE, 1, 1, np.int64(-1)
+    holes, boards, namings, twins, last = 0, HOLE, 1, 1, np.int64(-1)
     among = np.int64(0)
     for suit in range(SUITS - 1, -1, -1):
         kind, k = known.kind[shape, suit], known.twin[shape, suit]
@@ -171,7 +176,7 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
         pair = known.first[kind] + place
         twins = twins + 1 if pair == last else 1
         last = pair
-        stands_for = stands_for * (SUITS - suit) // twins  # in the end 4! / (twins! ...)
+        namings = namings * (SUITS - suit) // twins  # finally 4! / (twins! ...)
         hole, board = known.hole[pair], known.board[pair]
         for rank in range(known.low, RANKS):
             if hole >> rank & 1:
@@ -180,12 +185,12 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
             elif board >> rank & 1:
                 cards[boards] = rank * SUITS + suit
                 boards += 1
-    return stands_for
+    return namings
 
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """The shape of the holding with this number in a round."""
+    """Return the shape of the hand with this index in a round."""
     begin, end = known.rounds[round], known.rounds[round + 1]
     return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
 

@@ -1,9 +1,9 @@
-"""How strong a holding of hold'em is among all holdings that the same board allows.
+"""Exact percentile of hole cards in hold'em among all hole cards on the same board.
 
-Its percentile is the share of them with a lower chance to win against a uniform hand, plus half
-of those with the same chance, itself included: 1 is the best, 0 the worst. All of it is exact.
-River boards are worked out where they are asked for; the rest is a table that is built once (some
-seconds), kept in a file of 48 MB, and shared by all processes that read it.
+The percentile is the share of hole cards with a lower equity against a uniform random hand, plus
+half the share with equal equity, itself included: 1 is the best, 0 the worst. On river boards it
+is computed on demand. For earlier boards a table is built once (some seconds) and cached in a file
+of 48 MB, which all processes share by memory mapping.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from overtrick.games.poker.holdem.equity import (
     river_sums,
 )
 
-FILE = "holdem_percentiles_1.npy"  # another number if the table ever means something else
-MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd: Fibonacci hashing
-SHOWN = (0, 3, 4)  # cards on the board in the rounds that the table has
+FILE = "holdem_percentiles_1.npy"  # the number is the version of the table
+MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd multipliers of a hash
+SHOWN = (0, 3, 4)  # board cards in the rounds of the table: preflop, flop, turn
 
 
 class PercentileTable(NamedTuple):
-    """The ranks of all holdings on all boards before the river; boards without suit names."""
+    """Ranks of all hole cards on all boards before the river; boards up to suit names."""
 
-    key: Array  # (n,) int64 boards of 0, 3 and 4 cards, each lot ascending
-    start: Array  # (6,) int64 the first board of so many cards
-    rank: Array  # (n, HOLDINGS) uint16 of the holdings twice as many as are worse, plus the ties
+    key: Array  # (n,) int64 keys of boards with 0, 3 and 4 cards, ascending for each size
+    start: Array  # (6,) int64 first board with 0, 1, ..., 5 cards
+    rank: Array  # (n, HOLDINGS) uint16: 2 x the number of worse hole cards, plus the ties
 
 
 def percentiles(hole: Array, board: Array) -> Array:
-    """(R,) float64 from 0 to 1: hole (R, 2) on board (R, 5), whose cards not yet up are -1.
+    """Return (R,) float64 percentiles from 0 to 1 of hole cards (R, 2) on boards (R, 5).
 
-    Cards are numbers as in ranking.py. The first call of a process may take a moment. Raises
-    ValueError if a card of a board lies there twice.
+    Board cards that are not dealt yet are -1. Cards are numbered as in hand_ranking.py. The first
+    call of a process may take a moment. Raises ValueError if a board contains a card twice.
     """
     hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
@@ -59,39 +59,41 @@ def percentiles(hole: Array, board: Array) -> Array:
         found[early] = _look_up(*percentile_table(), hole[early], board[early], up[early])
     late = np.flatnonzero(up == 5)
     if len(late):
-        found[late] = _memory.percentiles(hole[late], board[late])
+        found[late] = _river_cache.percentiles(hole[late], board[late])
     return found
 
 
-class _Rivers:
-    """Percentiles on full boards, and those that were asked for lately: in a betting round each
-    seat comes to the same cards several times."""
+class _RiverCache:
+    """Percentiles on river boards, with a hash cache of recent results.
+
+    The cache helps because each seat acts several times with the same cards in a betting round.
+    """
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
-        self.cards = np.zeros((1 << bits, 2), np.int64)  # a board and a hole, a bit a card
+        self.cards = np.zeros((1 << bits, 2), np.int64)  # board and hole cards as bits
         self.value = np.zeros(1 << bits)
 
     def percentiles(self, hole: Array, board: Array) -> Array:
         cards = np.stack([np.bitwise_or.reduce(1 << c, axis=1) for c in (board, hole)], axis=1)
         if not (np.bitwise_count(cards[:, 0]) == board.shape[1]).all():
-            raise ValueError("a board needs five different cards")  # kernels check no bounds
+            raise ValueError("a board needs five different cards")  # kernels do not check bounds
         mixed = (cards.view(np.uint64) * MIX).sum(axis=1)
         slot = mixed >> np.uint64(64 - self.bits)
         found = self.value[slot]
         new = np.flatnonzero((self.cards[slot] != cards).any(axis=1))
-        new = new[np.argsort(cards[new, 0], kind="stable")]  # each board is worked out once
+        new = new[np.argsort(cards[new, 0], kind="stable")]  # each board is computed once
         found[new] = _on_rivers(hole[new], board[new], cards[new, 0])
         self.cards[slot[new]], self.value[slot[new]] = cards[new], found[new]
         return found
 
 
-_memory = _Rivers(bits=17)  # 3 MB
+_river_cache = _RiverCache(bits=17)  # 3 MB
 
 
 @cache
 def percentile_table() -> PercentileTable:
-    """The table, from its file if there is one; else it is built, and kept if that is possible."""
+    """Return the table from its cache file, or build it and write the file if possible."""
     lots = [boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
     sizes = [len(lot.key) for lot in lots]
@@ -100,7 +102,9 @@ def percentile_table() -> PercentileTable:
     rank = _read(path, len(key))
     if rank is None:
         rank = _built()
-        with contextlib.suppress(OSError):  # nothing can be kept there: built again next time
+        with contextlib.suppress(
+            OSError
+        ):  # the cache folder is not writable: build again next time
             path.parent.mkdir(parents=True, exist_ok=True)
             write_array(path, rank)
     rank.flags.writeable = False
@@ -108,7 +112,7 @@ def percentile_table() -> PercentileTable:
 
 
 def _read(path: Path, boards: int) -> Array | None:
-    """The ranks in a file, None if there is none or it is damaged."""
+    """Return the ranks in a cache file; None if it is missing or damaged."""
     try:
         found = np.asarray(np.load(path, mmap_mode="r"))
     except (OSError, ValueError, EOFError):
@@ -118,7 +122,7 @@ def _read(path: Path, boards: int) -> Array | None:
 
 
 def _built() -> Array:
-    """(n, HOLDINGS) the ranks of a Table."""
+    """Compute the ranks (n, HOLDINGS) of a PercentileTable."""
     lots = [boards(cards) for cards in range(5)]
     sums = river_sums(lots[4])
     ranks = [_ranks(sums, np.argsort(sums, axis=1))]
@@ -131,10 +135,10 @@ def _built() -> Array:
 
 @njit(cache=True)
 def _ranks(sums, orders):  # type: ignore[no-untyped-def]
-    """(n, HOLDINGS) uint16 of each sum (n, HOLDINGS) twice as many as are lower, plus the equal.
+    """Return (n, HOLDINGS) uint16: 2 x the number of lower sums in the row, plus the equal ones.
 
-    orders (n, HOLDINGS): each row's places, lowest sum first. Only sums above 0 count: before the
-    river no holding wins nothing at all.
+    orders (n, HOLDINGS): indices that sort each row of sums. Sums of 0 do not count: they belong to
+    hole cards that share a card with the board.
     """
     found = np.zeros(sums.shape, np.uint16)
     for at in range(len(sums)):
