@@ -168,7 +168,7 @@ def _ours(renamed: bool, whole: bool) -> Any:
         policy = learner.policy(True, max(0.1, 1 - 1.8 * first / GAMES))
         player = CanonicalPolicy(policy) if renamed else policy
         batch = play(game, (player, rules), AT_ONCE, rng, recorded=[0]).batch
-        learner.adam.pace(plan.rate * (1 - first / GAMES))
+        learner.adam.set_learning_rate(plan.learning_rate * (1 - first / GAMES))
         learner.learn(canonical_trajectories(batch) if renamed else batch, rng)
     best = learner.policy(False)
     return CanonicalPolicy(best) if renamed else best

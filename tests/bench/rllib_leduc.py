@@ -119,7 +119,7 @@ def _ppo(each: int, parts: int, entropy: float) -> Way:
         solver,
         1.0,
         ppo.gae,
-        parts=parts,
+        minibatches=parts,
     )
     done = 0
     while True:

@@ -120,8 +120,8 @@ def test_decisions_are_ordered_by_game_and_seat_and_time(unrolled, rng):
     assert (stage[1:][later] == stage[:-1][later] + 1).all()
     assert (stage[1:][~later] == 0).all()
     assert stage[0] == 0
-    came_by = tree.past[batch.infoset[1:]][later] - 1
-    assert (tree.owner[came_by] == batch.infoset[:-1][later]).all()
+    came_by = tree.parent_sequence[batch.infoset[1:]][later] - 1
+    assert (tree.action_infoset[came_by] == batch.infoset[:-1][later]).all()
     assert (np.nonzero(tree.legal)[1][came_by] == batch.action[:-1][later]).all()
 
 

@@ -13,7 +13,9 @@ WEIGHTS = initial_weights((6, 32, 4), np.random.default_rng(0))
 
 
 def learner(dropout: float, seed: int) -> Classifier:
-    made = Classifier(WEIGHTS, ClassifierConfig("relu", "adam", 0.01, half=False, dropout=dropout))
+    made = Classifier(
+        WEIGHTS, ClassifierConfig("relu", "adam", 0.01, bfloat16=False, dropout=dropout)
+    )
     made.seed(np.random.default_rng(seed))
     return made
 

@@ -77,7 +77,7 @@ def test_the_model_is_the_best_of_the_last_generation(rng):
     one = trainer("kuhn", size=6)
     before = one.population.state()
     luck = np.random.default_rng
-    one.population.call("breed", np.array([0.0, 1, 5, 2, 3, 4]), luck(1))
+    one.population.call("next_generation", np.array([0.0, 1, 5, 2, 3, 4]), luck(1))
     for name, value in one.model().items():
         assert np.array_equal(value, before[name.removeprefix("policy.")][2])
 

@@ -15,7 +15,7 @@ from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.supervised.classifier import ClassifierConfig
 from overtrick.policies.forward_pass import forward, masked_log_softmax, tensors
 
-PLAN = ClassifierConfig("leaky_relu", "adam", 0.01, half=False)
+PLAN = ClassifierConfig("leaky_relu", "adam", 0.01, bfloat16=False)
 GAMES, ACTIONS, WORTH = 600, 4, 2
 
 
@@ -33,7 +33,7 @@ def probs(weights, features, legal):
 
 
 def solver(pull):
-    return Ppo(0.02, epochs=2, pull=pull)
+    return Ppo(0.02, epochs=2, teacher_kl_coef=pull)
 
 
 def learnt(rows, rng, pull, iterations=20):
@@ -85,11 +85,11 @@ def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
         return masked_log_softmax(forward(theta, sample.features, PLAN.activation), sample.legal)
 
     surrogate = Surrogate(sample, output, teacher=output(tensors(weights)))
-    torch.autograd.backward(surrogate.distance(output(params)))
+    torch.autograd.backward(surrogate.teacher_kl(output(params)))
     assert all(torch.allclose(p.grad, torch.zeros(1), atol=1e-6) for p in params.values())
     moved = {n: v + 0.1 for n, v in tensors(weights).items()}
     other = {n: v * 1.5 for n, v in tensors(weights).items()}
-    apart = [float(surrogate.distance(output(theta))) for theta in (moved, other)]
+    apart = [float(surrogate.teacher_kl(output(theta))) for theta in (moved, other)]
     assert min(apart) > 1e-4
     chance, before = output(other).exp(), surrogate.teacher.exp()
     wanted = (chance * (chance / before.clamp(min=1e-9)).clamp(min=1e-9).log()).sum(-1).mean()

@@ -135,7 +135,7 @@ def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
     passes = more.get("minibatches", 1)
     one = trainer("kuhn", "random", "ppo", **more)
     one.step()
-    steps = {float(v) for n, v in one.learner.solver.state().items() if n.startswith("step.")}
+    steps = {float(v) for n, v in one.learner.optimizer.state().items() if n.startswith("step.")}
     assert steps <= {float(k * passes) for k in range(1, 9)}
     seen = privileged_input_size(one.game) if "gradient_estimator" in more else input_size(one.game)
     assert len(one.learner.critic.weights["w0"]) == seen
@@ -193,7 +193,7 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened(solver):
 @pytest.mark.parametrize("bound", [0.003, 0.03])
 def test_trpo_keeps_its_bound_on_the_divergence(bound):
     one = trainer("leduc", "random", "trpo", games=100)
-    one.learner.solver.step = bound
+    one.learner.optimizer.step = bound
     for _ in range(8):
         before = one.learner.policy()
         metrics = one.step()
@@ -298,7 +298,7 @@ def test_conjugate_gradient_is_done_in_one_step_on_the_identity():
 def descend(adam, times):
     """So many steps towards the point (1, 2, 3)."""
     for _ in range(times):
-        adam.descend((adam.params["w"] - torch.tensor([1.0, 2.0, 3.0])).square().sum())
+        adam.minimise((adam.params["w"] - torch.tensor([1.0, 2.0, 3.0])).square().sum())
 
 
 def adam_of(start):
@@ -532,7 +532,7 @@ def test_the_parts_of_a_surrogate_make_up_the_whole(task):
     theta = {
         n: v.requires_grad_() for n, v in tensors({n: v[0] for n, v in params.items()}).items()
     }
-    whole = maml.meta_surrogate([sample], sample, 0.5, second_order=False, parts=3)
+    whole = maml.meta_surrogate([sample], sample, 0.5, second_order=False, minibatches=3)
     moved = {n: v + 0.1 for n, v in theta.items()}
 
     def gained(surrogate):

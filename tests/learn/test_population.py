@@ -136,7 +136,7 @@ def test_a_guest_comes_last():
 def test_when_a_guest_joins_the_worst_leaves(rng, fitness):
     population = keepers()
     scores = np.append(fitness, fitness.max() + 1)
-    population.advance(guest(), scores, rng)
+    population.replace_worst(guest(), scores, rng)
     assert population.size == MEMBERS
     marks = population.weights["b0"][:, 0]
     order = np.argsort(-fitness) + 1
@@ -145,7 +145,7 @@ def test_when_a_guest_joins_the_worst_leaves(rng, fitness):
 
 def test_a_guest_who_is_the_worst_leaves_at_once(rng, fitness):
     population = keepers()
-    population.advance(guest(), np.append(fitness, fitness.min() - 1), rng)
+    population.replace_worst(guest(), np.append(fitness, fitness.min() - 1), rng)
     assert 99 not in population.weights["b0"]
     assert set(population.weights["b0"][:, 0]) == set(range(1, MEMBERS + 1))
 
@@ -156,7 +156,7 @@ def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
         scores = rng.normal(size=MEMBERS + 1)
         joined = with_candidate(population.weights, guest())
         best = genes(joined, int(scores.argmax()))
-        summary = population.advance(guest(), scores, rng)
+        summary = population.replace_worst(guest(), scores, rng)
         assert population.size == MEMBERS
         assert np.array_equal(genes(population.weights, 0), best)
         assert summary["fitness_best"] == scores.max()
@@ -167,11 +167,11 @@ def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
 def test_a_population_goes_on_from_its_state(fitness):
     one = Population(marked(), EvolutionConfig(0.2, 0.5, 0.1))
     scores = np.append(fitness, 3.5)
-    one.advance(guest(), scores, np.random.default_rng(1))
+    one.replace_worst(guest(), scores, np.random.default_rng(1))
     two = Population(guest_everywhere(), EvolutionConfig(0.2, 0.5, 0.1))
     two.load({name: value.copy() for name, value in one.state().items()})
     for population in (one, two):
-        population.advance(guest(), scores[::-1], np.random.default_rng(2))
+        population.replace_worst(guest(), scores[::-1], np.random.default_rng(2))
     assert one.state().keys() == two.state().keys()
     assert all(np.array_equal(one.state()[name], two.state()[name]) for name in one.state())
 

@@ -26,7 +26,14 @@ from overtrick.storage import model_files
 from overtrick.training import registry
 
 PLAN = DqnConfig(
-    rate=0.003, steps=20, rows=128, room=20_000, refresh=50, gamma=1.0, loss="squared", double=True
+    learning_rate=0.003,
+    steps=20,
+    batch_size=128,
+    replay_capacity=20_000,
+    target_update_interval=50,
+    gamma=1.0,
+    loss="squared",
+    double=True,
 )
 
 
@@ -127,7 +134,7 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
 def test_a_game_is_only_asked_about_situations_that_came(rng):
     """Also while most of the memory is still empty, and behind the last decision of a game."""
     game, _ = two_seat_game(job_file.GameChoice(name="kuhn"))
-    plan = replace(PLAN, room=1_000)
+    plan = replace(PLAN, replay_capacity=1_000)
     uniform = cached_opponent(job_file.GameChoice(name="kuhn"), "random")
     batch = play(game, [uniform, uniform], 30, rng).batch
     came = {tuple(row) for row in batch.observation.tolist()}
@@ -183,8 +190,8 @@ def test_only_best_replies_are_averaged():
     trainer = registry.TRAINERS["nfsp"].trainer(job, LocalPool())
     for _ in range(3):
         trainer.step()
-    assert len(trainer.learner.memory) == 0
-    assert len(trainer.learner.best.memory) == 1000
+    assert len(trainer.learner.reservoir) == 0
+    assert len(trainer.learner.best.buffer) == 1000
 
 
 def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
@@ -195,10 +202,10 @@ def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
     whole = Dqn(
         game.features,
         initial_weights((input_size(game), 8, game.actions), np.random.default_rng(1)),
-        replace(PLAN, whole=True, gamma=0.5),
+        replace(PLAN, monte_carlo=True, gamma=0.5),
     )
     whole.learn(batch, np.random.default_rng(2))
-    rows = whole.memory.at(np.arange(len(batch)))
+    rows = whole.buffer.at(np.arange(len(batch)))
     assert rows["last"].all()
     assert np.allclose(rows["reward"], discounted_returns(batch, 0.5))
     assert not np.allclose(rows["reward"], batch.reward)

@@ -128,7 +128,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
     for observations, past in wander(game, game.deal(8, rng), TabularPolicy(sigma), rng):
-        hopes = responder.hopes(observations, past, rng)
+        hopes = responder.action_values(observations, past, rng)
         assert np.array_equal(np.isneginf(hopes), ~observations.legal)
         gaps.extend(hopes[observations.legal] - exact[observations.infoset][observations.legal])
         shown += (observations.observation[:, 1] >= 0).sum()
@@ -288,7 +288,7 @@ def test_the_same_luck_gives_the_same_bound():
 def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeypatch):
     game, tree = whole("kuhn")
     monkeypatch.setattr(
-        "overtrick.solvers.lookahead.local_best_response.ROWS", 2 * 2 * 50 * 7
+        "overtrick.solvers.lookahead.local_best_response.MAX_PARALLEL_GAMES", 2 * 2 * 50 * 7
     )  # seven pairs
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     bound = local_best_response(

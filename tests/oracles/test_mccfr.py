@@ -73,7 +73,10 @@ def sampled(tree, sampling, sigma, rng, batches=2_000, walks=20):
     for batch in range(batches):
         solver.regret[:], solver.total[:] = fixed, 0
         solver.run(walks)
-        learned[batch], averaged[batch] = (solver.regret - fixed) / walks, solver.total / walks
+        learned[batch], averaged[batch] = (
+            (solver.regret - fixed) / walks,
+            solver.total / walks,
+        )
     return learned, averaged
 
 
@@ -136,7 +139,7 @@ def test_outcome_sampling_averages_in_proportion_to_the_seats_own_reach(
     tree = tree_of(name)
     sigma = random_strategy(tree, rng, least=0.5)
     nodes = np.bincount(tree.infoset[tree.infoset >= 0])
-    own = realisation_plan(tree, tree.flat(sigma))[tree.past]
+    own = realisation_plan(tree, tree.flat(sigma))[tree.parent_sequence]
     _, averaged = sampled(tree, "outcome", sigma, rng)
     assert agrees(averaged, tree.flat((nodes * own)[:, None] * sigma))
 

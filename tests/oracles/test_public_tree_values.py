@@ -99,9 +99,9 @@ def told_reply(view, known, reply, sigma, seat):
     """sigma of the unfolded tree with a seat's best reply in its place."""
     sigma = sigma.copy()
     for row, (node, held) in enumerate(known):
-        if view.game.seat[node] == seat:
+        if view.rules.seat[node] == seat:
             powers = view.buckets ** np.arange(len(held))
-            state = int(powers @ held) if view.game.joint else held[-1]
+            state = int(powers @ held) if view.rules.joint else held[-1]
             sigma[row] = np.eye(sigma.shape[1])[reply[view.first[node] + state]]
     return sigma
 
@@ -315,7 +315,7 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         (index * 1.0, "an index must be"),
         (np.zeros_like(index), "must be -1 at the ends"),
         (np.where(index == 1, 99, index), "from 0 without a gap"),
-        (np.minimum(index, 0), "information index 0 stands at public nodes of different seats"),
+        (np.minimum(index, 0), "information index 0 has public nodes of different seats"),
     ):
         with pytest.raises(UserError, match=words):
             values.index_game(game, wrong)

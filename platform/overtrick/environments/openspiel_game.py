@@ -34,7 +34,7 @@ class TreeData:
         )
         self.features = game.features(tree.observations)
         self.returns = cumulative_gain(tree)
-        self.owner = np.append(-1, tree.owner)  # the information set of each of a seat's sequences
+        self.owner = np.append(-1, tree.action_infoset)  # information set of each sequence
 
     def __deepcopy__(self, memo: object) -> TreeData:
         """Itself: OpenSpiel copies all that a state holds whenever it clones one."""
@@ -88,7 +88,7 @@ class OpenSpielGame(pyspiel.Game):
                 min_utility=float(ends.min()),
                 max_utility=float(ends.max()),
                 utility_sum=float(sums[0]) if constant else None,
-                max_game_length=sum(tree.decisions(seat) for seat in range(tree.seats)),
+                max_game_length=sum(tree.max_decisions(seat) for seat in range(tree.seats)),
             ),
             {},
         )

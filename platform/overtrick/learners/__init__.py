@@ -1,1 +1,1 @@
-"""Learning algorithms: observations and returns in, better weights out."""
+"""Learning algorithms: trajectories or labelled examples in, network weights or tables out."""

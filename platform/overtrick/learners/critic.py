@@ -1,4 +1,4 @@
-"""The critic: a network that predicts returns and serves as a baseline."""
+"""Critic: a network that predicts returns and serves as a baseline."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 
 
 class Critic:
-    """A network that predicts the discounted return of a decision: the baseline."""
+    """Network that predicts the discounted return of a decision, trained by Adam."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
         self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)
 
     @property
     def weights(self) -> Weights:
+        """The network's current weights."""
         return to_arrays(self.adam.params)
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
-        """Regress (D, F) features on (D,) returns; the mean squared error in the last pass."""
+        """Regress features (D, F) on returns (D,); return the mean squared error of the last
+        epoch.
+        """
         x, y = torch.from_numpy(features), torch.from_numpy(returns.astype(np.float32))
         loss = 0.0
         for _ in range(epochs):
@@ -34,13 +37,13 @@ class Critic:
             total = 0.0
             for rows in torch.split(order, 512):
                 error = (forward(self.adam.params, x[rows])[:, 0] - y[rows]).square()
-                self.adam.descend(error.mean())
+                self.adam.minimise(error.mean())
                 total += float(error.detach().sum())
             loss = total / max(len(y), 1)
         return loss
 
 
 def predict(weights: Weights, features: Array) -> Array:
-    """(D,) values of (D, F) features by a critic's weights."""
+    """Return (D,) returns that a critic's weights predict from features (D, F)."""
     with torch.inference_mode():
         return forward(tensors(weights), torch.from_numpy(features))[:, 0].double().numpy()

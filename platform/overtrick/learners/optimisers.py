@@ -1,4 +1,4 @@
-"""Optimisers of torch whose memory can be saved as named arrays."""
+"""Torch optimisers over named weights, with their state as named arrays."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 
 OptimizerFactory = Callable[[list[Tensor]], Any]
-"""What makes an optimiser of torch for a list of weights."""
+"""Function that makes a torch optimiser for a list of weights."""
 
 
 class Optimizer:
-    """An optimiser of torch over named weights, with its memory as plain arrays."""
+    """Torch optimiser over named weights, whose state can be saved as named arrays."""
 
     def __init__(self, weights: Weights, optimizer: OptimizerFactory, device: str = "cpu") -> None:
         self.params: Params = {
@@ -26,18 +26,19 @@ class Optimizer:
         }
         self._optimizer = optimizer(list(self.params.values()))
 
-    def descend(self, loss: Tensor) -> None:
-        """One step down the gradient of a loss."""
+    def minimise(self, loss: Tensor) -> None:
+        """Take one gradient step that lowers a loss."""
         self._optimizer.zero_grad()
         torch.autograd.backward(loss)
         self._optimizer.step()
 
-    def pace(self, rate: float) -> None:
-        """Another learning rate from now on; no part of the state."""
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the learning rate of later steps; it is not part of the state."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
     def state(self) -> dict[str, Array]:
+        """Return the weights, and the optimiser's moments under the keys `MOMENT.WEIGHT`."""
         out = to_arrays(self.params)
         for name, param in self.params.items():
             for key, value in self._optimizer.state.get(param, {}).items():
@@ -46,20 +47,23 @@ class Optimizer:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the weights and moments that `state` returned."""
         self._optimizer.state.clear()
         with torch.no_grad():
             for name, param in self.params.items():
                 param.copy_(torch.tensor(state[name]))
-                memory = {
+                moments = {
                     key.removesuffix(f".{name}"): torch.tensor(value)
                     for key, value in state.items()
                     if key.endswith(f".{name}")
                 }
-                if memory:
-                    fused = self._optimizer.defaults.get("fused")  # then steps are counted there
+                if moments:
+                    fused = self._optimizer.defaults.get(
+                        "fused"
+                    )  # a fused optimiser counts steps on the device
                     self._optimizer.state[param] = {
                         key: value if key == "step" and not fused else value.to(param.device)
-                        for key, value in memory.items()
+                        for key, value in moments.items()
                     }
 
 

@@ -1,4 +1,4 @@
-"""Prefixes of the keys in a saved state."""
+"""Prefixes of the array names in a checkpoint, one for each part of a learner."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from overtrick.core import Array
 
 
 def prefixed(prefix: str, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Names with a prefix, as they stand in a state."""
+    """Return the arrays under the names `PREFIX.NAME`."""
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 def unprefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """The part of a state under a prefix, without it."""
+    """Return the arrays whose names begin with `PREFIX.`, without that prefix."""
     start = f"{prefix}."
     return {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}

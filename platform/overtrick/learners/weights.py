@@ -1,4 +1,4 @@
-"""Weights as named arrays, named tensors, stacks of networks, or one flat vector."""
+"""Conversions of network weights: numpy arrays, torch tensors, stacks of networks, flat vectors."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Params = dict[str, Tensor]
 
 
 def stack(members: Sequence[Weights]) -> Weights:
-    """Networks of one shape as one batch of weights, leading axis = member."""
+    """Stack networks of one shape into a batch of weights with the member as leading axis."""
     return {name: np.stack([m[name] for m in members]) for name in members[0]}
 
 
 def repeat(weights: Weights, members: int) -> Weights:
-    """One network as a batch of equal members."""
+    """Repeat one network as a batch of equal members, with the member as leading axis."""
     return {name: np.repeat(value[None], members, axis=0) for name, value in weights.items()}
 
 
 def to_arrays(params: Mapping[str, Tensor]) -> Weights:
-    """The same numbers as numpy arrays."""
+    """Copy torch weights to numpy arrays."""
     return {name: value.detach().cpu().numpy().copy() for name, value in params.items()}
 
 
 def flatten(params: Mapping[str, Tensor]) -> Tensor:
-    """All weights as one vector, in the order of the names."""
+    """Concatenate all weights to one vector, in the order of their names."""
     return torch.cat([value.reshape(-1) for value in params.values()])
 
 
 def unflatten(vector: Tensor, like: Mapping[str, Tensor]) -> Params:
-    """A vector cut back into weights of the same shapes."""
+    """Split a vector into weights with the names and shapes of `like`."""
     parts = torch.split(vector, [value.numel() for value in like.values()])
     return {n: p.reshape(v.shape) for p, (n, v) in zip(parts, like.items(), strict=True)}

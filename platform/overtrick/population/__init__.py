@@ -1,1 +1,1 @@
-"""Evolution: a genetic algorithm on stacked weights, and evolution strategies."""
+"""Evolution: a genetic algorithm on stacked network weights, and evolution strategies."""

@@ -1,4 +1,4 @@
-"""A (mu, lambda) evolution strategy by ask and tell, from the `cma` package, with restarts."""
+"""(mu, lambda) evolution strategies with restarts, by the ask-and-tell interface of `cma`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ KIND_OPTIONS: dict[StrategyKind, dict[str, Any]] = {
     "csa": {"CMA_on": 0, "CMA_diagonal": True},
     "cma": {},
 }
-"""csa adapts the step size alone (Ostermeier, Gawelczyk and Hansen 1994); cma the covariance
-matrix too (Hansen and Ostermeier 2001). Without the diagonal csa is far slower, and no other."""
+"""Options of the `cma` package by kind. csa adapts the step size only (Ostermeier, Gawelczyk and
+Hansen 1994); cma also adapts the covariance matrix (Hansen and Ostermeier 2001). For csa the
+diagonal option only makes it faster.
+"""
 
 
 class EvolutionStrategy:
-    """lambda genomes (lambda, P) a generation, of which the better half make the next mean.
+    """Evolution strategy: samples lambda genomes (lambda, P) a generation; the better half sets the
+    mean.
 
-    start draws a first mean (P,), for the first run and for each one after it: when a run has
-    converged or stagnates, the next begins elsewhere. Every draw comes from rng. What a strategy
-    knows follows from the scores that it was told, so these are its whole state: `load` asks and
-    tells again, which costs no evaluation.
+    start draws the initial mean (P,) of each run: a converged or stagnating run is followed by a
+    restart from another mean. All random draws come from rng. The state is the list of all scores,
+    because they determine everything else: `load` repeats asking and telling, without evaluations.
     """
 
     def __init__(
@@ -42,36 +44,38 @@ class EvolutionStrategy:
         self.size = size
         self.kind: StrategyKind = kind
         self.rng = rng
-        self.told: list[Array] = []  # (lambda,) scores of each generation
+        self.scores: list[Array] = []  # (lambda,) of each generation
         self.starts = 0
         self._run: Any = None
 
     @property
-    def spread(self) -> float:
-        """The step size, times the initial one's unit; the initial one before the first run."""
+    def step_size(self) -> float:
+        """Current step size, in the units of the initial one."""
         return self.step if self._run is None else float(self._run.sigma)
 
     def ask(self) -> Array:
-        """(lambda, P) genomes to be scored."""
+        """Return genomes (lambda, P) to evaluate."""
         if self._run is None or self._run.stop():
-            self._begin()
+            self._restart()
         return np.array(self._run.ask())
 
     def tell(self, genomes: Array, score: Array) -> None:
-        """Scores (lambda,) of what was asked for; larger is better."""
+        """Update the strategy by the scores (lambda,) of the genomes asked for; larger is
+        better.
+        """
         self._run.tell(list(genomes), (-score).tolist())
-        self.told.append(np.array(score, np.float64))
+        self.scores.append(np.array(score, np.float64))
 
     def state(self) -> dict[str, Array]:
-        """(generations, lambda) every score so far."""
-        return {"told": np.array(self.told).reshape(-1, self.size)}
+        """Return the scores of all generations, (generations, lambda)."""
+        return {"told": np.array(self.scores).reshape(-1, self.size)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Go through the generations again; the strategy must be as it was made."""
+        """Repeat the generations of a state; the strategy must be new and equally configured."""
         for score in state["told"]:
             self.tell(self.ask(), score)
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self.starts += 1
         options = {
             **KIND_OPTIONS[self.kind],

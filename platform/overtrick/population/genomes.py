@@ -1,4 +1,4 @@
-"""How a vector of real numbers becomes a strategy; M genomes (M, P) at once."""
+"""Encodings of strategies as vectors of real numbers (genomes); M genomes (M, P) at once."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from numpy.random import Generator
 
 from overtrick.core import Array, UserError
 
-SURE = 20.0
-"""Beyond this an output changes no strategy (a sigmoid of 2e-9), but products of such
-probabilities would become subnormal numbers, with which a processor is very slow."""
+MAX_LOGIT = 20.0
+"""Largest absolute output before the sigmoid. Larger ones change no strategy (the sigmoid is 2e-9),
+but products of such probabilities become subnormal numbers, which are very slow.
+"""
 
 
 class GenomeEncoding(Protocol):
-    """A way to read genes (M, P) as strategies (M, N, A)."""
+    """Encoding of strategies (M, N, A) as genomes (M, P)."""
 
-    genes: int  # P
+    genes: int  # P, the length of a genome
 
     def strategies(self, genomes: Array) -> Array:
-        """(M, N, A) probabilities, 0 where illegal. Raises UserError for a wrong genome length."""
+        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
+        length.
+        """
 
     def start(self, rng: Generator) -> Array:
-        """(P,) where a search may begin."""
+        """Draw an initial genome (P,)."""
 
 
 class DirectEncoding:
-    """A gene for each legal action, squared and normalised within its information set.
+    """One gene for each legal action; squared genes are normalised within an information set.
 
-    Samothrakis and Lucas 2011, eq. 5; squares keep weights from going below 0. legal (N, A).
+    Squares avoid negative weights. legal is (N, A). Source: Samothrakis and Lucas 2011, eq. 5.
     """
 
     def __init__(self, legal: Array) -> None:
@@ -37,21 +40,25 @@ class DirectEncoding:
         self.genes = int(legal.sum())
 
     def strategies(self, genomes: Array) -> Array:
+        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
+        length.
+        """
         check_genomes(genomes, self.genes)
         weights = np.zeros((len(genomes), *self.legal.shape))
         weights[:, self.legal] = genomes**2
         return normalise_weights(weights, self.legal)
 
     def start(self, rng: Generator) -> Array:
+        """Draw an initial genome (P,)."""
         return rng.normal(size=self.genes)
 
 
 class PerceptronEncoding:
-    """One hidden layer of tanh units, a sigmoid output an action, normalised.
+    """Weights of a network with one tanh layer and a sigmoid output for each action, normalised.
 
-    Samothrakis and Lucas 2011, eq. 6 and then 5; the same network answers at every information
-    set. inputs (N, F), legal (N, A). Genes: hidden weights (F, H) and biases (H,), then output
-    weights (H, A) and biases (A,).
+    The network is evaluated at every information set. inputs are (N, F), legal (N, A). Genes:
+    hidden weights (F, H) and biases (H,), then output weights (H, A) and biases (A,). Source:
+    Samothrakis and Lucas 2011, eqs. 5 and 6.
     """
 
     def __init__(self, inputs: Array, legal: Array, hidden: int) -> None:
@@ -66,6 +73,9 @@ class PerceptronEncoding:
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
     def strategies(self, genomes: Array) -> Array:
+        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
+        length.
+        """
         check_genomes(genomes, self.genes)
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(genomes, ends[:-1], axis=1)
@@ -73,19 +83,22 @@ class PerceptronEncoding:
             part.reshape(len(genomes), *shape)
             for part, shape in zip(parts, self.shapes, strict=True)
         )
-        outputs = np.clip(np.tanh(self.inputs @ w0 + b0) @ w1 + b1, -SURE, SURE)
+        outputs = np.clip(np.tanh(self.inputs @ w0 + b0) @ w1 + b1, -MAX_LOGIT, MAX_LOGIT)
         return normalise_weights(self.legal / (1 + np.exp(-outputs)), self.legal)
 
     def start(self, rng: Generator) -> Array:
+        """Draw an initial genome (P,)."""
         return rng.normal(size=self.genes)
 
 
 def normalise_weights(weights: Array, legal: Array) -> Array:
-    """(M, N, A) weights as probabilities; uniform where an information set has none (eq. 5)."""
+    """Normalise weights (M, N, A) to strategies; uniform where an information set has none (eq.
+    5).
+    """
     total = weights.sum(axis=-1, keepdims=True)
-    some = total > np.finfo(float).tiny
+    positive = total > np.finfo(float).tiny
     uniform = legal / legal.sum(axis=-1, keepdims=True)
-    return np.where(some, weights / np.where(some, total, 1), uniform)
+    return np.where(positive, weights / np.where(positive, total, 1), uniform)
 
 
 def check_genomes(genomes: Array, genes: int) -> None:

@@ -1,4 +1,4 @@
-"""The members of a population, their results, and whom to meet."""
+"""Population of networks that evolves by the fitness of its members."""
 
 from __future__ import annotations
 
@@ -13,38 +13,43 @@ from overtrick.population.genetic import EvolutionConfig, evolve, select
 
 
 class Population:
-    """M networks as one batch of weights.
+    """M networks as one batch of weights, evolved by a genetic algorithm.
 
-    A plain object: the host of `workers` is this class behind an actor.
+    It is a plain object, so that a worker pool can hold it in an actor.
     """
 
-    def __init__(self, weights: Weights, plan: EvolutionConfig) -> None:
+    def __init__(self, weights: Weights, config: EvolutionConfig) -> None:
         self.weights = weights  # (M, ...) each
-        self.plan = plan
+        self.config = config
 
     @property
     def size(self) -> int:
+        """The number of members, M."""
         return len(next(iter(self.weights.values())))
 
-    def advance(self, guest: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
-        """Let the guest join, the worst leave, and the rest evolve.
+    def replace_worst(self, candidate: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
+        """Add a candidate, remove the least fit of all M + 1, and evolve the others.
 
-        fitness (M + 1,) of the members and the guest. Returns the generation's summary.
+        fitness (M + 1,) is that of the members and, last, the candidate. Returns its summary.
         """
-        stay = np.sort(select(fitness, self.size))
-        joined = {n: v[stay] for n, v in with_candidate(self.weights, guest).items()}
-        self.weights = evolve(joined, fitness[stay], self.plan, rng)
+        survivors = np.sort(select(fitness, self.size))
+        joined = {n: v[survivors] for n, v in with_candidate(self.weights, candidate).items()}
+        self.weights = evolve(joined, fitness[survivors], self.config, rng)
         return _summary(fitness)
 
-    def breed(self, fitness: Array, rng: Generator) -> dict[str, float]:
-        """The next generation, the fittest first, from this one's fitness (M,); its summary."""
-        self.weights = evolve(self.weights, fitness, self.plan, rng)
+    def next_generation(self, fitness: Array, rng: Generator) -> dict[str, float]:
+        """Replace the members by their next generation, fittest first; return a summary of fitness
+        (M,).
+        """
+        self.weights = evolve(self.weights, fitness, self.config, rng)
         return _summary(fitness)
 
     def state(self) -> dict[str, Array]:
+        """Return the weights."""
         return dict(self.weights)
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the weights."""
         self.weights = dict(state)
 
 
@@ -56,6 +61,6 @@ def _summary(fitness: Array) -> dict[str, float]:
     }
 
 
-def with_candidate(members: Weights, guest: Weights) -> Weights:
-    """(M + 1, ...) the members and one guest, who comes last."""
-    return {n: np.concatenate([v, guest[n][None]]) for n, v in members.items()}
+def with_candidate(members: Weights, candidate: Weights) -> Weights:
+    """Return the weights of M members and of one candidate after them, (M + 1, ...)."""
+    return {n: np.concatenate([v, candidate[n][None]]) for n, v in members.items()}

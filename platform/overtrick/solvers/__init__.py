@@ -1,1 +1,1 @@
-"""Exact and approximate game theory on arrays: equilibria, best responses, search."""
+"""Exact and approximate game-theoretic solvers on arrays: equilibria, best responses, search."""

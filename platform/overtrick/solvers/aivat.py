@@ -1,10 +1,12 @@
-"""What sampled decisions deserve, less the luck that the tree can tell (AIVAT).
+"""Advantage estimates from sampled games with the variance of chance removed (AIVAT).
 
-Games are drawn on the tree, and a guess of how the others play gives each node a worth. What
-chance and the seat's own draws added to that worth, against what they add on average, is luck:
-its mean is 0 whatever the others really play, so it is left out, and no bias comes in. What the
-others did stays. Burch et al. 2018, "AIVAT: a new variance reduction technique for agent
-evaluation in imperfect information games".
+Games are sampled on the tree. An estimate of all strategies gives each node a value. The change of
+this value at a chance event or at the seat's own action, less its expected change there, has mean 0
+whatever the opponents really play. AIVAT leaves this term out of the estimate, so the estimate
+stays unbiased and its variance falls. Changes at the opponents' actions stay in.
+
+Source: Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
+imperfect information games".
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 @dataclass(frozen=True)
 class AivatRollouts:
-    """What came of some games, added up by information set."""
+    """Sums over some sampled games, by information set."""
 
     taken: Array  # (N, A) decisions of all seats for each action
     credit: Array  # (N, A) sum of the advantages of the seat's decisions for an action
@@ -31,40 +33,39 @@ class AivatRollouts:
 
 
 def sample_rollouts(
-    tree: Tree, sigma: Array, guess: Array, seat: int, games: int, rng: Generator
+    tree: Tree, sigma: Array, estimate: Array, seat: int, games: int, rng: Generator
 ) -> AivatRollouts:
-    """Play games by sigma (N, A), and credit a seat's decisions without its luck.
+    """Sample games by sigma (N, A) and sum the AIVAT advantages of one seat's decisions.
 
-    guess (N, A) has the seat's own rows of sigma, and of the others what they are thought to
-    play: the nearer to the truth, the less noise is left. An advantage is the worth of what the
-    action led to, less that of the node, plus what the others' later actions changed. Whoever
-    judges a finished game so looks at all of its cards.
+    estimate (N, A) has the seat's own rows of sigma and, for the other seats, the strategy they are
+    believed to play. The result is unbiased for every estimate; the closer it is to the truth, the
+    smaller the variance. The advantage of a decision is the value of the next node, less the value
+    of the decision's node, plus the changes of value at the opponents' later actions. All cards of
+    a finished game are used.
     """
     gain = tree.gains[seat]
-    worth = _worth(tree.parent, gain, edge_probability(tree, guess))
-    drawn = edge_probability(tree, sigma)
-    found = AivatRollouts(
-        np.zeros(sigma.shape), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0
-    )
-    payoff = _roll(
-        tree.first, tree.children, tree.edge, tree.seat, tree.infoset, gain, drawn, worth,
-        seat, games, rng, found.taken, found.credit, found.returns,
+    value = _node_values(tree.parent, gain, edge_probability(tree, estimate))
+    probability = edge_probability(tree, sigma)
+    sums = AivatRollouts(np.zeros(sigma.shape), np.zeros(sigma.shape), np.zeros(tree.infosets), 0.0)
+    payoff = _sample(
+        tree.first, tree.children, tree.edge, tree.seat, tree.infoset, gain, probability, value,
+        seat, games, rng, sums.taken, sums.credit, sums.returns,
     )  # fmt: skip
-    return AivatRollouts(found.taken, found.credit, found.returns, payoff)
+    return AivatRollouts(sums.taken, sums.credit, sums.returns, payoff)
 
 
 @njit(cache=True)
-def _worth(parent, gain, probability):  # type: ignore[no-untyped-def]
-    """(V,) mean points gained on the edge into a node and below it."""
-    worth = gain.copy()
+def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
+    """Return (V,) expected points of a seat on the edge into each node and below it."""
+    value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):
-        worth[parent[node]] += probability[node] * worth[node]
-    return worth
+        value[parent[node]] += edge_prob[node] * value[node]
+    return value
 
 
 @njit(cache=True)
-def _roll(  # type: ignore[no-untyped-def]
-    first, children, edge, seat, infoset, gain, drawn, worth, who, games, rng,
+def _sample(  # type: ignore[no-untyped-def]
+    first, children, edge, seat, infoset, gain, probability, value, learner, games, rng,
     taken, credit, returns,
 ):  # fmt: skip
     payoff = 0.0
@@ -76,23 +77,23 @@ def _roll(  # type: ignore[no-untyped-def]
         while children[node] > 0:
             child, last = first[node], first[node] + children[node] - 1
             left = rng.random()
-            while child < last and left >= drawn[child]:
-                left -= drawn[child]
+            while child < last and left >= probability[child]:
+                left -= probability[child]
                 child += 1
             node = child
             path.append(node)
-        won, later = 0.0, 0.0  # points, and what the others' actions changed, from here on
+        points, correction = 0.0, 0.0  # from a decision on: points, and value changes by others
         for k in range(len(path) - 1, 0, -1):
             child, node = path[k], path[k - 1]
-            change = worth[child] - (worth[node] - gain[node])
-            won += gain[child]
+            change = value[child] - (value[node] - gain[node])
+            points += gain[child]
             if seat[node] >= 0:
                 row = infoset[node]
                 taken[row, edge[child]] += 1
-                if seat[node] == who:
-                    credit[row, edge[child]] += change + later
-                    returns[row] += won
+                if seat[node] == learner:
+                    credit[row, edge[child]] += change + correction
+                    returns[row] += points
                 else:
-                    later += change
-        payoff += won
+                    correction += change
+        payoff += points
     return payoff

@@ -1,8 +1,15 @@
-"""Counterfactual regret minimisation on arrays (Zinkevich et al. 2007), variants as plans."""
+"""Counterfactual regret minimisation on tree arrays, with its variants as discounts of regrets.
+
+Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information".
+
+| here | the papers |
+|---|---|
+| alternating updates by default | CFR of 2007 updates all seats at once (`-simultaneous`) |
+| sums in the order of a depth-first traversal, as in OpenSpiel | order not specified |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from math import inf
 
@@ -12,34 +19,37 @@ from numba import njit
 from overtrick.core import CHANCE, Array
 from overtrick.solvers.extensive.traversal import others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.iterative_solver import IterativeSolver
 
 
 @dataclass(frozen=True)
 class CfrVariant:
-    """One variant, as discounts (Brown and Sandholm 2019, "Discounted regret minimization").
+    """CFR variant, given by its discounts (Brown and Sandholm 2019, "Solving imperfect-information
+    games via discounted regret minimization").
 
-    After iteration t, cumulative regrets above 0 are multiplied by t^a / (t^a + 1), a = positive,
-    those below 0 likewise by b = negative; the strategy of iteration t weighs t^average in the
-    average. So inf keeps regrets whole, -inf forgets them.
+    After iteration t, positive cumulative regrets are multiplied by t^a / (t^a + 1) with a =
+    positive, and negative ones by t^b / (t^b + 1) with b = negative. The strategy of iteration t
+    has weight t^average in the average strategy. The exponent inf means no discount; -inf sets
+    regrets to 0.
     """
 
     positive: float
     negative: float
     average: float
-    alternate: bool = True  # each seat sees what the seats before it have just learned
+    alternate: bool = True  # update the seats in turn, each against the others' newest strategies
 
 
 CFR = CfrVariant(inf, inf, 0)
-"""Zinkevich et al. 2007, with alternating updates."""
+"""CFR of Zinkevich et al. 2007, with alternating updates."""
 
 CFR_PLUS = CfrVariant(inf, -inf, 1)
-"""Tammelin 2014, "Solving large imperfect information games using CFR+"."""
+"""CFR+ (Tammelin 2014, "Solving large imperfect information games using CFR+")."""
 
 LINEAR = CfrVariant(1, 1, 1)
 """Linear CFR (Brown and Sandholm 2019)."""
 
 DISCOUNTED = CfrVariant(1.5, 0, 2)
-"""Discounted CFR with its authors' values."""
+"""Discounted CFR with the exponents that Brown and Sandholm 2019 recommend."""
 
 VARIANTS = {
     "cfr": CFR,
@@ -52,100 +62,91 @@ VARIANTS |= {
 }
 
 
-class CfrSolver:
-    """The memory of a run: `run` adds iterations, `average` is the strategy so far.
+class CfrSolver(IterativeSolver):
+    """CFR on a game tree: cumulative regrets, the current strategy and the average strategy.
 
-    Sums run in the order in which a depth-first walk would meet their terms, so that a run can
-    be compared with OpenSpiel's to the last digits: CFR+ amplifies rounding after about 100
+    Sums run in the order of a depth-first traversal, so that a run agrees with OpenSpiel's to the
+    last digits. The order matters because CFR+ amplifies rounding errors after about 100
     iterations.
     """
 
-    def __init__(self, tree: Tree, plan: CfrVariant = CFR_PLUS) -> None:
+    saved = ("regret", "total", "sigma")
+
+    def __init__(self, tree: Tree, variant: CfrVariant = CFR_PLUS) -> None:
         self.tree = tree
-        self.plan = plan
-        self.iteration = 0
+        self.variant = variant
         self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
         self.total = np.zeros(tree.start[-1])  # (L,) reach-weighted sum of strategies
-        self.sigma = tree.flat(tree.uniform())  # (L,) the strategy of the next iteration
+        self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
 
     def run(self, iterations: int) -> None:
-        """Add iterations; each updates every seat once."""
+        """Run more iterations; each updates every seat once."""
         tree = self.tree
         bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(
-            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start, tree.past,
-            self.regret, self.total, self.sigma, realisation_plan(tree, self.sigma),
-            self.iteration, iterations, *map(float, astuple(self.plan)[:3]), self.plan.alternate,
+            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start,
+            tree.parent_sequence, self.regret, self.total, self.sigma,
+            realisation_plan(tree, self.sigma), self.iteration, iterations,
+            *map(float, astuple(self.variant)[:3]), self.variant.alternate,
         )  # fmt: skip
         self.iteration += iterations
 
     def average(self) -> Array:
-        """(N, A) the average strategy; uniform where no iteration has come."""
+        """Return the average strategy (N, A); uniform at information sets without weight."""
         return strategy_from_weights(self.tree, self.total)
 
-    def state(self) -> dict[str, Array]:
-        """What the next iteration depends on."""
-        iteration = np.array(self.iteration)
-        return {
-            "regret": self.regret,
-            "total": self.total,
-            "sigma": self.sigma,
-            "iteration": iteration,
-        }
 
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.regret, self.total = state["regret"].copy(), state["total"].copy()
-        self.sigma, self.iteration = state["sigma"].copy(), int(state["iteration"])
-
-
-def solve(tree: Tree, iterations: int, plan: CfrVariant = CFR_PLUS) -> Array:
-    """The average strategy (N, A) after some iterations."""
-    solver = CfrSolver(tree, plan)
+def solve(tree: Tree, iterations: int, variant: CfrVariant = CFR_PLUS) -> Array:
+    """Run CFR from the uniform strategy and return the average strategy (N, A)."""
+    solver = CfrSolver(tree, variant)
     solver.run(iterations)
     return solver.average()
 
 
-def strategy_from_weights(tree: Tree, total: Array) -> Array:
-    """(N, A) weights (L,) as probabilities; uniform where an information set has none."""
-    weight = np.bincount(tree.owner, total, minlength=tree.infosets)[:, None]
-    seen = weight > 0
-    return np.where(seen, tree.table(total) / np.where(seen, weight, 1), tree.uniform())
+def strategy_from_weights(tree: Tree, weights: Array) -> Array:
+    """Normalise weights (L,) of legal actions to a strategy (N, A).
+
+    An information set whose weights sum to 0 gets the uniform strategy.
+    """
+    weight = np.bincount(tree.action_infoset, weights, minlength=tree.infosets)[:, None]
+    reached = weight > 0
+    return np.where(reached, tree.table(weights) / np.where(reached, weight, 1), tree.uniform())
 
 
 @njit(cache=True)
 def _run(  # type: ignore[no-untyped-def]
     walk, chance, gain, rows, bounds, start, past,
-    regret, total, sigma, realised,
-    done, iterations, positive, negative, average, alternate,
+    regret, strategy_sum, sigma, plan,
+    first, iterations, positive, negative, average, alternate,
 ):  # fmt: skip
     seats = len(gain)
-    value = gain.copy()  # ends keep what they gain
-    for t in range(done + 1, done + iterations + 1):
+    value = gain.copy()  # a terminal node's value is its gain
+    for t in range(first + 1, first + iterations + 1):
         weight = float(t) ** average
-        keep_above, keep_below = _kept(positive, t), _kept(negative, t)
-        for who in range(seats):
-            _regrets(walk, chance, gain[who], sigma, realised, who, value[who], regret)
-            mine = rows[bounds[who] : bounds[who + 1]]
-            for row in mine:
+        discounts = _discount_factor(positive, t), _discount_factor(negative, t)
+        for seat in range(seats):
+            _add_regrets(walk, chance, gain[seat], sigma, plan, seat, value[seat], regret)
+            own_rows = rows[bounds[seat] : bounds[seat + 1]]
+            for row in own_rows:
                 for place in range(start[row], start[row + 1]):
-                    total[place] += weight * realised[1 + place]
+                    strategy_sum[place] += weight * plan[1 + place]
             if alternate:
-                _match(mine, start, past, regret, sigma, realised, keep_above, keep_below)
+                _match_regrets(own_rows, start, past, regret, sigma, plan, discounts)
         if not alternate:
-            _match(rows, start, past, regret, sigma, realised, keep_above, keep_below)
+            _match_regrets(rows, start, past, regret, sigma, plan, discounts)
 
 
 @njit(cache=True)
-def _kept(power, t):  # type: ignore[no-untyped-def]
-    """t^power / (t^power + 1), in a form that cannot overflow; inf and -inf from the start."""
+def _discount_factor(power, t):  # type: ignore[no-untyped-def]
+    """Return t^power / (t^power + 1), written so that it cannot overflow; 1 for inf, 0 for -inf."""
     if np.isinf(power):
         return 1.0 if power > 0 else 0.0
     return 1 / (1 + float(t) ** -power)
 
 
 @njit(cache=True)
-def _regrets(walk, chance, gain, sigma, realised, who, value, regret):  # type: ignore[no-untyped-def]
-    """Add a seat's instantaneous counterfactual regrets; value (V,) is filled on the way."""
+def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
+    """Add one seat's instantaneous counterfactual regrets to regret (L,), and fill value (V,)."""
     for i in range(len(walk.node)):
         here = 0.0
         first, mover, start = walk.first[i], walk.mover[i], walk.start[i]
@@ -156,25 +157,28 @@ def _regrets(walk, chance, gain, sigma, realised, who, value, regret):  # type: 
         else:
             for child in range(first, walk.last[i]):
                 here += sigma[child + shift] * value[child]
-            if mover == who:
-                others = others_reach(walk, realised, i, who)
+            if mover == seat:
+                others = others_reach(walk, plan, i, seat)
                 for child in range(first, walk.last[i]):
                     regret[child + shift] += others * (value[child] - here)
         value[walk.node[i]] = here + gain[walk.node[i]]
 
 
 @njit(cache=True)
-def _match(rows, start, past, regret, sigma, realised, keep_above, keep_below):  # type: ignore[no-untyped-def]
-    """Discount regrets; play each action in proportion to its positive one (Hart and Mas-Colell
-    2000). rows: a seat's earlier information sets stand before its later ones."""
+def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
+    """Discount regrets and set the next strategy by regret matching (Hart and Mas-Colell 2000).
+
+    rows lists information sets; those of one seat must be in the order of play, because the
+    realisation plan of a later one is computed from an earlier one's.
+    """
     for row in rows:
         positive = 0.0
         for place in range(start[row], start[row + 1]):
-            regret[place] *= keep_above if regret[place] > 0 else keep_below
+            regret[place] *= discounts[0] if regret[place] > 0 else discounts[1]
             positive += max(regret[place], 0.0)
         for place in range(start[row], start[row + 1]):
             if positive > 0:
                 sigma[place] = max(regret[place], 0.0) / positive
             else:
                 sigma[place] = 1.0 / (start[row + 1] - start[row])
-            realised[1 + place] = realised[past[row]] * sigma[place]
+            plan[1 + place] = plan[past[row]] * sigma[place]

@@ -1,4 +1,7 @@
-"""Monte Carlo CFR on arrays (Lanctot et al. 2009): an iteration walks a sample of the tree."""
+"""Monte Carlo CFR on tree arrays: each iteration traverses a sample of the tree.
+
+Source: Lanctot et al. 2009, "Monte Carlo sampling for regret minimization in extensive games".
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,18 @@ from numpy.random import PCG64, Generator
 from overtrick.core import CHANCE, Array, UserError
 from overtrick.solvers.cfr import strategy_from_weights
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.iterative_solver import IterativeSolver
 
 
 @dataclass(frozen=True)
 class MccfrVariant:
-    """What a seat tries at its decisions when it learns; all other choices are drawn."""
+    """MCCFR variant: the actions that are tried at the updating seat's decisions.
 
-    outcome: bool  # one action, drawn; else every action
-    exploration: float = 0.6  # of outcome sampling: share of draws that are uniform, in (0, 1]
+    Chance and the actions of all other seats are always sampled.
+    """
+
+    outcome: bool  # outcome sampling: sample one action; else external sampling: try all
+    exploration: float = 0.6  # outcome sampling: share of uniform exploration, in (0, 1]
 
     def __post_init__(self) -> None:
         if not 0 < self.exploration <= 1:
@@ -27,94 +34,95 @@ class MccfrVariant:
 
 
 EXTERNAL = MccfrVariant(outcome=False)
-"""External sampling. When a seat learns, the strategy of the seat after it is averaged wherever
-the walk comes, OpenSpiel's "simple" rule."""
+"""External sampling. When a seat is updated, the strategy of the next seat is added to its average
+at every visited information set (OpenSpiel's "simple" averaging).
+"""
 
 OUTCOME = MccfrVariant(outcome=True)
-"""Outcome sampling. The learning seat's strategy is averaged, weighted by its own reach over the
-walk's (stochastically weighted averaging, Lanctot 2013)."""
+"""Outcome sampling. The updating seat's strategy is averaged, weighted by its own reach over the
+sampling reach (stochastically weighted averaging, Lanctot 2013).
+"""
 
 VARIANTS = {"external": EXTERNAL, "outcome": OUTCOME}
 
-STEP = np.dtype(
+NODE_RECORD = np.dtype(
     [
         ("first", np.int32),  # the first child
         ("children", np.int32),
         ("seat", np.int32),
-        ("start", np.int32),  # place of the first action; 0 where nobody acts
-        ("upto", np.float64),  # below chance: probability of this outcome or one before it
+        ("start", np.int32),  # index of the first action among the L; 0 at chance and at ends
+        ("upto", np.float64),  # child of chance: cumulative probability of it and earlier outcomes
     ]
 )
-"""What a walk reads at a node, side by side in memory."""
+"""Fields of one node that a traversal reads, stored side by side in memory."""
 
 
-class MccfrSolver:
-    """The memory of a run: `run` adds iterations, `average` is the strategy so far.
+class MccfrSolver(IterativeSolver):
+    """MCCFR on a game tree: cumulative sampled regrets and the average strategy.
 
-    Each draw is one `rng.random()` of the generator handed in, in an order of this module's own:
-    a seed fixes the run, a loaded run goes on as if it had never stopped, and OpenSpiel's runs
-    are like it only on average. Raises ValueError unless the generator is numpy's default, PCG64;
-    UserError for external sampling of a game of one seat, whose strategy no other's walk averages.
+    Every random draw is one `rng.random()` of the given generator, so a seed determines the run and
+    a loaded run continues with equal numbers. The order of draws differs from OpenSpiel's: results
+    agree with it in distribution only. Raises ValueError unless the generator is a PCG64 (numpy's
+    default). Raises UserError for external sampling of a one-seat game, in which no traversal would
+    update the average strategy.
     """
 
-    def __init__(self, tree: Tree, plan: MccfrVariant, rng: Generator) -> None:
+    saved = ("regret", "total")
+
+    def __init__(self, tree: Tree, variant: MccfrVariant, rng: Generator) -> None:
         if not isinstance(rng.bit_generator, PCG64):
             raise ValueError("the generator must be a PCG64, as numpy.random.default_rng makes it")
-        if tree.seats < 2 and not plan.outcome:
+        if tree.seats < 2 and not variant.outcome:
             raise UserError("external sampling needs two seats: one learns, the next is averaged")
         self.tree = tree
-        self.plan = plan
+        self.variant = variant
         self.rng = rng
-        self.iteration = 0
         self.regret = np.zeros(tree.start[-1])  # (L,) cumulative, as sampled
         self.total = np.zeros(tree.start[-1])  # (L,) weighted sum of strategies, as sampled
-        self._steps = _steps(tree)
+        self._nodes = _node_records(tree)
 
     def run(self, iterations: int) -> None:
-        """Add iterations; in each every seat in turn learns from a walk of its own."""
-        tables = (self._steps, self.tree.gains, self.regret, self.total)
-        if self.plan.outcome:
-            _outcome(*tables, self.tree.chance, iterations, self.plan.exploration, self.rng)
+        """Run more iterations; in each, every seat in turn is updated by a traversal of its own."""
+        tables = (self._nodes, self.tree.gains, self.regret, self.total)
+        if self.variant.outcome:
+            _outcome(*tables, self.tree.chance, iterations, self.variant.exploration, self.rng)
         else:
             _external(*tables, iterations, self.rng)
         self.iteration += iterations
 
     def average(self) -> Array:
-        """(N, A) the average strategy; uniform where no walk has come."""
+        """Return the average strategy (N, A); uniform where no traversal came."""
         return strategy_from_weights(self.tree, self.total)
 
     def state(self) -> dict[str, Array]:
-        """What the next iteration depends on."""
-        return {
-            "regret": self.regret,
-            "total": self.total,
-            "iteration": np.array(self.iteration),
-            "generator": _words(self.rng),
-        }
+        """Return the arrays of a checkpoint, the generator's state included."""
+        return {**super().state(), "generator": _generator_words(self.rng)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        self.regret, self.total = state["regret"].copy(), state["total"].copy()
-        self.iteration = int(state["iteration"])
-        _reset(self.rng, state["generator"])
+        """Restore the arrays that `state` returned, and the state of the generator."""
+        super().load(state)
+        _restore_generator(self.rng, state["generator"])
 
 
-def solve(tree: Tree, iterations: int, plan: MccfrVariant, rng: Generator) -> Array:
-    """The average strategy (N, A) after some iterations."""
-    solver = MccfrSolver(tree, plan, rng)
+def solve(tree: Tree, iterations: int, variant: MccfrVariant, rng: Generator) -> Array:
+    """Run MCCFR from the uniform strategy and return the average strategy (N, A)."""
+    solver = MccfrSolver(tree, variant, rng)
     solver.run(iterations)
     return solver.average()
 
 
-def _words(rng: Generator) -> Array:
-    """(6,) uint64 a PCG64's state: two numbers of 128 bits, low words first, then what is left
-    of a draw of 32 bits."""
+def _generator_words(rng: Generator) -> Array:
+    """Return a PCG64's state as (6,) uint64: state and increment, then the buffered 32-bit draw.
+
+    State and increment have 128 bits; each is two words, the low one first.
+    """
     state = rng.bit_generator.state
     numbers = state["state"]["state"], state["state"]["inc"]
     words = [number >> shift & 2**64 - 1 for number in numbers for shift in (0, 64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
 
 
-def _reset(rng: Generator, words: Array) -> None:
+def _restore_generator(rng: Generator, words: Array) -> None:
     low, high, inc_low, inc_high, has, left = map(int, words)
     numbers = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
     rng.bit_generator.state = {
@@ -122,44 +130,47 @@ def _reset(rng: Generator, words: Array) -> None:
     }  # fmt: skip
 
 
-def _steps(tree: Tree) -> Array:
-    """(V,) STEP."""
-    steps = np.zeros(tree.nodes, STEP)
-    steps["first"], steps["children"], steps["seat"] = tree.first, tree.children, tree.seat
+def _node_records(tree: Tree) -> Array:
+    """Return the nodes of a tree as (V,) records of NODE_RECORD."""
+    nodes = np.zeros(tree.nodes, NODE_RECORD)
+    nodes["first"], nodes["children"], nodes["seat"] = tree.first, tree.children, tree.seat
     acts = tree.seat >= 0
-    steps["start"][acts] = tree.start[tree.infoset[acts]]
-    _add_up(steps, tree.chance)
-    return steps
+    nodes["start"][acts] = tree.start[tree.infoset[acts]]
+    _cumulate_chance(nodes, tree.chance)
+    return nodes
 
 
 @njit(cache=True)
-def _add_up(steps, chance):  # type: ignore[no-untyped-def]
-    for step in steps:
+def _cumulate_chance(nodes, chance):  # type: ignore[no-untyped-def]
+    for step in nodes:
         if step.seat == CHANCE:
             upto = 0.0
             for child in range(step.first, step.first + step.children):
                 upto += chance[child]
-                steps[child].upto = upto
-            steps[step.first + step.children - 1].upto = 1.0  # whatever the rounding
+                nodes[child].upto = upto
+            nodes[step.first + step.children - 1].upto = 1.0  # despite rounding
 
 
-# What runs at every node is inlined: to count references to arrays would cost more than the work.
+# Functions that run at every node are inlined: counting array references would cost more.
 
 
 @njit(cache=True, inline="always")
-def _deal(steps, first, children, u):  # type: ignore[no-untyped-def]
-    """Chance's child for a u in [0, 1): sought from where equal probabilities would have it."""
+def _sample_chance(nodes, first, children, u):  # type: ignore[no-untyped-def]
+    """Return the child that chance moves to for u in [0, 1).
+
+    The search starts where equally likely outcomes would put it.
+    """
     child = first + int(u * children)
-    while child > first and u < steps[child - 1].upto:
+    while child > first and u < nodes[child - 1].upto:
         child -= 1
-    while u >= steps[child].upto:
+    while u >= nodes[child].upto:
         child += 1
     return child
 
 
 @njit(cache=True, inline="always")
 def _positive(regret, start, stop):  # type: ignore[no-untyped-def]
-    """The sum of an information set's positive regrets."""
+    """Return the sum of an information set's positive regrets."""
     positive = 0.0
     for place in range(start, stop):
         positive += max(regret[place], 0.0)
@@ -167,19 +178,22 @@ def _positive(regret, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _share(regret, place, positive, actions):  # type: ignore[no-untyped-def]
-    """Probability of an action by regret matching (Hart and Mas-Colell 2000)."""
+def _action_probability(regret, place, positive, actions):  # type: ignore[no-untyped-def]
+    """Return the probability of an action by regret matching (Hart and Mas-Colell 2000)."""
     return max(regret[place], 0.0) / positive if positive > 0 else 1 / actions
 
 
 @njit(cache=True, inline="always")
-def _choose(regret, start, stop, positive, u):  # type: ignore[no-untyped-def]
-    """The place that regret matching plays for a u in [0, 1); uniform if positive is 0."""
+def _sample_action(regret, start, stop, positive, u):  # type: ignore[no-untyped-def]
+    """Return the index of the action that regret matching samples for u in [0, 1).
+
+    With positive = 0 the action is uniform.
+    """
     chosen = start
     if positive > 0:
         left = u * positive
         for place in range(start, stop):
-            if regret[place] > 0:  # so that no rounding can choose what has probability 0
+            if regret[place] > 0:  # rounding must not choose an action of probability 0
                 chosen = place
                 left -= regret[place]
                 if left < 0:
@@ -190,96 +204,99 @@ def _choose(regret, start, stop, positive, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _average(total, regret, start, stop, positive, weight):  # type: ignore[no-untyped-def]
+def _add_to_average(strategy_sum, regret, start, stop, positive, weight):  # type: ignore[no-untyped-def]
     for place in range(start, stop):
-        total[place] += weight * _share(regret, place, positive, stop - start)
+        strategy_sum[place] += weight * _action_probability(regret, place, positive, stop - start)
 
 
 @njit(cache=True, inline="always")
-def _learn(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
-    """Add the regrets of a decision whose actions are worth value[below], ...; what it is worth."""
+def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
+    """Add the regrets of a decision with action values value[below], ...; return its value."""
     positive, here = _positive(regret, start, stop), 0.0
     for place in range(start, stop):
-        share = _share(regret, place, positive, stop - start)
-        here += share * value[below + place - start]
+        p = _action_probability(regret, place, positive, stop - start)
+        here += p * value[below + place - start]
     for place in range(start, stop):
         regret[place] += value[below + place - start] - here
     return here
 
 
 @njit(cache=True)
-def _external(steps, gain, regret, total, iterations, rng):  # type: ignore[no-untyped-def]
-    """A walk lists where its seat decides or play ends; then the seat learns from the last back."""
+def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: ignore[no-untyped-def]
+    """Run external sampling: list the seat's decision nodes, then update from the last back."""
     seats = len(gain)
-    most = 1 + len(regret)  # a walk meets each own sequence once at most, by perfect recall
-    at, below, value = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most)
+    size = 1 + len(regret)  # perfect recall: a traversal visits each own sequence at most once
+    at, below, value = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
     for _ in range(iterations):
-        for who in range(seats):
-            at[0], met, i = 0, 1, 0
-            while i < met:
+        for learner in range(seats):
+            at[0], count, i = 0, 1, 0
+            while i < count:
                 node = at[i]
-                won = gain[who, node]
-                while steps[node].children > 0 and steps[node].seat != who:
-                    first, children = steps[node].first, steps[node].children
-                    if steps[node].seat == CHANCE:
-                        node = _deal(steps, first, children, rng.random())
+                won = gain[learner, node]
+                while nodes[node].children > 0 and nodes[node].seat != learner:
+                    first, children = nodes[node].first, nodes[node].children
+                    if nodes[node].seat == CHANCE:
+                        node = _sample_chance(nodes, first, children, rng.random())
                     else:
-                        start, stop = steps[node].start, steps[node].start + children
+                        start, stop = nodes[node].start, nodes[node].start + children
                         positive = _positive(regret, start, stop)
-                        if steps[node].seat == (who + 1) % seats:
-                            _average(total, regret, start, stop, positive, 1.0)
-                        place = _choose(regret, start, stop, positive, rng.random())
+                        if nodes[node].seat == (learner + 1) % seats:
+                            _add_to_average(strategy_sum, regret, start, stop, positive, 1.0)
+                        place = _sample_action(regret, start, stop, positive, rng.random())
                         node = first + place - start
-                    won += gain[who, node]
-                at[i], value[i], below[i] = node, won, met
-                for child in range(steps[node].first, steps[node].first + steps[node].children):
-                    at[met] = child
-                    met += 1
+                    won += gain[learner, node]
+                at[i], value[i], below[i] = node, won, count
+                for child in range(nodes[node].first, nodes[node].first + nodes[node].children):
+                    at[count] = child
+                    count += 1
                 i += 1
-            for i in range(met - 1, -1, -1):
-                start, children = steps[at[i]].start, steps[at[i]].children
+            for i in range(count - 1, -1, -1):
+                start, children = nodes[at[i]].start, nodes[at[i]].children
                 if children > 0:
-                    value[i] += _learn(regret, start, start + children, value, below[i])
+                    value[i] += _update_regrets(regret, start, start + children, value, below[i])
 
 
 @njit(cache=True)
-def _outcome(steps, gain, regret, total, chance, iterations, exploration, rng):  # type: ignore[no-untyped-def]
-    """A walk is one game; its seat notes its decisions and learns from the last back."""
-    most = 1 + len(regret)
-    at, chosen, won = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most)
-    wanted, drawn, before = np.empty(most), np.empty(most), np.empty(most)
+def _outcome(nodes, gain, regret, strategy_sum, chance, iterations, exploration, rng):  # type: ignore[no-untyped-def]
+    """Run outcome sampling: play one game, then update the seat's decisions from the last back."""
+    size = 1 + len(regret)
+    at, chosen, won = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
+    probability, sampling, reach = np.empty(size), np.empty(size), np.empty(size)
     for _ in range(iterations):
-        for who in range(len(gain)):
-            node, met = 0, 0
-            own, tried, others = 1.0, 1.0, 1.0  # reach: as played, as drawn; all but this seat's
-            won[0] = gain[who, 0]
-            while steps[node].children > 0:
-                first, children, mover = steps[node].first, steps[node].children, steps[node].seat
-                start, stop = steps[node].start, steps[node].start + children
+        for learner in range(len(gain)):
+            node, count = 0, 0
+            own, sampled, others = 1.0, 1.0, 1.0  # reach: strategy's, sampling's, others'
+            won[0] = gain[learner, 0]
+            while nodes[node].children > 0:
+                first, children, mover = nodes[node].first, nodes[node].children, nodes[node].seat
+                start, stop = nodes[node].start, nodes[node].start + children
                 if mover == CHANCE:
-                    node = _deal(steps, first, children, rng.random())
+                    node = _sample_chance(nodes, first, children, rng.random())
                     others *= chance[node]
                 else:
                     positive = _positive(regret, start, stop)
-                    explore = mover == who and rng.random() < exploration
-                    place = _choose(regret, start, stop, 0.0 if explore else positive, rng.random())
-                    share = _share(regret, place, positive, children)
-                    if mover == who:
-                        _average(total, regret, start, stop, positive, own / (tried * others))
-                        at[met], chosen[met], wanted[met], before[met] = node, place, share, tried
-                        drawn[met] = exploration / children + (1 - exploration) * share
-                        own, tried, met = own * share, tried * drawn[met], met + 1
-                        won[met] = 0.0  # what the seat gains until it decides again
+                    explore = mover == learner and rng.random() < exploration
+                    known = 0.0 if explore else positive
+                    place = _sample_action(regret, start, stop, known, rng.random())
+                    p = _action_probability(regret, place, positive, children)
+                    if mover == learner:
+                        weight = own / (sampled * others)
+                        _add_to_average(strategy_sum, regret, start, stop, positive, weight)
+                        at[count], chosen[count] = node, place
+                        probability[count], reach[count] = p, sampled
+                        sampling[count] = exploration / children + (1 - exploration) * p
+                        own, sampled, count = own * p, sampled * sampling[count], count + 1
+                        won[count] = 0.0  # points gained until the seat's next decision
                     else:
-                        others *= share
+                        others *= p
                     node = first + place - start
-                won[met] += gain[who, node]
-            later = won[met]
-            for i in range(met - 1, -1, -1):
-                action = later / drawn[i]  # estimates the chosen action; the others count as 0
-                here = wanted[i] * action
-                start = steps[at[i]].start
-                for place in range(start, start + steps[at[i]].children):
-                    regret[place] -= here / before[i]
-                regret[chosen[i]] += action / before[i]
+                won[count] += gain[learner, node]
+            later = won[count]
+            for i in range(count - 1, -1, -1):
+                action = later / sampling[i]  # sampled value of the chosen action; the others' is 0
+                here = probability[i] * action
+                start = nodes[at[i]].start
+                for place in range(start, start + nodes[at[i]].children):
+                    regret[place] -= here / reach[i]
+                regret[chosen[i]] += action / reach[i]
                 later = here + won[i]

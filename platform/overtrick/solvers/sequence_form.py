@@ -1,8 +1,12 @@
-"""An exact equilibrium by linear programming (Koller, Megiddo and von Stengel 1996)."""
+"""Exact equilibria of two-player zero-sum games by linear programming on the sequence form.
+
+Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive
+two-person games".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,55 +17,52 @@ from overtrick.core import Array, RunError, UserError
 from overtrick.solvers.cfr import strategy_from_weights
 from overtrick.solvers.extensive.traversal import depth_and_chance_reach
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.iterative_solver import IterativeSolver
 
-TOLERANCE = 1e-10  # of the linear program's constraints, the least that the solver takes
+TOLERANCE = 1e-10  # feasibility tolerance; the smallest that HiGHS accepts
 
 
-class SequenceFormSolver:
-    """The linear program in the form of the iterative solvers: done after its first iteration.
+class SequenceFormSolver(IterativeSolver):
+    """Sequence-form linear program with the interface of the iterative solvers.
 
-    Raises UserError unless the game has two seats and is zero-sum.
+    Its first iteration solves the program; later ones change nothing. Raises UserError unless the
+    game has two seats and is zero-sum.
     """
+
+    saved = ("sigma",)
 
     def __init__(self, tree: Tree) -> None:
         check_two_player_zero_sum(tree)
         self.tree = tree
-        self.iteration = 0
         self.sigma = tree.uniform()
 
     def run(self, iterations: int) -> None:
-        """Solve, if that has not been done. Raises RunError if the program cannot be solved."""
+        """Solve the linear program if it is not solved yet. Raises RunError if that fails."""
         if iterations and not self.iteration:
             self.sigma = equilibrium(self.tree)[1]
         self.iteration += iterations
 
     def average(self) -> Array:
-        """(N, A) the equilibrium."""
+        """Return the equilibrium (N, A)."""
         return self.sigma
-
-    def state(self) -> dict[str, Array]:
-        return {"sigma": self.sigma, "iteration": np.array(self.iteration)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.sigma, self.iteration = state["sigma"], int(state["iteration"])
 
 
 def equilibrium(tree: Tree) -> tuple[float, Array]:
-    """The value to seat 0 in points, and sigma (N, A): a Nash equilibrium.
+    """Return the game's value to seat 0 in points, and a Nash equilibrium sigma (N, A).
 
     A normal-form game is the case of one information set a seat. Raises UserError unless the game
-    has two seats and is zero-sum, RunError if the program cannot be solved.
+    has two seats and is zero-sum; RunError if the linear program cannot be solved.
     """
     check_two_player_zero_sum(tree)
-    found = [
+    solutions = [
         solve_program(each, each.secured)
         for each in (seat_program(tree, seat) for seat in range(2))
     ]
-    return float(found[0][-1]), strategy_from_solutions(tree, found)
+    return float(solutions[0][-1]), strategy_from_solutions(tree, solutions)
 
 
 def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> None:
-    """Raise UserError, naming what needs it, unless the game has two seats and is zero-sum."""
+    """Raise UserError unless the game has two seats and is zero-sum; `what` names the method."""
     if tree.seats != 2:
         raise UserError(f"{what} needs 2 seats: this game has {tree.seats}")
     if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
@@ -69,104 +70,113 @@ def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> N
 
 
 class LinearProgram(NamedTuple):
-    """What binds the U unknowns of a linear program, here those of one seat.
+    """Constraints of a linear program over U unknowns: bounds, inequalities and equations.
 
-    They are its realisation plan, by sequence (1 + L,); what each of the opponent's information
-    sets leaves it (N,), of which only theirs are used; and last what the opponent's start leaves
-    it, which is what the plan secures against any play. A set leaves at most what each action
-    there leaves: its own points and the sets that follow.
+    The unknowns of one seat's program are, in order: its realisation plan, one for each sequence (1
+    + L); the value left to it at each information set of the opponent (N, of which only the
+    opponent's are used); and the value left at the opponent's empty sequence, which is the payoff
+    that the plan guarantees. Each action of the opponent bounds the value of its information set
+    from above.
     """
 
-    points: csr_array  # (1 + L, 1 + L) points by the opponent's sequence and the seat's
-    least: Array  # (U,) 0 or -inf
-    at_most: csr_array  # (rows, U) times the unknowns is at most
-    most: Array  # (rows,)
-    flow: csr_array  # (rows, U) times the unknowns is
-    start: Array  # (rows,)
+    points: csr_array  # (1 + L, 1 + L) expected points by opponent's sequence and own sequence
+    lower: Array  # (U,) lower bounds of the unknowns: 0 or -inf
+    inequalities: csr_array  # (rows, U); inequalities @ unknowns <= limits
+    limits: Array  # (rows,)
+    equations: csr_array  # (rows, U); equations @ unknowns = right_side
+    right_side: Array  # (rows,)
 
     @property
     def secured(self) -> Array:
-        """(U,) the goal of an equilibrium: what the plan secures."""
-        goal = np.zeros(len(self.least))
+        """(U,) objective of an equilibrium: the payoff that the plan guarantees."""
+        goal = np.zeros(len(self.lower))
         goal[-1] = 1
         return goal
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """What binds a seat's plan and what it secures."""
-    places, sets = len(tree.owner), tree.infosets
-    mine = tree.observations.seat == seat
-    own, theirs = np.flatnonzero(mine), np.flatnonzero(~mine)
+    """Return the constraints on one seat's realisation plan and on the payoff that it
+    guarantees.
+    """
+    actions, infosets = len(tree.action_infoset), tree.infosets
+    own = tree.observations.seat == seat
+    own_action = own[tree.action_infoset]
+    own_infosets, other_infosets = np.flatnonzero(own), np.flatnonzero(~own)
+    # row: sequence of the opponent; column: value left at an information set that it involves
+    values_left = _sparse(
+        (actions + 1, infosets + 1),
+        (1.0, np.arange(actions + 1), np.append(infosets, tree.action_infoset)),
+        (-1.0, tree.parent_sequence[other_infosets], other_infosets),
+    )
+    # row: information set; the probabilities of its actions sum to that of its parent sequence
+    flow = _sparse(
+        (infosets + 1, actions + infosets + 2),
+        (1.0, np.array([infosets]), np.array([0])),
+        (1.0, tree.action_infoset[own_action], 1 + np.flatnonzero(own_action)),
+        (-1.0, own_infosets, tree.parent_sequence[own_infosets]),
+    )
     points = _points(tree, seat)
-    leaves = coo_array(
-        (
-            np.concatenate([np.ones(places + 1), -np.ones(len(theirs))]),
-            (
-                np.concatenate([np.arange(places + 1), tree.past[theirs]]),
-                np.concatenate([[sets], tree.owner, theirs]),
-            ),
-        ),
-        shape=(places + 1, sets + 1),
-    )
-    used = np.append(True, ~mine[tree.owner])  # the opponent's sequences
-    flow = coo_array(
-        (
-            np.concatenate([[1.0], np.ones(mine[tree.owner].sum()), -np.ones(len(own))]),
-            (
-                np.concatenate([[sets], tree.owner[mine[tree.owner]], own]),
-                np.concatenate([[0], 1 + np.flatnonzero(mine[tree.owner]), tree.past[own]]),
-            ),
-        ),
-        shape=(sets + 1, places + sets + 2),
-    )
-    start = np.zeros(sets + 1)
-    start[sets] = 1
-    obeyed = np.append(mine, True)
+    other_sequences = np.append(True, ~own_action)
+    used = np.append(own, True)
     return LinearProgram(
         points,
-        np.append(np.zeros(places + 1), np.full(sets + 1, -np.inf)),
-        csr_array(hstack([-points, leaves]))[used],
-        np.zeros(int(used.sum())),
-        csr_array(flow)[obeyed],
-        start[obeyed],
+        np.append(np.zeros(actions + 1), np.full(infosets + 1, -np.inf)),
+        csr_array(hstack([-points, values_left]))[other_sequences],
+        np.zeros(int(other_sequences.sum())),
+        csr_array(flow)[used],
+        np.append(np.zeros(infosets), 1.0)[used],
     )
 
 
-def solve_program(bound: LinearProgram, goal: Array) -> Array:
-    """(U,) the unknowns with the most goal (U,). Raises RunError if there are none."""
+def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> coo_array:
+    """Return a sparse matrix; each entry is a value with arrays of its rows and columns."""
+    values, rows, columns = zip(*entries, strict=True)
+    repeated = np.repeat(values, [len(each) for each in rows])
+    return coo_array((repeated, (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+
+
+def solve_program(program: LinearProgram, goal: Array) -> Array:
+    """Return the unknowns (U,) that maximise goal (U,). Raises RunError if there is no solution."""
+    tolerances = dict.fromkeys(
+        ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
+    )
     found = linprog(
         -goal,
-        A_ub=bound.at_most,
-        b_ub=bound.most,
-        A_eq=bound.flow,
-        b_eq=bound.start,
-        bounds=np.stack([bound.least, np.full(len(goal), np.inf)], axis=1),
+        A_ub=program.inequalities,
+        b_ub=program.limits,
+        A_eq=program.equations,
+        b_eq=program.right_side,
+        bounds=np.stack([program.lower, np.full(len(goal), np.inf)], axis=1),
         method="highs",
-        options={
-            "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-        },
+        options=tolerances,
     )
     if not found.success:
         raise RunError(f"the linear program failed: {found.message}")
-    return np.where(bound.least == 0, np.maximum(found.x, 0), found.x)
+    return np.where(program.lower == 0, np.maximum(found.x, 0), found.x)
 
 
-def strategy_from_solutions(tree: Tree, found: Sequence[Array]) -> Array:
-    """(N, A) what both seats do by unknowns (U,) of each; uniform where no own choice leads."""
-    realised = [each[1 : len(tree.owner) + 1] for each in found]
-    return strategy_from_weights(tree, np.where(tree.observations.seat[tree.owner] == 0, *realised))
+def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
+    """Return the strategy (N, A) of both seats' solutions (U,).
+
+    It is uniform at information sets that a seat's own actions never reach.
+    """
+    plans = [each[1 : len(tree.action_infoset) + 1] for each in solutions]
+    return strategy_from_weights(
+        tree, np.where(tree.observations.seat[tree.action_infoset] == 0, *plans)
+    )
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
-    """Points of a seat by the opponent's sequence and its own, chance counted."""
-    paid = np.flatnonzero(tree.gain[:, seat])
-    _, luck = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
-    size = len(tree.owner) + 1
+    """Return a seat's expected points by opponent's sequence and own sequence, as (1 + L, 1 +
+    L).
+    """
+    paying = np.flatnonzero(tree.gain[:, seat])
+    _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
+    sequences = len(tree.action_infoset) + 1
     return csr_array(
         (
-            tree.gain[paid, seat] * luck[paid],
-            (tree.sequence[paid, 1 - seat], tree.sequence[paid, seat]),
+            tree.gain[paying, seat] * chance_reach[paying],
+            (tree.sequence[paying, 1 - seat], tree.sequence[paying, seat]),
         ),
-        shape=(size, size),
+        shape=(sequences, sequences),
     )

@@ -1,1 +1,1 @@
-"""Policy-gradient learners: PPO, TRPO, MAML, and the parts that they share."""
+"""Policy-gradient learners (PPO, TRPO, MAML) and what they share: samples, advantages, losses."""

@@ -1,4 +1,12 @@
-"""A policy network, its critic, and the solver (TRPO, PPO) that improves the policy."""
+"""Actor-critic learner: a policy network, its critic, and TRPO or PPO as the policy optimiser.
+
+| here | the usual implementation |
+|---|---|
+| one PPO or TRPO update on whole games | fixed-length segments with bootstrapped values |
+| critic fitted after the policy update, 2 epochs of batches of 512 | one joint loss, equal epochs |
+| advantages are not normalised | PPO implementations normalise them |
+| games are divided among minibatches | decisions are divided among minibatches |
+"""
 
 from __future__ import annotations
 
@@ -26,28 +34,39 @@ from overtrick.policies.network import network_policy
 
 
 class PolicyOptimizer(Protocol):
-    """Improves weights on a surrogate: whatever lies between weights and policy, such as
-    adaptation, is the surrogate's business, so a new solver needs no other change."""
+    """Algorithm that improves policy weights on a surrogate objective.
 
-    step: float  # KL bound of TRPO, Adam's rate of PPO; a schedule may change it on the way
+    The surrogate maps weights to the policy, so it may contain adaptation steps (MAML), of which
+    the optimiser knows nothing.
+    """
+
+    step: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
 
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
-    ) -> tuple[Params, dict[str, float]]: ...
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: Mapping[str, Array]) -> None: ...
+    ) -> tuple[Params, dict[str, float]]:
+        """Return improved weights and metrics."""
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
 
 
 POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
-"""By name, from (step, entropy): the KL bound of TRPO or Adam's rate of PPO, points a nat."""
+"""Policy optimisers by name, made from (step, entropy coefficient): TRPO's KL bound in nats or
+PPO's learning rate, and points a nat.
+"""
 
 
 class ActorCritic:
-    """Policy gradient with generalised advantage estimates.
+    """Actor-critic learner with generalised advantage estimation.
 
-    features: a game's features of a turn. gamma (0 to 1) discounts a decision, lam (0 to 1)
-    trades the bias of the critic for the variance of the returns. told: the note of a batch that
-    the critic sees instead of the features. parts: into how many PPO cuts the games of a batch.
+    features maps observations to network inputs. gamma (0 to 1) is the discount a decision, lam (0
+    to 1) the parameter of GAE. critic_note names the note of the trajectories that the critic sees
+    instead of the features (None: the features). minibatches is the number of groups into which PPO
+    divides the games of a batch.
     """
 
     def __init__(
@@ -55,74 +74,87 @@ class ActorCritic:
         features: Callable[[Observations], Array],
         theta: Weights,
         critic: Critic,
-        solver: PolicyOptimizer,
+        optimizer: PolicyOptimizer,
         gamma: float,
         lam: float,
-        told: str | None = None,
-        parts: int = 1,
+        critic_note: str | None = None,
+        minibatches: int = 1,
     ) -> None:
         self.features = features
         self.theta = theta
         self.critic = critic
-        self.solver = solver
+        self.optimizer = optimizer
         self.gamma = gamma
         self.lam = lam
-        self.told = told
-        self.parts = parts
+        self.critic_note = critic_note
+        self.minibatches = minibatches
 
     def policy(self, explore: bool = True) -> Any:
-        """The stochastic policy; it explores by itself."""
+        """Return the stochastic policy; it explores by sampling, whatever `explore` is."""
         return network_policy(self.features, self.theta)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
-        """One improvement from the decisions of whole games; none, if there were no decisions."""
+        """Update policy and critic once from the decisions of whole games; return metrics.
+
+        Without decisions nothing changes.
+        """
         if not len(batch):
             return {}
         features = self.features(batch.observations())
-        judged = features if self.told is None else batch.extras[self.told]
+        critic_inputs = features if self.critic_note is None else batch.extras[self.critic_note]
         advantage = generalised_advantages(
-            batch, predict(self.critic.weights, judged), self.gamma, self.lam
+            batch, predict(self.critic.weights, critic_inputs), self.gamma, self.lam
         )
-        parts = min(self.parts, batch.games)
+        minibatches = min(self.minibatches, batch.games)
         sample = sample_tensors(rollout_sample(
-            repeat(self.theta, parts), batch, features, advantage, batch.games / parts,
-            batch.game % parts,
+            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
+            batch.game % minibatches,
         ))  # fmt: skip
-        cut = tuple(_surrogate(sample.every(parts, k)) for k in range(parts)) if parts > 1 else ()
+        minibatch_surrogates = (
+            tuple(_surrogate(sample.every(minibatches, k)) for k in range(minibatches))
+            if minibatches > 1
+            else ()
+        )
         returns = discounted_returns(batch, self.gamma)
-        return self.improve(_surrogate(sample, cut), judged, returns, rng)
+        return self.improve(_surrogate(sample, minibatch_surrogates), critic_inputs, returns, rng)
 
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:
-        """Better weights by the solver; what the critic sees (D, F) and returns (D,) teach it."""
-        theta, metrics = self.solver.improve(tensors(self.theta), surrogate, rng)
+        """Improve the policy on a surrogate, then fit the critic to its inputs (D, F) and returns
+        (D,).
+        """
+        theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 
     def weights(self) -> dict[str, Array]:
-        """What a model file keeps: the policy and its baseline."""
+        """Return the weights of a model file: policy and critic."""
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
     def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: policy, critic with its optimiser, and policy
+        optimiser.
+        """
         return {
             **prefixed("policy", self.theta),
             **prefixed("critic", self.critic.adam.state()),
-            **prefixed("solver", self.solver.state()),
+            **prefixed("solver", self.optimizer.state()),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self.theta = unprefixed("policy", state)
         self.critic.adam.load(unprefixed("critic", state))
-        self.solver.load(unprefixed("solver", state))
+        self.optimizer.load(unprefixed("solver", state))
 
 
-def _surrogate(sample: PolicyGradientSample, parts: tuple[Surrogate, ...] = ()) -> Surrogate:
-    """What improves weights that played all tasks of a sample themselves."""
+def _surrogate(sample: PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()) -> Surrogate:
+    """Return the surrogate of weights that played all tasks of a sample themselves."""
 
     def policy(theta: Params) -> Tensor:
         tasks = len(sample.weight)
         return sample.output({n: v.expand(tasks, *v.shape) for n, v in theta.items()})
 
-    return Surrogate(sample, policy, parts=parts)
+    return Surrogate(sample, policy, minibatches=minibatches)

@@ -1,4 +1,11 @@
-"""A policy that was taught, improves by what it wins, and is pulled back to its teacher."""
+"""PPO with a KL penalty towards a fixed teacher policy, for policies of discrete actions.
+
+| here | the usual implementation |
+|---|---|
+| penalty: exact KL(policy, teacher) over all actions | estimate from the sampled action |
+| coefficient is constant | often adapted to a target KL |
+| no critic: the caller gives advantages | critic and GAE |
+"""
 
 from __future__ import annotations
 
@@ -21,60 +28,77 @@ from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
 
 
 class KlAnchoredPolicy:
-    """A policy of single actions that PPO improves. The pull of its solver keeps it near the
-    teacher, whom it equals at first, so that those who know the teacher understand it.
+    """Policy network that starts as a teacher's copy and improves by PPO with a teacher-KL penalty.
 
-    plan: how both networks look inside. parts: into how many PPO cuts the games.
+    The penalty keeps the policy near the teacher, so that partners who know the teacher's
+    conventions still understand it. config is the architecture of both networks. minibatches is the
+    number of groups into which PPO divides the games.
     """
 
-    def __init__(self, teacher: Weights, plan: ClassifierConfig, solver: Ppo, parts: int) -> None:
+    def __init__(
+        self, teacher: Weights, config: ClassifierConfig, optimizer: Ppo, minibatches: int
+    ) -> None:
         self.teacher = tensors(teacher)
         self.theta = teacher
-        self.plan = plan
-        self.solver = solver
-        self.parts = parts
+        self.config = config
+        self.optimizer = optimizer
+        self.minibatches = minibatches
 
     def learn(
         self, features: Array, legal: Array, action: Array, advantage: Array, game: Array,
         games: int, rng: Generator,
     ) -> dict[str, float]:  # fmt: skip
-        """One improvement from decisions in so many games: features (D, F), legal (D, A), what was
-        done (D,), the points (D,) by which it did better than expected, and the game (D,)."""
-        parts = min(self.parts, games)
+        """Update the policy once from decisions in `games` games; return metrics.
+
+        features (D, F), legal (D, A), action (D,), advantage (D,) in points, and game (D,), the
+        number of each decision's game.
+        """
+        minibatches = min(self.minibatches, games)
         credit = np.zeros(legal.shape)
-        credit[np.arange(len(action)), action] = advantage * parts / games
-        weight = np.full(len(action), parts / games)
-        logp = np.zeros(legal.shape)  # until the policy that played is asked
-        found = sample_tensors(
-            padded_sample(features, legal, logp, credit, weight, game % parts, parts)
+        credit[np.arange(len(action)), action] = advantage * minibatches / games
+        weight = np.full(len(action), minibatches / games)
+        logp = np.zeros(legal.shape)  # replaced below by the policy's own
+        sample_without_logp = sample_tensors(
+            padded_sample(features, legal, logp, credit, weight, game % minibatches, minibatches)
         )
-        assert isinstance(found, DiscreteTensors)
+        assert isinstance(sample_without_logp, DiscreteTensors)
         with torch.no_grad():
-            played, taught = (self._output(w, found) for w in (tensors(self.theta), self.teacher))
-        sample = replace(found, logp=played)
-        cut = tuple(self._surrogate(sample.every(parts, k), taught[k::parts]) for k in range(parts))
-        surrogate = self._surrogate(sample, taught, cut if parts > 1 else ())
-        told = {
-            "entropy_nats": float(surrogate.entropy(played)),
-            "teacher_kl_nats": float(surrogate.distance(played)),
+            own_logp, teacher_logp = (
+                self._output(w, sample_without_logp) for w in (tensors(self.theta), self.teacher)
+            )
+        sample = replace(sample_without_logp, logp=own_logp)
+        minibatch_surrogates = tuple(
+            self._surrogate(sample.every(minibatches, k), teacher_logp[k::minibatches])
+            for k in range(minibatches)
+        )
+        surrogate = self._surrogate(
+            sample, teacher_logp, minibatch_surrogates if minibatches > 1 else ()
+        )
+        diagnostics = {
+            "entropy_nats": float(surrogate.entropy(own_logp)),
+            "teacher_kl_nats": float(surrogate.teacher_kl(own_logp)),
         }
-        theta, metrics = self.solver.improve(tensors(self.theta), surrogate, rng)
+        theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
-        return {**told, **metrics}
+        return {**diagnostics, **metrics}
 
     def _surrogate(
-        self, sample: DiscreteTensors, taught: Tensor, parts: tuple[Surrogate, ...] = ()
+        self, sample: DiscreteTensors, teacher_logp: Tensor, minibatches: tuple[Surrogate, ...] = ()
     ) -> Surrogate:
-        return Surrogate(sample, lambda theta: self._output(theta, sample), None, parts, taught)
+        return Surrogate(
+            sample, lambda theta: self._output(theta, sample), None, minibatches, teacher_logp
+        )
 
     def _output(self, theta: Params, sample: DiscreteTensors) -> Tensor:
-        """(M, R, A) log-probabilities."""
-        said = logits(theta, sample.features.flatten(0, 1), self.plan)
-        return masked_log_softmax(said.view(*sample.weight.shape, -1), sample.legal)
+        """Return (M, R, A) log-probabilities of weights on a sample's rows."""
+        logits_of_rows = logits(theta, sample.features.flatten(0, 1), self.config)
+        return masked_log_softmax(logits_of_rows.view(*sample.weight.shape, -1), sample.legal)
 
     def state(self) -> dict[str, Array]:
-        return {**prefixed("policy", self.theta), **prefixed("solver", self.solver.state())}
+        """Return the arrays of a checkpoint: policy and policy optimiser."""
+        return {**prefixed("policy", self.theta), **prefixed("solver", self.optimizer.state())}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self.theta = unprefixed("policy", state)
-        self.solver.load(unprefixed("solver", state))
+        self.optimizer.load(unprefixed("solver", state))

@@ -1,4 +1,12 @@
-"""Model-agnostic meta-learning (Finn et al. 2017): weights from which one step adapts."""
+"""Model-agnostic meta-learning (MAML): initial weights from which gradient steps adapt to a task.
+
+Source: Finn et al. 2017, "Model-agnostic meta-learning for fast adaptation of deep networks".
+
+| here | the paper |
+|---|---|
+| first or second order, by option | second order |
+| a task is one opponent; its loss has importance ratios | supervised loss or REINFORCE |
+"""
 
 from __future__ import annotations
 
@@ -15,11 +23,11 @@ from overtrick.learners.weights import Params
 def adapt(
     params: Params, sample: PolicyGradientSample, step: float, second_order: bool = False
 ) -> Params:
-    """The inner step: params (M, ...) less step x gradient of the policy-gradient loss.
+    """Take one inner step: params (M, ...) minus step x gradient of the policy-gradient loss.
 
-    Each of the M tasks moves on its own games (Wu et al. 2022, eq. 4). With second_order the
-    result remembers how the gradient depends on params (its eq. 7), else it is taken as a
-    constant; what params themselves depend on is kept either way.
+    Each of M tasks steps on its own games (Wu et al. 2022, eq. 4). With second_order the result
+    keeps how the gradient depends on params (their eq. 7); otherwise the gradient is a constant.
+    Dependence through params themselves is kept in both cases.
     """
     with torch.enable_grad():
         loss = policy_gradient_loss(params, sample)
@@ -32,14 +40,14 @@ def meta_surrogate(
     outer: PolicyGradientSample,
     step: float,
     second_order: bool,
-    thinned: int = 1,
-    parts: int = 1,
+    fisher_subsample: int = 1,
+    minibatches: int = 1,
 ) -> Surrogate:
-    """What improves weights theta through their adaptation to M tasks (eqs. 5 to 7).
+    """Return the surrogate of initial weights theta after adaptation to M tasks (eqs. 5 to 7).
 
-    inner: one sample a gradient step, drawn by the weights before that step; outer: drawn by
-    the adapted weights. thinned: of so many tasks one tells the curvature. parts: into how many
-    the tasks are cut.
+    inner has one sample for each inner step, played by the weights before that step; outer was
+    played by the adapted weights. fisher_subsample: use every n-th task for TRPO's curvature.
+    minibatches: number of groups into which PPO divides the tasks.
     """
     tasks = len(outer.weight)
 
@@ -49,10 +57,12 @@ def meta_surrogate(
             params = adapt(params, sample, step, second_order)
         return outer.output(params)
 
-    def of_some(nth: int, first: int = 0) -> Surrogate:
-        some = [sample.every(nth, first) for sample in (*inner, outer)]
-        return meta_surrogate(some[:-1], some[-1], step, second_order)
+    def of_every(nth: int, first: int = 0) -> Surrogate:
+        subset = [sample.every(nth, first) for sample in (*inner, outer)]
+        return meta_surrogate(subset[:-1], subset[-1], step, second_order)
 
-    thin = of_some(thinned) if thinned > 1 else None
-    cut = tuple(of_some(parts, k) for k in range(parts)) if parts > 1 else ()
-    return Surrogate(outer, policy, thin, cut)
+    fisher = of_every(fisher_subsample) if fisher_subsample > 1 else None
+    minibatch_surrogates = (
+        tuple(of_every(minibatches, k) for k in range(minibatches)) if minibatches > 1 else ()
+    )
+    return Surrogate(outer, policy, fisher, minibatch_surrogates)

@@ -1,4 +1,13 @@
-"""Proximal policy optimisation with the clipped objective (Schulman et al. 2017, eq. 7)."""
+"""Proximal policy optimisation (PPO) with the clipped objective (Schulman et al. 2017, eq. 7).
+
+| here | the usual implementation |
+|---|---|
+| advantages are not normalised | normalised in each minibatch |
+| full batch by default; minibatches are groups of whole games | minibatches of decisions |
+| stops at target_kl by the exact KL over all actions | estimate from sampled actions |
+| the critic is separate, without value clipping | joint loss, often with value clipping |
+| no gradient clipping, no learning-rate decay | gradient norm 0.5, linear decay |
+"""
 
 from __future__ import annotations
 
@@ -15,69 +24,73 @@ from overtrick.learners.weights import Params, to_arrays
 
 
 class Ppo:
-    """Several passes over the sample, each ratio clipped to 1 - clip .. 1 + clip. A pass is an
-    Adam step, or one for each part into which the sample was cut.
+    """PPO update: several epochs of Adam steps on the clipped objective.
 
-    rate: Adam's learning rate. entropy: weight of a bonus in points a nat. Stops early once the
-    mean KL divergence of a decision passes `kl_stop` nats. pull: what a nat of distance from the
-    teacher of a surrogate costs, in points.
+    rate is Adam's learning rate. entropy_coef is the weight of the entropy bonus, in points a nat.
+    Ratios are clipped to 1 - clip .. 1 + clip. Epochs end early once the mean KL divergence of a
+    decision exceeds target_kl nats. teacher_kl_coef is the penalty of the KL divergence from the
+    surrogate's teacher, in points a nat. An epoch is one step, or one a minibatch.
     """
 
     def __init__(
         self,
         rate: float,
-        entropy: float = 0.0,
+        entropy_coef: float = 0.0,
         clip: float = 0.2,
         epochs: int = 8,
-        kl_stop: float = 0.05,
-        pull: float = 0.0,
+        target_kl: float = 0.05,
+        teacher_kl_coef: float = 0.0,
     ) -> None:
         self.step = rate
-        self.entropy = entropy
+        self.entropy_coef = entropy_coef
         self.clip = clip
         self.epochs = epochs
-        self.kl_stop = kl_stop
-        self.pull = pull
+        self.target_kl = target_kl
+        self.teacher_kl_coef = teacher_kl_coef
         self._memory: dict[str, Array] = {}
 
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Better weights by the clipped objective."""
+        """Return weights improved by the clipped objective, and the metrics kl and gain."""
         adam = Adam(to_arrays(theta), self.step)
         if self._memory:
             adam.load({**self._memory, **to_arrays(theta)})
         logp = surrogate.policy(adam.params)
-        before = float(surrogate.gain(logp.detach()))
+        gain_before = float(surrogate.gain(logp.detach()))
         for _ in range(self.epochs):
-            if not surrogate.parts:
+            if not surrogate.minibatches:
                 self._descend(adam, surrogate, logp)
-            for k in rng.permutation(len(surrogate.parts)):
-                part = surrogate.parts[k]
-                self._descend(adam, part, part.policy(adam.params))
+            for k in rng.permutation(len(surrogate.minibatches)):
+                minibatch = surrogate.minibatches[k]
+                self._descend(adam, minibatch, minibatch.policy(adam.params))
             logp = surrogate.policy(adam.params)
-            if surrogate.divergence(logp.detach()) > self.kl_stop:
+            if surrogate.divergence(logp.detach()) > self.target_kl:
                 break
         self._memory = adam.state()
         return {n: v.detach() for n, v in adam.params.items()}, {
             "kl": float(surrogate.divergence(logp.detach())),
-            "gain": float(surrogate.gain(logp.detach())) - before,
+            "gain": float(surrogate.gain(logp.detach())) - gain_before,
         }
 
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
-        """One step by the clipped objective of what a policy did, whose output is logp."""
+        """Take one step on the clipped objective; logp is the policy's output on the surrogate's
+        rows.
+        """
         sample = surrogate.sample
-        moved = sample.ratio(logp)
-        clipped = moved.clamp(1 - self.clip, 1 + self.clip)
-        worse = torch.minimum(moved * sample.credit, clipped * sample.credit)
-        objective = worse.sum() / len(sample.weight)
-        loss = -objective - self.entropy * surrogate.entropy(logp)
-        if self.pull:
-            loss = loss + self.pull * surrogate.distance(logp)
-        adam.descend(loss)
+        ratio = sample.ratio(logp)
+        clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
+        lower = torch.minimum(ratio * sample.credit, clipped * sample.credit)
+        objective = lower.sum() / len(sample.weight)
+        loss = -objective - self.entropy_coef * surrogate.entropy(logp)
+        if self.teacher_kl_coef:
+            loss = loss + self.teacher_kl_coef * surrogate.teacher_kl(logp)
+        adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:
+        """Return the state of Adam and its weights; empty before the first update."""
         return dict(self._memory)
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self._memory = dict(state)

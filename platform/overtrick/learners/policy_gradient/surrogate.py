@@ -1,4 +1,4 @@
-"""What a policy-gradient solver improves, the same for every solver."""
+"""Surrogate objective that policy optimisers improve."""
 
 from __future__ import annotations
 
@@ -12,49 +12,58 @@ from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.weights import Params
 
 Policy = Callable[[Params], Tensor]
-"""Weights to a policy's output on the rows of a sample; adaptation may lie between."""
+"""Function from weights to a policy's output on the rows of a sample; it may include adaptation."""
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A sample and how weights become a policy on its rows."""
+    """Surrogate objective: a sample, and the map from weights to a policy's output on its rows."""
 
     sample: PolicyGradientSample
     policy: Policy
-    thin: Surrogate | None = None  # the same on part of the sample: enough to know the curvature
-    parts: tuple[Surrogate, ...] = ()  # the same on parts that make up the sample, if it was cut
-    teacher: Tensor | None = None  # (M, R, A) log-probabilities of whom it shall stay close to
+    fisher_subsample: Surrogate | None = None  # on a subset of tasks, for TRPO's curvature
+    minibatches: tuple[Surrogate, ...] = ()  # on disjoint subsets of the tasks, for PPO
+    teacher: Tensor | None = None  # (M, R, A) log-probabilities of a teacher policy
 
     def gain(self, output: Tensor) -> Tensor:
-        """Expected points gained over the policy that played, a task (a scalar)."""
+        """Return the estimated gain over the policy that played, in points a task (scalar)."""
         sample = self.sample
         return (sample.credit * sample.ratio(output)).sum() / len(sample.weight)
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Mean KL divergence of a decision from the policy that played (a scalar)."""
+        """Return the mean KL divergence a decision from the policy that played, in nats
+        (scalar).
+        """
         return self._mean(self.sample.divergence(output))
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Mean entropy of a decision in nats (a scalar)."""
+        """Return the mean entropy a decision, in nats (scalar)."""
         return self._mean(self.sample.entropy(output))
 
-    def distance(self, output: Tensor) -> Tensor:
-        """Mean KL divergence of a policy of single actions from its teacher, nats a decision."""
+    def teacher_kl(self, output: Tensor) -> Tensor:
+        """Return the mean KL divergence a decision from the policy to its teacher, in nats
+        (scalar).
+
+        Only for discrete actions.
+        """
         assert self.teacher is not None
-        gap = torch.where(output.isfinite(), output - self.teacher, 0.0)
-        return self._mean((output.exp() * gap).sum(dim=-1))
+        log_ratio = torch.where(output.isfinite(), output - self.teacher, 0.0)
+        return self._mean((output.exp() * log_ratio).sum(dim=-1))
 
     def _mean(self, rows: Tensor) -> Tensor:
         weight = self.sample.weight
-        return (weight * rows).sum() / weight.sum().clamp(min=1e-12)  # nobody may have decided
+        return (weight * rows).sum() / weight.sum().clamp(
+            min=1e-12
+        )  # a sample may have no decisions
 
 
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
-    """Minus the expected points gained over the policy that played, by importance sampling.
+    """Return minus the estimated gain over the policy that played, summed over tasks.
 
-    At that policy its gradient is the plain policy gradient, the mean over games of the sum over
-    decisions (Williams 1992), and its curvature counts that other weights would have played
-    other games (Rothfuss et al. 2019, "ProMP", eq. 6), which a loss of log-probabilities
-    forgets. Summed over tasks, whose weights are apart, so that each gets its own gradient.
+    The gain uses importance ratios. At the policy that played, the gradient is the plain policy
+    gradient: the mean over games of the sum over decisions (Williams 1992). Its second derivative
+    accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq. 6), unlike
+    that of a loss of log-probabilities. Tasks have separate weights, so each receives its own
+    gradient from the sum.
     """
     return -(sample.credit * sample.ratio(sample.output(params))).sum()

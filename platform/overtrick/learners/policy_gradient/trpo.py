@@ -1,4 +1,11 @@
-"""Trust region policy optimisation (Schulman et al. 2015)."""
+"""Trust region policy optimisation (Schulman et al. 2015).
+
+| here | the usual implementation |
+|---|---|
+| line search over 0.8^k, up to 15 steps | 0.5^k, up to 10 steps |
+| exact KL over all actions, on the full sample | exact KL or estimate |
+| entropy bonus in the objective is possible | none |
+"""
 
 from __future__ import annotations
 
@@ -14,23 +21,23 @@ from overtrick.learners.weights import Params, flatten, unflatten
 
 
 class Trpo:
-    """A natural-gradient step as far as the KL bound allows, then a backtracking line search.
+    """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    bound: mean KL divergence of a decision, in nats, that a step may reach. entropy: weight of
-    a bonus for a spread-out policy, in points a nat. The curvature may come from part of the sample
-    (Schulman et al. 2015, appendix C), the bound holds on all of it.
+    bound is the largest mean KL divergence of a decision, in nats. entropy_coef is the weight of
+    the entropy bonus, in points a nat. The curvature may come from a subset of the tasks (Schulman
+    et al. 2015, appendix C); the bound is checked on all of them.
     """
 
     def __init__(
         self,
         bound: float,
-        entropy: float = 0.0,
+        entropy_coef: float = 0.0,
         damping: float = 0.01,
         conjugate_steps: int = 10,
         backtracks: int = 15,
     ) -> None:
         self.step = bound
-        self.entropy = entropy
+        self.entropy_coef = entropy_coef
         self.damping = damping
         self.conjugate_steps = conjugate_steps
         self.backtracks = backtracks
@@ -38,64 +45,68 @@ class Trpo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Better weights, or the same ones if no step within the bound gains anything."""
+        """Return improved weights and metrics; equal weights if no step within the bound gains."""
         params = {n: v.detach().requires_grad_() for n, v in theta.items()}
         logp = surrogate.policy(params)
-        before = self._gain(surrogate, logp)
+        gain_before = self._gain(surrogate, logp)
         values = list(params.values())
-        gradient = _flat_grad(before, values)
-        part, on_part = surrogate, logp
-        if surrogate.thin is not None:
-            part, on_part = surrogate.thin, surrogate.thin.policy(params)
-        slope_of_kl = _flat_grad(part.divergence(on_part), values, create_graph=True)
+        gradient = _flat_grad(gain_before, values)
+        subset, output = surrogate, logp
+        if surrogate.fisher_subsample is not None:
+            subset = surrogate.fisher_subsample
+            output = subset.policy(params)
+        kl_gradient = _flat_grad(subset.divergence(output), values, create_graph=True)
 
         def fisher(vector: Tensor) -> Tensor:
-            return _flat_grad(slope_of_kl @ vector, values) + self.damping * vector
+            return _flat_grad(kl_gradient @ vector, values) + self.damping * vector
 
         direction = conjugate_gradient(fisher, gradient, self.conjugate_steps)
         curvature = float(direction @ fisher(direction))
+        rejected = theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
         if curvature <= 0:
-            return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
-        full = direction * (2 * self.step / curvature) ** 0.5
+            return rejected
+        full_step = direction * (2 * self.step / curvature) ** 0.5
         start = flatten(params).detach()
         for k in range(self.backtracks):
-            share = 0.8**k
-            tried = unflatten(start + share * full, params)
+            scale = 0.8**k
+            candidate = unflatten(start + scale * full_step, params)
             with torch.enable_grad():  # adaptation inside the policy needs gradients
-                now = surrogate.policy({n: v.requires_grad_() for n, v in tried.items()}).detach()
-            kl = float(surrogate.divergence(now))
-            gain = float((self._gain(surrogate, now) - before).detach())
+                weights = {n: v.requires_grad_() for n, v in candidate.items()}
+                output = surrogate.policy(weights).detach()
+            kl = float(surrogate.divergence(output))
+            gain = float((self._gain(surrogate, output) - gain_before).detach())
             if kl <= self.step and gain > 0:
-                kept = {n: v.detach() for n, v in tried.items()}
-                return kept, {"kl": kl, "gain": gain, "step_taken": share}
-        return theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
+                accepted = {n: v.detach() for n, v in candidate.items()}
+                return accepted, {"kl": kl, "gain": gain, "step_taken": scale}
+        return rejected
 
     def _gain(self, surrogate: Surrogate, logp: Tensor) -> Tensor:
-        return surrogate.gain(logp) + self.entropy * surrogate.entropy(logp)
+        return surrogate.gain(logp) + self.entropy_coef * surrogate.entropy(logp)
 
     def state(self) -> dict[str, Array]:
+        """Return an empty checkpoint: TRPO keeps nothing between steps."""
         return {}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Nothing is remembered from step to step."""
+        """Do nothing: TRPO keeps nothing between steps."""
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:
-    """x with product(x) = b, approximately, for a symmetric positive definite linear map."""
+    """Solve product(x) = b approximately for a symmetric positive definite linear map."""
     x = torch.zeros_like(b)
     residual = b.clone()
     direction = b.clone()
-    square = residual @ residual
+    squared_norm = residual @ residual
     for _ in range(steps):
-        if square < 1e-16:
+        if squared_norm < 1e-16:
             break
         image = product(direction)
-        length = square / (direction @ image)
+        length = squared_norm / (direction @ image)
         x = x + length * direction
         residual = residual - length * image
-        new_square = residual @ residual
-        direction = residual + (new_square / square) * direction
-        square = new_square
+        new_squared_norm = residual @ residual
+        direction = residual + (new_squared_norm / squared_norm) * direction
+        squared_norm = new_squared_norm
     return x
 
 

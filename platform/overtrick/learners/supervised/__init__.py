@@ -1,1 +1,1 @@
-"""Learners from labelled examples: behaviour cloning, classifiers, opponent models."""
+"""Supervised learners from labelled examples: behaviour cloning, classifiers, opponent models."""

@@ -1,4 +1,10 @@
-"""Imitation: a network learns from decisions what somebody does, by cross-entropy."""
+"""Behaviour cloning: a network learns to predict recorded decisions, by cross-entropy.
+
+| here | the usual implementation |
+|---|---|
+| M networks train side by side, each on its own decisions | one network |
+| early stopping a network, on held-out decisions in the same situations | held-out situations |
+"""
 
 from __future__ import annotations
 
@@ -17,76 +23,89 @@ from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Situations and what was done in them; for M networks at once each array has M in front."""
+    """Decisions to imitate, grouped by situation; for M networks each array has M in front."""
 
     features: Array  # (R, F) float32
     legal: Array  # (R, A) bool, in each row at least one
-    taken: Array  # (R, A) how often each action was taken, or its probability; 0 if illegal
+    taken: Array  # (R, A) count or probability of each action; 0 if illegal
 
 
 @dataclass(frozen=True)
 class CloningConfig:
-    """How long to learn."""
+    """Length of training and batch size."""
 
-    epochs: int  # passes over the rows, at most
-    batch: int = 512  # rows of a gradient step
-    patience: int = 10  # passes without a better cross-entropy of what is held out, then it ends
+    epochs: int  # largest number of passes over the demonstrations
+    batch: int = 512  # demonstrations a gradient step
+    patience: int = 10  # epochs without lower held-out cross-entropy before training ends
 
 
 def clone_behaviour(
-    adam: Adam, rows: Demonstrations, plan: CloningConfig, rng: Generator, held: Array | None = None
+    adam: Adam,
+    demonstrations: Demonstrations,
+    config: CloningConfig,
+    rng: Generator,
+    held_out: Array | None = None,
 ) -> tuple[Weights, Array]:
-    """Weights that do what was done, and their cross-entropy in nats a decision (M,) or ().
+    """Train networks on demonstrations; return their weights and cross-entropy, (M,) or () nats.
 
-    adam holds the first weights, of one network or of M that learn each from its own rows, and
-    goes on with its memory. held (like rows.taken): decisions in the same situations that are not
-    learnt from; where given, each network is the one of the pass that foretold them best, so that
-    none learns its rows by heart, and the cross-entropy is theirs.
+    adam holds the initial weights of one network, or of M networks that each learn from their own
+    demonstrations; it keeps its moments between calls. held_out has the shape of
+    demonstrations.taken: decisions in the same situations that are not trained on. If given, each
+    network's weights are those of the epoch with the lowest held-out cross-entropy, which prevents
+    overfitting, and that cross-entropy is returned. The cross-entropy is a decision's mean.
     """
-    features, legal = torch.from_numpy(rows.features), torch.from_numpy(rows.legal)
-    taken = torch.from_numpy(rows.taken.astype(np.float32))
-    kept_out = None if held is None else torch.from_numpy(held.astype(np.float32))
+    features, legal = (
+        torch.from_numpy(demonstrations.features),
+        torch.from_numpy(demonstrations.legal),
+    )
+    taken = torch.from_numpy(demonstrations.taken.astype(np.float32))
+    validation = None if held_out is None else torch.from_numpy(held_out.astype(np.float32))
 
-    def measured(counts: Tensor) -> Tensor:
+    def loss_on(counts: Tensor) -> Tensor:
         with torch.no_grad():
             return cross_entropy(adam.params, features, legal, counts)
 
-    if kept_out is None:
-        for _ in range(plan.epochs):
-            _pass(adam, features, legal, taken, plan.batch, rng)
-        return to_arrays(adam.params), measured(taken).numpy()
-    best, kept, waited = measured(kept_out), to_arrays(adam.params), 0
-    for _ in range(plan.epochs):
-        _pass(adam, features, legal, taken, plan.batch, rng)
-        now = measured(kept_out)
-        better = (now < best).numpy()
-        kept = {
-            n: np.where(better.reshape(better.shape + (1,) * (v.ndim - better.ndim)), v, kept[n])
+    if validation is None:
+        for _ in range(config.epochs):
+            _epoch(adam, features, legal, taken, config.batch, rng)
+        return to_arrays(adam.params), loss_on(taken).numpy()
+    best, best_weights, waited = loss_on(validation), to_arrays(adam.params), 0
+    for _ in range(config.epochs):
+        _epoch(adam, features, legal, taken, config.batch, rng)
+        loss = loss_on(validation)
+        improved = (loss < best).numpy()
+        best_weights = {
+            n: np.where(
+                improved.reshape(improved.shape + (1,) * (v.ndim - improved.ndim)),
+                v,
+                best_weights[n],
+            )
             for n, v in to_arrays(adam.params).items()
         }
-        best = torch.minimum(best, now)
-        waited = 0 if better.any() else waited + 1
-        if waited == plan.patience:
+        best = torch.minimum(best, loss)
+        waited = 0 if improved.any() else waited + 1
+        if waited == config.patience:
             break
-    return kept, best.numpy()
+    return best_weights, best.numpy()
 
 
 def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor) -> Tensor:
-    """(M,) or () nats a decision: the mean of -log(probability) of what was taken; 0 of nothing.
+    """Return the mean cross-entropy of the taken actions, (M,) or () nats a decision; 0 without
+    any.
 
-    No less than the entropy of what is imitated, which is reached only by its own probabilities.
+    Its minimum is the entropy of the imitated policy, reached only by that policy's probabilities.
     """
     logp = masked_log_softmax(forward(params, features), legal)
-    told = torch.where(legal, taken * logp.clamp(min=-100), 0.0).sum(dim=(-2, -1))
-    return -told / taken.sum(dim=(-2, -1)).clamp(min=1e-9)
+    log_likelihood = torch.where(legal, taken * logp.clamp(min=-100), 0.0).sum(dim=(-2, -1))
+    return -log_likelihood / taken.sum(dim=(-2, -1)).clamp(min=1e-9)
 
 
-def _pass(
+def _epoch(
     adam: Adam, features: Tensor, legal: Tensor, taken: Tensor, batch: int, rng: Generator
 ) -> None:
-    """Each row once, in random order; M networks share the order but nothing else."""
+    """Train once on all demonstrations in random order; M networks share the order."""
     count = features.shape[-2]
     order = torch.from_numpy(rng.permutation(count)) if batch < count else torch.arange(count)
-    for part in torch.split(order, batch):
-        some = (x.index_select(-2, part) for x in (features, legal, taken))
-        adam.descend(cross_entropy(adam.params, *some).sum())
+    for indices in torch.split(order, batch):
+        batch_rows = (x.index_select(-2, indices) for x in (features, legal, taken))
+        adam.minimise(cross_entropy(adam.params, *batch_rows).sum())

@@ -1,4 +1,4 @@
-"""A network that learns what belongs to a situation from rows of examples, one batch at a time."""
+"""Classifier network, trained by one gradient step for each batch of examples."""
 
 from __future__ import annotations
 
@@ -17,100 +17,117 @@ from overtrick.learners.optimisers import Optimizer, OptimizerFactory
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward
 
-Disturb = Callable[[Tensor], Tensor] | None
+HiddenTransform = Callable[[Tensor], Tensor] | None
 
 OPTIMIZERS: dict[str, Callable[[float], OptimizerFactory]] = {
-    "adam": lambda rate: partial(torch.optim.Adam, lr=rate, fused=True),
-    "sgd": lambda rate: partial(torch.optim.SGD, lr=rate, momentum=0.9),
-    "rmsprop": lambda rate: partial(torch.optim.RMSprop, lr=rate),
+    "adam": lambda learning_rate: partial(torch.optim.Adam, lr=learning_rate, fused=True),
+    "sgd": lambda learning_rate: partial(torch.optim.SGD, lr=learning_rate, momentum=0.9),
+    "rmsprop": lambda learning_rate: partial(torch.optim.RMSprop, lr=learning_rate),
 }
 
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """How a network looks inside and learns."""
+    """Architecture options and optimiser of a classifier."""
 
-    activation: str  # of policies.ACTIVATIONS
-    optimizer: str  # of OPTIMIZERS
-    rate: float
-    half: bool  # products in bfloat16, sums and weights in float32
+    activation: str  # a key of forward_pass.ACTIVATIONS
+    optimizer: str  # a key of OPTIMIZERS
+    learning_rate: float
+    bfloat16: bool  # matrix products in bfloat16; sums and weights in float32
     device: str = "cpu"
-    dropout: float = 0.0  # share of hidden units that each example does without as it is learnt
+    dropout: float = 0.0  # probability with which a hidden unit is dropped in training
 
 
 class Classifier:
-    """Tells classes apart by cross-entropy.
+    """Classifier trained by cross-entropy.
 
-    Some classes may be impossible in a row: those have probability 0.
+    The mask `possible` (R, A) excludes classes of a row: they have probability 0.
     """
 
-    def __init__(self, weights: Weights, plan: ClassifierConfig) -> None:
-        self.plan = plan
-        self.optimizer = Optimizer(weights, OPTIMIZERS[plan.optimizer](plan.rate), plan.device)
-        self.noise = torch.Generator(plan.device)
+    def __init__(self, weights: Weights, config: ClassifierConfig) -> None:
+        self.config = config
+        self.optimizer = Optimizer(
+            weights, OPTIMIZERS[config.optimizer](config.learning_rate), config.device
+        )
+        self.noise = torch.Generator(config.device)
 
     def seed(self, rng: Generator) -> None:
-        """What is left out by chance from now on depends on this alone; no part of the state."""
+        """Seed the dropout noise of later steps; it is not part of the state."""
         self.noise.manual_seed(int(rng.integers(2**63)))
 
     def learn(
-        self, features: Array, possible: Array, label: Array, of: int | None = None
+        self, features: Array, possible: Array, label: Array, total_rows: int | None = None
     ) -> Tensor:
-        """One gradient step on features (R, F) float32, possible (R, A) bool and label, the
-        classes (R,) or, if all are possible, their probabilities (R, A); the mean cross-entropy
-        before it, in nats, on the device: to read it is to wait for it. of: the rows of which these
-        are some; then their sum by so many."""
+        """Take one gradient step; return the mean cross-entropy before it, in nats.
+
+        features (R, F) float32 and possible (R, A) bool. label has the classes (R,) or, if all
+        classes are possible, their probabilities (R, A). total_rows is the size of the batch that
+        these rows belong to; the loss is then their sum divided by it. The loss stays on the
+        device, because reading it waits for the device.
+        """
         assert label.ndim == 1 or possible.all()
-        goal = label.astype(np.int64 if label.ndim == 1 else np.float32)
-        disturb, rows = self._drop if self.plan.dropout else None, of or len(features)
-        said = self._logits(features, possible, disturb)
-        loss = cross_entropy(said, self._there(goal), reduction="sum") / rows
-        self.optimizer.descend(loss)
+        target = label.astype(np.int64 if label.ndim == 1 else np.float32)
+        transform, rows = self._drop if self.config.dropout else None, total_rows or len(features)
+        outputs = self._logits(features, possible, transform)
+        loss = cross_entropy(outputs, self._on_device(target), reduction="sum") / rows
+        self.optimizer.minimise(loss)
         return loss.detach()
 
     def log_probs(self, features: Array, possible: Array) -> Array:
-        """(R, A) float32 logarithms of the classes' probabilities, -inf where impossible."""
+        """Return (R, A) float32 log-probabilities of the classes, -inf where impossible."""
         with torch.inference_mode():
-            found: Array = self._logits(features, possible).log_softmax(dim=-1).cpu().numpy()
-        return found
+            scores: Array = self._logits(features, possible).log_softmax(dim=-1).cpu().numpy()
+        return scores
 
     def _drop(self, hidden: Tensor) -> Tensor:
-        """Dropout (Srivastava et al. 2014), inverted: what is kept grows."""
-        kept = 1 - self.plan.dropout
-        return hidden * torch.empty_like(hidden).bernoulli_(kept, generator=self.noise) / kept
+        """Apply inverted dropout (Srivastava et al. 2014) to hidden units."""
+        keep_probability = 1 - self.config.dropout
+        return (
+            hidden
+            * torch.empty_like(hidden).bernoulli_(keep_probability, generator=self.noise)
+            / keep_probability
+        )
 
-    def _logits(self, features: Array, possible: Array, disturb: Disturb = None) -> Tensor:
-        found = logits(self.optimizer.params, self._there(features), self.plan, disturb)
-        return found.masked_fill(~self._there(possible), -torch.inf)
+    def _logits(
+        self, features: Array, possible: Array, transform: HiddenTransform = None
+    ) -> Tensor:
+        scores = logits(self.optimizer.params, self._on_device(features), self.config, transform)
+        return scores.masked_fill(~self._on_device(possible), -torch.inf)
 
-    def _there(self, values: Array) -> Tensor:
-        return torch.from_numpy(values).to(self.plan.device, non_blocking=True)
+    def _on_device(self, values: Array) -> Tensor:
+        return torch.from_numpy(values).to(self.config.device, non_blocking=True)
 
-    def check(self, where: str) -> None:
-        """Raise RunError, saying where, if a weight is no number."""
+    def check_weights(self, where: str) -> None:
+        """Raise RunError, naming `where`, if a weight is not finite."""
         for value in self.optimizer.params.values():
             check_loss(float(value.detach().sum()), where)
 
     def weights(self) -> Weights:
+        """Return the current weights."""
         return to_arrays(self.optimizer.params)
 
     def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: weights and optimiser."""
         return self.optimizer.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self.optimizer.load(state)
 
 
 def logits(
-    params: Mapping[str, Tensor], features: Tensor, plan: ClassifierConfig, disturb: Disturb = None
+    params: Mapping[str, Tensor],
+    features: Tensor,
+    config: ClassifierConfig,
+    transform: HiddenTransform = None,
 ) -> Tensor:
-    """(R, A) float32 what a network says of features (R, F)."""
-    with torch.autocast(features.device.type, torch.bfloat16, enabled=plan.half):
-        return forward(params, features, plan.activation, disturb).float()
+    """Return (R, A) float32 outputs of a network for features (R, F)."""
+    with torch.autocast(features.device.type, torch.bfloat16, enabled=config.bfloat16):
+        return forward(params, features, config.activation, transform).float()
 
 
 def check_loss(loss: float, where: str) -> float:
-    """The same. Raises RunError, saying where, if it is no number."""
+    """Return the loss. Raises RunError, naming `where`, if it is not finite."""
     if not np.isfinite(loss):
         raise RunError(
             f"the loss is {loss} {where}: the weights of the last checkpoint stand; "

@@ -1,4 +1,4 @@
-"""An explicit model of an opponent, fitted to its decisions, and a reply learnt against it."""
+"""Opponent models: networks fitted to an opponent's decisions, and training a response to one."""
 
 from __future__ import annotations
 
@@ -19,44 +19,47 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 
 Simulate = Callable[[Policy, Generator], Trajectories]
-"""A policy's decisions in some games against a fitted model."""
+"""Function that plays a policy against a fitted model and returns the policy's trajectories."""
 
 
 def fit_opponent_models(
     prior: Weights,
-    rows: Demonstrations,
-    rate: float,
-    plan: CloningConfig,
-    share: float,
+    decisions: Demonstrations,
+    learning_rate: float,
+    config: CloningConfig,
+    held_out_share: float,
     rng: Generator,
 ) -> Weights:
-    """(M, ...) models of M opponents: a prior network after imitating what each of them did.
+    """Fit M opponent models (M, ...), each a prior network trained on one opponent's decisions.
 
-    rows: with leading axis M, taken as counts of decisions. rate: Adam's. share: of the decisions
-    that are held out, at random, to end the fit before it knows its rows by heart. A model goes
-    back to the prior where it has nothing to learn from.
+    decisions has a leading axis M and counts of actions. learning_rate is Adam's. A random
+    held_out_share of the decisions is held out for early stopping. A model without decisions equals
+    the prior.
     """
-    out_rng, learn_rng = rng.spawn(2)
-    held = out_rng.binomial(rows.taken.astype(np.int64), share)
-    learnt = Demonstrations(rows.features, rows.legal, rows.taken - held)
-    adam = Adam(repeat(prior, len(rows.taken)), rate)
-    return clone_behaviour(adam, learnt, plan, learn_rng, held)[0]
+    split_rng, learn_rng = rng.spawn(2)
+    held_out = split_rng.binomial(decisions.taken.astype(np.int64), held_out_share)
+    training = Demonstrations(decisions.features, decisions.legal, decisions.taken - held_out)
+    adam = Adam(repeat(prior, len(decisions.taken)), learning_rate)
+    return clone_behaviour(adam, training, config, learn_rng, held_out)[0]
 
 
-def correct_by_counts(guess: Array, taken: Array, trust: float) -> Array:
-    """(..., N, A) a model's probabilities by information set, made right by what was seen there.
+def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:
+    """Combine predicted action probabilities (..., N, A) with observed counts of actions.
 
-    The mean of a Dirichlet posterior whose prior is the guess, worth `trust` decisions: seldom
-    seen information sets keep the guess, often seen ones their frequencies.
+    Returns the mean of a Dirichlet posterior whose prior is the prediction, with the weight of
+    `prior_decisions` decisions. Rarely observed information sets stay near the prediction, often
+    observed ones near their frequencies.
     """
-    counts = taken + trust * guess
+    counts = taken + prior_decisions * prediction
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
 def learn_response(
     learner: ActorCritic, simulate: Simulate, iterations: int, rng: Generator
 ) -> dict[str, float]:
-    """Improve a learner against a model for so many iterations of simulated games."""
+    """Improve an actor-critic learner against a model for a number of iterations of simulated
+    games.
+    """
     metrics: dict[str, float] = {}
     for step_rng in rng.spawn(iterations):
         play_rng, learn_rng = step_rng.spawn(2)

@@ -1,1 +1,1 @@
-"""Learners of action values: tables, DQN, DRON, NFSP, and their replay buffers."""
+"""Learners of action values: tabular Q-learning, DQN, DRON, NFSP, and their replay buffers."""

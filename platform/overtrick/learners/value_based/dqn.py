@@ -1,4 +1,12 @@
-"""Q-learning with a network, a replay memory and a target network (Mnih et al. 2015)."""
+"""Deep Q-learning with a replay buffer and a target network (Mnih et al. 2015).
+
+| here | the paper |
+|---|---|
+| `steps` gradient steps follow each batch of whole games | one step every 4 frames |
+| the target maximises over legal actions only | all actions are legal |
+| Huber or squared error; double Q-learning and Monte Carlo returns by option | error clipped to 1 |
+| Adam | RMSprop |
+"""
 
 from __future__ import annotations
 
@@ -29,67 +37,69 @@ from overtrick.policies.memoryless import MemorylessPolicy
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
 Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
-"""Weights, features (R, F) and notes (R, ...) to what each action is worth: (R, A) points."""
+"""Function from weights, features (R, F) and notes (R, ...) to action values (R, A) in points."""
 
 
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """A multilayer perceptron with a value for each action."""
+    """Return the action values of a multilayer perceptron."""
     return forward(params, features)
 
 
 @dataclass(frozen=True)
 class DqnConfig:
-    """How values are learnt."""
+    """Hyperparameters of deep Q-learning."""
 
-    rate: float  # Adam's
-    steps: int  # gradient steps a batch of games
-    rows: int  # decisions a gradient step
-    room: int  # newest decisions that are remembered
-    refresh: int  # gradient steps after which the target network is renewed
-    gamma: float  # discount, a decision
-    loss: Literal["huber", "squared"]  # huber: linear from one point on
-    double: bool  # the network chooses what the target network values (van Hasselt et al. 2016)
-    whole: bool = False  # learn from what the rest of the game brought, not from the next value
+    learning_rate: float  # of Adam
+    steps: int  # gradient steps for each batch of games
+    batch_size: int  # decisions a gradient step
+    replay_capacity: int  # capacity of the replay buffer, in decisions
+    target_update_interval: int  # gradient steps between updates of the target network
+    gamma: float  # discount a decision
+    loss: Literal["huber", "squared"]  # huber: linear beyond an error of one point
+    double: bool  # double Q-learning (van Hasselt et al. 2016)
+    monte_carlo: bool = False  # targets are discounted returns, not bootstrapped
 
 
 class Dqn:
-    """Learns what each action is worth if the best ones follow.
+    """Q-network learner.
 
-    The target of a decision is its reward until the seat's next decision, plus gamma times the
-    target network's value of the best legal action there; nothing follows the last one. With
-    plan.whole it is the discounted sum of all rewards to come (Monte Carlo control). notes:
-    the notes of a batch that `values` wants to see; a decision and its successor share them.
+    The target of a decision is its reward until the seat's next decision plus gamma times the
+    target network's value of the best legal action there; no value follows the last decision. With
+    config.monte_carlo it is the discounted sum of all later rewards. notes names the notes of the
+    trajectories that `values` reads, which a decision and its successor share.
     """
 
     def __init__(
         self,
         features: Callable[[Observations], Array],
         weights: Weights,
-        plan: DqnConfig,
+        config: DqnConfig,
         values: Values = mlp_values,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.features = features
-        self.plan = plan
+        self.config = config
         self.values = values
         self.notes = notes
-        self.adam = Adam(weights, plan.rate)
+        self.adam = Adam(weights, config.learning_rate)
         self.target: Params = tensors(weights)
-        self.memory = RingBuffer(plan.room)
-        self.learnt = 0  # gradient steps so far
+        self.buffer = RingBuffer(config.replay_capacity)
+        self.gradient_steps = 0  # taken so far
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyPolicy:
-        """The best action by the values; with probability epsilon any, if it explores."""
+        """Return the greedy policy; while exploring it plays a random action with probability
+        epsilon.
+        """
         return GreedyPolicy(self.features, self.weights(), epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
-        """Remember the decisions of whole games, then learn from what is remembered."""
+        """Add the decisions of whole games to the replay buffer, then take gradient steps."""
         reward, last = batch.reward, batch.last
-        if self.plan.whole:
-            reward, last = discounted_returns(batch, self.plan.gamma), np.ones_like(last)
-        self.memory.add(
+        if self.config.monte_carlo:
+            reward, last = discounted_returns(batch, self.config.gamma), np.ones_like(last)
+        self.buffer.add(
             {
                 **observation_columns(batch),
                 **{name: batch.extras[name] for name in self.notes},
@@ -99,70 +109,89 @@ class Dqn:
             },
             rng,
         )
-        plan, loss = self.plan, 0.0
-        if not len(self.memory):
+        config, loss = self.config, 0.0
+        if not len(self.buffer):
             return {}
-        places = self.memory.draw(plan.steps * plan.rows, rng)
-        now = self._inputs(self.memory.at(places))
-        # games are whole, so what follows a decision that is not the last lies right behind it;
-        # behind the last one may lie nothing yet, and no game knows what to make of that
-        behind = np.where(now["last"].numpy(), places, (places + 1) % plan.room)
-        ahead = {} if self.plan.whole else self._inputs(self.memory.at(behind))
-        for k in range(0, len(places), plan.rows):
-            if self.learnt % plan.refresh == 0:
+        indices = self.buffer.draw(config.steps * config.batch_size, rng)
+        current = self._inputs(self.buffer.at(indices))
+        # the successor of a decision lies at the next index; the last decision of a game has none
+        # and gets its own index, because the next entry may not be filled yet
+        next_indices = np.where(
+            current["last"].numpy(), indices, (indices + 1) % config.replay_capacity
+        )
+        following = {} if self.config.monte_carlo else self._inputs(self.buffer.at(next_indices))
+        for k in range(0, len(indices), config.batch_size):
+            if self.gradient_steps % config.target_update_interval == 0:
                 self.target = {n: v.detach().clone() for n, v in self.adam.params.items()}
-            part = slice(k, k + plan.rows)
-            here, after = ({n: v[part] for n, v in each.items()} for each in (now, ahead))
-            goal = self._goal(here, after)
-            taken = self._values(self.adam.params, here).gather(1, here["action"][:, None])[:, 0]
-            error = LOSSES[plan.loss](taken, goal)
-            self.adam.descend(error)
+            rows = slice(k, k + config.batch_size)
+            current_rows, next_rows = (
+                {n: v[rows] for n, v in each.items()} for each in (current, following)
+            )
+            target_value = self._target_values(current_rows, next_rows)
+            predicted = self._values(self.adam.params, current_rows).gather(
+                1, current_rows["action"][:, None]
+            )[:, 0]
+            error = LOSSES[config.loss](predicted, target_value)
+            self.adam.minimise(error)
             loss += float(error.detach())
-            self.learnt += 1
-        return {"value_loss": loss / plan.steps}
+            self.gradient_steps += 1
+        return {"value_loss": loss / config.steps}
 
-    def _goal(self, here: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> Tensor:
-        """(R,) what each decision has turned out to be worth."""
-        if self.plan.whole:
-            return here["reward"]
+    def _target_values(
+        self, current_rows: Mapping[str, Tensor], next_rows: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return (R,) the target value of each decision."""
+        if self.config.monte_carlo:
+            return current_rows["reward"]
         with torch.no_grad():
-            worth = self._values(self.target, after)
-            judge = self._values(self.adam.params, after) if self.plan.double else worth
-            best = judge.masked_fill(~after["legal"], -torch.inf).argmax(dim=1, keepdim=True)
-            ahead = worth.gather(1, best)[:, 0]
-            return here["reward"] + self.plan.gamma * torch.where(here["last"], 0.0, ahead)
+            next_values = self._values(self.target, next_rows)
+            selection_values = (
+                self._values(self.adam.params, next_rows) if self.config.double else next_values
+            )
+            best_action = selection_values.masked_fill(~next_rows["legal"], -torch.inf).argmax(
+                dim=1, keepdim=True
+            )
+            following = next_values.gather(1, best_action)[:, 0]
+            return current_rows["reward"] + self.config.gamma * torch.where(
+                current_rows["last"], 0.0, following
+            )
 
-    def _values(self, params: Mapping[str, Tensor], rows: Mapping[str, Tensor]) -> Tensor:
-        return self.values(params, rows["features"], rows)
+    def _values(self, params: Mapping[str, Tensor], batch_size: Mapping[str, Tensor]) -> Tensor:
+        return self.values(params, batch_size["features"], batch_size)
 
-    def _inputs(self, rows: Columns) -> dict[str, Tensor]:
-        """Remembered rows as tensors, with their features in place of the facts."""
+    def _inputs(self, batch_size: Columns) -> dict[str, Tensor]:
+        """Return rows of the replay buffer as tensors, with features instead of observations."""
         wanted = ("legal", "action", "reward", "last", *self.notes)
-        columns = {name: torch.from_numpy(rows[name]) for name in wanted}
-        return {**columns, "features": torch.from_numpy(self.features(observations_of(rows)))}
+        columns = {name: torch.from_numpy(batch_size[name]) for name in wanted}
+        return {**columns, "features": torch.from_numpy(self.features(observations_of(batch_size)))}
 
     def weights(self) -> Weights:
+        """Return the current weights."""
         return to_arrays(self.adam.params)
 
     def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: network, target network, replay buffer, step
+        counter.
+        """
         return {
             **prefixed("values", self.adam.state()),
             **prefixed("target", to_arrays(self.target)),
-            **prefixed("memory", self.memory.state()),
-            "learnt": np.array(self.learnt),
+            **prefixed("memory", self.buffer.state()),
+            "learnt": np.array(self.gradient_steps),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self.adam.load(unprefixed("values", state))
         self.target = tensors(unprefixed("target", state))
-        self.memory.load(unprefixed("memory", state))
-        self.learnt = int(state["learnt"])
+        self.buffer.load(unprefixed("memory", state))
+        self.gradient_steps = int(state["learnt"])
 
 
 class GreedyPolicy(MemorylessPolicy):
-    """The legal action of the highest value; with probability epsilon (0 to 1) any legal one.
+    """Policy that plays the legal action of the highest value, or with probability epsilon any.
 
-    notes: what `values` wants to see beside the features, the same at every decision.
+    notes are inputs of `values` beside the features, equal at every decision.
     """
 
     def __init__(
@@ -180,6 +209,7 @@ class GreedyPolicy(MemorylessPolicy):
         self.notes = {} if notes is None else notes
 
     def probs(self, observations: Observations) -> Array:
+        """Return (R, A) action probabilities."""
         assert observations.legal is not None
         notes = {
             name: torch.from_numpy(note).expand(len(observations), *note.shape)
@@ -187,16 +217,17 @@ class GreedyPolicy(MemorylessPolicy):
         }
         with torch.inference_mode():
             features = torch.from_numpy(self.features(observations))
-            worth = self.values(tensors(self.weights), features, notes).double().numpy()
-        return epsilon_greedy(worth, observations.legal, self.epsilon)
+            next_values = self.values(tensors(self.weights), features, notes).double().numpy()
+        return epsilon_greedy(next_values, observations.legal, self.epsilon)
 
 
 def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:
-    """(R, A) probabilities: the best legal action by (R, A) values, with probability epsilon any.
+    """Return (R, A) probabilities: the best legal action by values (R, A), any with probability
+    epsilon.
 
-    The first of equals is the best.
+    Of equally good actions the first is the best.
     """
-    best = np.where(legal, values, -np.inf).argmax(axis=1)
+    best_action = np.where(legal, values, -np.inf).argmax(axis=1)
     probs = epsilon * legal / legal.sum(axis=1, keepdims=True)
-    probs[np.arange(len(best)), best] += 1 - epsilon
+    probs[np.arange(len(best_action)), best_action] += 1 - epsilon
     return probs

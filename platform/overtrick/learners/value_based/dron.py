@@ -1,12 +1,18 @@
-"""Q-learning that looks at how its opponent plays: DRON with a mixture of experts.
+"""Deep reinforcement opponent network (DRON) with a mixture of experts.
 
-He et al. 2016, "Opponent modeling in deep reinforcement learning", section 3.2: K experts each
-value the actions of a state, and what is known of the opponent decides how much each counts.
+Source: He et al. 2016, "Opponent modeling in deep reinforcement learning", section 3.2. Each of
+several experts values the actions; a gate computes their weights from the opponent's statistics.
+
+| here | the paper |
+|---|---|
+| statistics: action frequencies in each public situation | features chosen by hand for each game |
+| experts share their hidden layers | experts share the state's embedding |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,27 +27,31 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession
 
 OPPONENT = "opponent"
-"""The note (D, P) of a batch that says what was known of the opponent when the game began."""
+"""Note of a trajectory: the opponent's profile (D, P), as known at the start of the game."""
 
-PRIOR_DECISIONS = 5.0  # decisions in a situation after which habits count by half
+PRIOR_DECISIONS = 5.0  # observed decisions at which a frequency counts by half
 
 
 def opponent_profile(counts: Array) -> Array:
-    """(M, P) float32, what networks are told of M opponents who took actions so often.
+    """Return profiles (M, P) float32 of M opponents from their counts of actions.
 
-    counts (M, situations, A). For each situation the frequency of each action, and less of it
-    the less was seen: all 0 for an opponent that nobody has met.
+    counts is (M, situations, A). A profile has each action's frequency in each public situation,
+    shrunk towards 0 by count / (count + PRIOR_DECISIONS); it is 0 for an opponent without observed
+    decisions.
     """
-    seen = counts.sum(axis=-1, keepdims=True)
-    return (counts / (seen + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
+    observed = counts.sum(axis=-1, keepdims=True)
+    return (counts / (observed + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
 
 
 def initial_experts(
     inputs: int, hidden: Sequence[int], actions: int, profile: int, gate: Sequence[int],
     count: int, rng: Generator,
 ) -> Weights:  # fmt: skip
-    """Fresh weights: state.w0, ... to values of all actions by each of `count` experts, which
-    share the hidden layers; and gate.w0, ... from the opponent's profile (P numbers) to them."""
+    """Draw initial weights of a mixture of experts.
+
+    `state.w0`, ... lead from features to the action values of all experts, which share their hidden
+    layers; `gate.w0`, ... lead from a profile of P numbers to a score of each expert.
+    """
     state = initial_weights((inputs, *hidden, count * actions), rng)
     return {
         **prefixed("gate", initial_weights((profile, *gate, count), rng)),
@@ -52,64 +62,61 @@ def initial_experts(
 def mixture_of_experts(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """(R, A) points: the experts' values, weighed by a softmax of the gate (their eq. 8)."""
-    valued, weighed = (
-        {n.removeprefix(part): v for n, v in params.items() if n.startswith(part)}
-        for part in ("state.", "gate.")
+    """Return (R, A) action values in points: the experts' values weighted by the gate's softmax
+    (eq. 8).
+    """
+    value_weights, gate_weights = (
+        {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}
+        for prefix in ("state.", "gate.")
     )
-    weight = forward(weighed, notes[OPPONENT]).softmax(dim=-1)
-    values = forward(valued, features).reshape(len(weight), weight.shape[-1], -1)
+    weight = forward(gate_weights, notes[OPPONENT]).softmax(dim=-1)
+    values = forward(value_weights, features).reshape(len(weight), weight.shape[-1], -1)
     return (weight.unsqueeze(-1) * values).sum(dim=-2)
 
 
 def dron_learner(
-    features: Callable[[Observations], Array], weights: Weights, plan: DqnConfig
+    features: Callable[[Observations], Array], weights: Weights, config: DqnConfig
 ) -> Dqn:
-    """Q-learning of `mixture` from batches with the note OPPONENT."""
-    return Dqn(features, weights, plan, mixture_of_experts, (OPPONENT,))
+    """Make a Q-learner of `mixture_of_experts`, for trajectories with the note OPPONENT."""
+    return Dqn(features, weights, config, mixture_of_experts, (OPPONENT,))
 
 
 def policy_against(
-    features: Callable[[Observations], Array], weights: Weights, known: Array
+    features: Callable[[Observations], Array], weights: Weights, profiles: Array
 ) -> GreedyPolicy:
-    """How to play one opponent of whom a profile (P,) is known."""
-    return GreedyPolicy(features, weights, 0.0, mixture_of_experts, {OPPONENT: known})
+    """Return the greedy policy against one opponent with a known profile (P,)."""
+    return GreedyPolicy(features, weights, 0.0, mixture_of_experts, {OPPONENT: profiles})
 
 
+@dataclass(frozen=True, eq=False)
 class DronPolicy:
-    """The same against M opponents of whom profiles (M, P) are known, with some exploration.
+    """Epsilon-greedy policy against M opponents with known profiles (M, P).
 
-    Seated for G games, it meets opponent m in games m * G / M up to (m + 1) * G / M.
+    In a session of G games, games m * G / M up to (m + 1) * G / M are against opponent m.
     """
 
-    def __init__(
-        self,
-        features: Callable[[Observations], Array],
-        weights: Weights,
-        known: Array,
-        epsilon: float,
-    ) -> None:
-        self.features = features
-        self.weights = weights
-        self.known = known
-        self.epsilon = epsilon
+    features: Callable[[Observations], Array]
+    weights: Weights
+    profiles: Array
+    epsilon: float
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        if games % len(self.known):
-            raise ValueError(f"{games} games cannot be shared by {len(self.known)} opponents")
-        return MemorylessSession(_ProfiledPolicy(self, games // len(self.known)), rng)
+        """Start a session. Raises ValueError unless games is a multiple of M."""
+        if games % len(self.profiles):
+            raise ValueError(f"{games} games cannot be shared by {len(self.profiles)} opponents")
+        return MemorylessSession(_ProfiledPolicy(self, games // len(self.profiles)), rng)
 
 
 class _ProfiledPolicy(MemorylessPolicy):
-    def __init__(self, informed: DronPolicy, games_each: int) -> None:
-        self.informed = informed
-        self.params = tensors(informed.weights)
+    def __init__(self, policy: DronPolicy, games_each: int) -> None:
+        self.policy = policy
+        self.params = tensors(policy.weights)
         self.games_each = games_each
 
     def probs(self, observations: Observations) -> Array:
         assert observations.legal is not None
-        known = torch.from_numpy(self.informed.known[observations.game // self.games_each])
+        profiles = torch.from_numpy(self.policy.profiles[observations.game // self.games_each])
         with torch.inference_mode():
-            features = torch.from_numpy(self.informed.features(observations))
-            values = mixture_of_experts(self.params, features, {OPPONENT: known}).double().numpy()
-        return epsilon_greedy(values, observations.legal, self.informed.epsilon)
+            features = torch.from_numpy(self.policy.features(observations))
+            values = mixture_of_experts(self.params, features, {OPPONENT: profiles})
+        return epsilon_greedy(values.double().numpy(), observations.legal, self.policy.epsilon)

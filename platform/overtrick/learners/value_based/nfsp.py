@@ -1,4 +1,13 @@
-"""Neural fictitious self-play (Heinrich and Silver 2016): best replies, and their average."""
+"""Neural fictitious self-play (NFSP): a best-response Q-network and an average-policy network.
+
+Source: Heinrich and Silver 2016, "Deep reinforcement learning from self-play in
+imperfect-information games".
+
+| here | the paper |
+|---|---|
+| the average policy learns the greedy action of the best response | the action that was played |
+| gradient steps follow each batch of whole games | one step every 128 decisions |
+"""
 
 from __future__ import annotations
 
@@ -22,25 +31,26 @@ from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.network import NetworkPolicy
 
 BEST_RESPONSE_NOTE = "best"
-"""The note of a batch that says which decisions (D,) the best reply made."""
+"""Note of a trajectory: bool (D,), whether the best response made each decision."""
 
 
 @dataclass(frozen=True)
 class NfspConfig:
-    """How the average is learnt."""
+    """Hyperparameters of the average policy."""
 
-    rate: float  # Adam's
-    steps: int  # gradient steps a batch of games
-    rows: int  # decisions a gradient step
-    room: int  # decisions of the best reply that are remembered
+    learning_rate: float  # of Adam
+    steps: int  # gradient steps for each batch of games
+    batch_size: int  # decisions a gradient step
+    reservoir_capacity: int  # capacity of the reservoir, in decisions of the best response
 
 
 class Nfsp:
-    """Q-learning replies to whoever plays, and a second network learns how it has replied so far.
+    """NFSP learner: deep Q-learning of a best response, and supervised learning of its average.
 
-    The average of best replies comes near an equilibrium of a two-player zero-sum game, as far as
-    the replies are best (Heinrich et al. 2015, theorem 7). A batch says by the note BEST which of
-    its decisions the best reply made: they alone teach the average, all teach the best reply.
+    In a two-player zero-sum game the average policy approaches an equilibrium as far as the
+    responses are best responses (Heinrich et al. 2015, theorem 7). The note BEST_RESPONSE_NOTE
+    marks the decisions that the best response made: these alone train the average policy, all train
+    the Q-network.
     """
 
     def __init__(
@@ -48,57 +58,61 @@ class Nfsp:
         features: Callable[[Observations], Array],
         best: Dqn,
         average: Weights,
-        plan: NfspConfig,
+        config: NfspConfig,
     ) -> None:
         self.features = features
         self.best = best
-        self.plan = plan
-        self.adam = Adam(average, plan.rate)
-        self.memory = ReservoirBuffer(plan.room)
+        self.config = config
+        self.adam = Adam(average, config.learning_rate)
+        self.reservoir = ReservoirBuffer(config.reservoir_capacity)
 
     def policy(self, explore: bool = True) -> NetworkPolicy:
-        """The average policy; it explores by itself."""
+        """Return the average policy; it explores by sampling, whatever `explore` is."""
         return NetworkPolicy(self.features, self.average())
 
     def average(self) -> Weights:
-        """The weights of the average policy."""
+        """Return the weights of the average policy."""
         return to_arrays(self.adam.params)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
-        """Better values and a better average, from the decisions of whole games."""
+        """Train the Q-network and the average policy on the decisions of whole games."""
         best_rng, average_rng = rng.spawn(2)
-        mine = batch.extras[BEST_RESPONSE_NOTE]
-        # the best reply itself, without the actions that it only tried
+        by_best_response = batch.extras[BEST_RESPONSE_NOTE]
+        # the greedy action, also where exploration played another
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
-        rows = {**observation_columns(batch), "action": reply}
+        batch_size = {**observation_columns(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
-        self.memory.add({name: column[mine] for name, column in rows.items()}, average_rng)
-        return metrics | self._imitate(average_rng)
+        self.reservoir.add(
+            {name: column[by_best_response] for name, column in batch_size.items()}, average_rng
+        )
+        return metrics | self._fit_average(average_rng)
 
-    def _imitate(self, rng: Generator) -> dict[str, float]:
-        """Cross-entropy steps towards the actions that the best reply has taken."""
-        if not len(self.memory):
+    def _fit_average(self, rng: Generator) -> dict[str, float]:
+        """Take cross-entropy steps on best-response actions from the reservoir."""
+        if not len(self.reservoir):
             return {}
-        plan, loss = self.plan, 0.0
-        rows = self.memory.at(self.memory.draw(plan.steps * plan.rows, rng))
-        features = torch.from_numpy(self.features(observations_of(rows)))
-        legal, action = (torch.from_numpy(rows[name]) for name in ("legal", "action"))
-        for k in range(0, len(action), plan.rows):
-            part = slice(k, k + plan.rows)
-            logp = masked_log_softmax(forward(self.adam.params, features[part]), legal[part])
-            error = -logp.gather(1, action[part, None]).mean()
-            self.adam.descend(error)
+        config, loss = self.config, 0.0
+        batch_size = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
+        features = torch.from_numpy(self.features(observations_of(batch_size)))
+        legal, action = (torch.from_numpy(batch_size[name]) for name in ("legal", "action"))
+        for k in range(0, len(action), config.batch_size):
+            batch = slice(k, k + config.batch_size)
+            logp = masked_log_softmax(forward(self.adam.params, features[batch]), legal[batch])
+            error = -logp.gather(1, action[batch, None]).mean()
+            self.adam.minimise(error)
             loss += float(error.detach())
-        return {"average_loss": loss / plan.steps}
+        return {"average_loss": loss / config.steps}
 
     def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: best response, average policy, reservoir."""
         return {
             **prefixed("best", self.best.state()),
             **prefixed("average", self.adam.state()),
-            **prefixed("reservoir", self.memory.state()),
+            **prefixed("reservoir", self.reservoir.state()),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
         self.best.load(unprefixed("best", state))
         self.adam.load(unprefixed("average", state))
-        self.memory.load(unprefixed("reservoir", state))
+        self.reservoir.load(unprefixed("reservoir", state))

@@ -1,7 +1,7 @@
-"""What a learner remembers of past decisions: the newest, or a fair sample of all.
+"""Replay buffers of decisions: the newest ones, or a uniform sample of all.
 
-Rows are named arrays (D, ...) of one length. What is kept lies in arrays of a fixed room, which
-are made when the first rows come.
+Rows are named arrays (D, ...) of one length. They are stored in arrays of fixed capacity, allocated
+when the first rows are added.
 """
 
 from __future__ import annotations
@@ -15,89 +15,92 @@ from numpy.random import Generator
 from overtrick.core import Array, Observations, Trajectories
 
 Columns = dict[str, Array]
-"""Named columns of one length (D, ...)."""
+"""Named columns of one length, (D, ...) each."""
 
 
 class ReplayBuffer(ABC):
-    """Room for so many rows; a subclass says where new ones go."""
+    """Storage of a fixed capacity; a subclass chooses the indices of new rows."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.added = 0  # rows, ever
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.added = 0  # number of rows added in all
         self._rows: Columns = {}
 
     def __len__(self) -> int:
-        return min(self.added, self.room)
+        return min(self.added, self.capacity)
 
     @abstractmethod
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
-        """Which of so many new rows stay, and the place of each; where places are equal, the
-        last one counts."""
+        """Return the selected ones of `count` new rows, and the index of each; of equal indices the
+        last wins.
+        """
 
     def add(self, rows: Mapping[str, Array], rng: Generator) -> None:
-        """Take new rows in, in their order."""
+        """Add rows, in their order."""
         count = len(next(iter(rows.values())))
-        stay, place = self._places(count, rng)
+        selected, indices = self._places(count, rng)
         for name, column in rows.items():
             if name not in self._rows:
-                self._rows[name] = np.zeros((self.room, *column.shape[1:]), column.dtype)
-            self._rows[name][place] = column[stay]
+                self._rows[name] = np.zeros((self.capacity, *column.shape[1:]), column.dtype)
+            self._rows[name][indices] = column[selected]
         self.added += count
 
     def draw(self, count: int, rng: Generator) -> Array:
-        """(count,) places of remembered rows, each equally likely, with replacement."""
+        """Sample (count,) indices of stored rows, uniformly with replacement."""
         return rng.integers(len(self), size=count)
 
-    def at(self, places: Array) -> Columns:
-        """The rows at some places; a copy."""
-        return {name: column[places] for name, column in self._rows.items()}
+    def at(self, indices: Array) -> Columns:
+        """Return copies of the rows at some indices."""
+        return {name: column[indices] for name, column in self._rows.items()}
 
     def state(self) -> dict[str, Array]:
-        kept = {name: column[: len(self)].copy() for name, column in self._rows.items()}
-        return {**kept, "added": np.array(self.added)}
+        """Return the stored rows and the number of rows added."""
+        stored = {name: column[: len(self)].copy() for name, column in self._rows.items()}
+        return {**stored, "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the rows that `state` returned."""
         self.added = int(state["added"])
         self._rows = {}
-        for name, kept in state.items():
+        for name, stored in state.items():
             if name != "added":
-                self._rows[name] = np.zeros((self.room, *kept.shape[1:]), kept.dtype)
-                self._rows[name][: len(kept)] = kept
+                self._rows[name] = np.zeros((self.capacity, *stored.shape[1:]), stored.dtype)
+                self._rows[name][: len(stored)] = stored
 
 
 class RingBuffer(ReplayBuffer):
-    """The newest rows. The k-th that was ever added lies at place k modulo the room.
+    """Replay buffer of the newest rows; the k-th row ever added is at index k modulo the capacity.
 
-    So the row that came right after another lies at the next place, unless it has not come yet.
+    The row added after another one is therefore at the next index, once it has been added.
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
-        stay = np.arange(max(0, count - self.room), count)
-        return stay, (self.added + stay) % self.room
+        selected = np.arange(max(0, count - self.capacity), count)
+        return selected, (self.added + selected) % self.capacity
 
 
 class ReservoirBuffer(ReplayBuffer):
-    """A fair sample: every row that ever came is kept with the same probability.
+    """Uniform sample of all rows ever added: each is stored with the same probability.
 
-    Row k, counted from 1, takes a random place with probability room / k (Vitter 1985, "Random
+    Row k, counted from 1, takes a random index with probability capacity / k (Vitter 1985, "Random
     sampling with a reservoir", algorithm R).
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
         number = self.added + np.arange(count)
-        place = np.where(number < self.room, number, rng.integers(number + 1))
-        stay = np.flatnonzero(place < self.room)
-        return stay, place[stay]
+        indices = np.where(number < self.capacity, number, rng.integers(number + 1))
+        selected = np.flatnonzero(indices < self.capacity)
+        return selected, indices[selected]
 
 
 def observation_columns(batch: Trajectories) -> Columns:
-    """What a decision was about: a game's features can be made of it again, many times smaller."""
+    """Return the columns from which a game can recompute features, which are many times larger."""
     assert batch.legal is not None
     return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}
 
 
 def observations_of(rows: Mapping[str, Array]) -> Observations:
-    """The same as rows of one turn, each of a game of its own."""
+    """Return stored rows as observations, each of a separate game."""
     return Observations(
         np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
     )

@@ -1,1 +1,1 @@
-"""The extensive form as flat arrays: building a tree, traversing it, best responses on it."""
+"""Extensive-form games as flat arrays: building a tree, traversing it, computing best responses."""

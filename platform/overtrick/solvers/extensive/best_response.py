@@ -1,36 +1,40 @@
-"""What strategies are worth: expected values, best responses, distance from equilibrium.
+"""Expected values, best responses and NashConv of strategies on a game tree.
 
-A strategy sigma is (N, A) float64 for all seats at once: each information set belongs to one
-seat, its row sums to 1 and is 0 where illegal.
+A strategy sigma is (N, A) float64 and holds all seats' strategies: each information set belongs to
+one seat. A row sums to 1 and is 0 at illegal actions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array, BehaviouralPolicy, UserError
-from overtrick.solvers.extensive.traversal import (
-    fill_realisation_plan,
-    others_reach,
-    realisation_plan,
-)
+from overtrick.solvers.extensive.traversal import fill_plan, others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 
 
-def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
-    """The strategy (N, A) of policies that sit in seats 0, 1, ...
+@runtime_checkable
+class TablePolicy(Protocol):
+    """Policy that is stored as a strategy table."""
 
-    Raises UserError if what they say of this tree's information sets is no strategy.
+    sigma: Array  # (N, A)
+
+
+def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
+    """Tabulate the policies of seats 0, 1, ... as one strategy (N, A).
+
+    Raises UserError if the policies' probabilities are no strategy of this tree.
     """
     sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
         probs = policy.probs(tree.observations)
-        # a table of a larger game would answer too
-        for answer in (probs, getattr(policy, "sigma", probs)):
-            tree.demand(answer)
+        # a strategy table of a larger game would also answer
+        for table in (probs, policy.sigma if isinstance(policy, TablePolicy) else probs):
+            tree.check_shape(table)
         rows = tree.observations.seat == seat
         sigma[rows] = probs[rows]
     check_strategy(tree, sigma)
@@ -46,8 +50,10 @@ def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
 
 
 def check_strategy(tree: Tree, sigma: Array) -> None:
-    """Raise UserError unless sigma is a strategy of this tree: (N, A), rows of probabilities."""
-    sums = np.bincount(tree.owner, tree.flat(sigma), minlength=tree.infosets)
+    """Raise UserError unless sigma (N, A) is a strategy of this tree: probabilities of legal
+    actions.
+    """
+    sums = np.bincount(tree.action_infoset, tree.flat(sigma), minlength=tree.infosets)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
     if wrong.any():
         row = int(wrong.argmax())
@@ -58,51 +64,64 @@ def check_strategy(tree: Tree, sigma: Array) -> None:
 
 
 def expected(tree: Tree, sigma: Array) -> Array:
-    """(S,) points that each seat wins on average when all play sigma."""
+    """Return (S,) expected points of each seat when all seats play sigma (N, A)."""
     return _expected(tree.walk, tree.chance, tree.gain, tree.flat(sigma))
 
 
 def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
-    """(V,) probability of reaching each node, as if one seat always played towards it.
+    """Return (V,) the probability of reaching each node under sigma (N, A).
 
-    without: the seat whose own choices are left out; None for the plain probability.
+    without: a seat whose own action probabilities are taken as 1 (counterfactual reach); None for
+    the plain reach probability.
     """
-    left_out = tree.seats if without is None else without
-    return _reach(tree.parent, tree.seat, edge_probability(tree, sigma), left_out)
+    excluded = tree.seats if without is None else without
+    return _reach(tree.parent, tree.seat, edge_probability(tree, sigma), excluded)
 
 
 def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
-    """The most that a seat can win when the others keep to sigma, and how.
+    """Compute a best response of one seat to the other seats' strategies in sigma (N, A).
 
-    Returns the value in points and sigma with the seat's rows replaced by a pure best reply
-    (the first of equals; where the others never let it come, its first legal action). Works
-    up from the seat's last decisions to its first, which perfect recall makes sound. Raises
-    UserError if sigma is no strategy of this tree.
+    Returns its value in points and sigma with the seat's rows replaced by the pure best response.
+    Of equally good actions it takes the first; at information sets that the other seats and chance
+    never reach, the first legal one. The computation goes from the seat's last decisions to its
+    first, which needs perfect recall. Raises UserError if sigma is no strategy of this tree.
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
     check_strategy(tree, sigma)
     flat = tree.flat(sigma)
-    worth, best = _best_response(tree, flat, realisation_plan(tree, flat), seat)
+    best_value, best = _respond_to(tree, flat, realisation_plan(tree, flat), seat)
     reply = flat.copy()
-    reply[tree.observations.seat[tree.owner] == seat] = 0
+    reply[tree.observations.seat[tree.action_infoset] == seat] = 0
     reply[best[tree.observations.seat == seat]] = 1
-    return worth, tree.table(reply)
+    return best_value, tree.table(reply)
 
 
-def _best_response(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
-    """A best reply's value, and (N,) the place of the best action of each information set."""
+def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
+    """Return the best-response value, and (N,) the index of each information set's best action.
+
+    flat (L,) is the strategy's legal entries and realised (1 + L,) its realisation plan. Indices
+    are positions among the L legal actions.
+    """
     best = np.arange(len(flat))
-    worth = _respond(
-        tree.stages[seat], tree.chance, tree.gains[seat], flat, realised, tree.start, seat, best
+    best_value = _best_response(
+        tree.response_orders[seat],
+        tree.chance,
+        tree.gains[seat],
+        flat,
+        realised,
+        tree.start,
+        seat,
+        best,
     )
-    return float(worth), best[tree.start[:-1]]
+    return float(best_value), best[tree.start[:-1]]
 
 
 def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
-    """(N, A) counterfactual value of each action of a seat, all continuing with sigma.
+    """Return (N, A) counterfactual values of a seat's actions, if the seat then follows sigma.
 
-    others (V,) is the probability that everyone else, chance included, lets a node come.
+    others (V,) is the counterfactual reach of each node: the probability with which chance and the
+    other seats lead there.
     """
     probability = edge_probability(tree, sigma)
     return _action_values(
@@ -112,68 +131,71 @@ def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) ->
 
 
 def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
-    """How a seat's value depends on its own strategy, exactly.
+    """Compute the exact policy gradient of one seat's value with respect to its own strategy.
 
-    Returns (N,) the probability of coming to each information set of the seat, and (N, A) the
-    advantage of each action there (points above the set's own value), both 0 at other seats'.
-    The sum of come x sigma' x advantage over the table is the first-order change of the value
-    from sigma to sigma' (the policy gradient theorem, without sampling).
+    Returns (N,) the probability of reaching each information set of the seat, and (N, A) the
+    advantage of each action there in points; both are 0 at other seats' information sets. The sum
+    of reach x sigma' x advantage over the table is the first-order change of the value from sigma
+    to sigma' (policy gradient theorem, without sampling).
     """
     acts = np.flatnonzero(tree.seat == seat)
-    come = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
-    gains, arrives = conditional_action_values(tree, sigma, seat)
+    reach_sum = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
+    gains, reached = conditional_action_values(tree, sigma, seat)
     advantage = gains - (sigma * gains).sum(axis=1, keepdims=True)
-    own = (tree.observations.seat == seat) & arrives
-    return np.where(own, come, 0), np.where(own[:, None] & tree.legal, advantage, 0)
+    own_rows = (tree.observations.seat == seat) & reached
+    return np.where(own_rows, reach_sum, 0), np.where(own_rows[:, None] & tree.legal, advantage, 0)
 
 
 def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
-    """What each action of a seat brings where it has come to, all continuing with sigma.
+    """Return expected points of a seat's actions, given that the information set is reached.
 
-    Returns (N, A) points from there on, and (N,) bool where the others' choices, chance included,
-    let the seat come at all; elsewhere the points are 0.
+    Returns (N, A) points, with the seat following sigma afterwards, and (N,) bool: whether the
+    other seats and chance reach the information set at all. Points are 0 where they do not.
     """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
-    arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
+    reach_sum = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
     gains = counterfactual_values(tree, sigma, others, seat)
-    return gains / np.where(arrive > 0, arrive, 1)[:, None], arrive > 0
+    return gains / np.where(reach_sum > 0, reach_sum, 1)[:, None], reach_sum > 0
 
 
 def nash_conv(tree: Tree, sigma: Array) -> float:
-    """Sum over the seats of what a best response gains over sigma; 0 at an equilibrium.
+    """Return NashConv in points: the sum over seats of best-response value minus value under sigma.
 
-    Raises UserError if sigma is no strategy of this tree.
+    It is 0 at an equilibrium. Raises UserError if sigma is no strategy of this tree.
     """
     check_strategy(tree, sigma)
     flat = tree.flat(sigma)
     realised = realisation_plan(tree, flat)
     values = _expected(tree.walk, tree.chance, tree.gain, flat)
-    best = [_best_response(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
+    best = [_respond_to(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
     return sum(b - float(v) for b, v in zip(best, values, strict=True))
 
 
 def expected_batch(tree: Tree, sigmas: Array) -> Array:
-    """(M, S) points of each seat under each of M strategies (M, N, A)."""
+    """Return (M, S) expected points of each seat under each of M strategies (M, N, A)."""
     return _expecteds(tree.walk, tree.chance, tree.gain, tree.flat(sigmas))
 
 
 def nash_conv_batch(tree: Tree, sigmas: Array) -> Array:
-    """(M,) NashConv of M strategies (M, N, A) in one call; what they are is not checked."""
+    """Return (M,) NashConv in points of M strategies (M, N, A), computed in one call.
+
+    The strategies are not validated.
+    """
     return _nash_convs(
-        tree.walk, tree.stages, tree.chance, tree.gain, tree.gains, tree.flat(sigmas),
-        tree.order, tree.start, tree.past,
+        tree.walk, tree.response_orders, tree.chance, tree.gain, tree.gains, tree.flat(sigmas),
+        tree.order, tree.start, tree.parent_sequence,
     )  # fmt: skip
 
 
 def exploitability(tree: Tree, sigma: Array) -> float:
-    """NashConv a seat, as OpenSpiel has it."""
+    """Return NashConv divided by the number of seats, in points (OpenSpiel's definition)."""
     return nash_conv(tree, sigma) / tree.seats
 
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
-    """(V,) probability of the edge into each node under sigma or chance; 1 for the root."""
-    tree.demand(sigma)
+    """Return (V,) probability of the edge into each node, by sigma or by chance; root 1."""
+    tree.check_shape(sigma)
     return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 
 
@@ -188,16 +210,19 @@ def _edge_probability(parent, edge, seat, infoset, chance, sigma):  # type: igno
 
 
 @njit(cache=True)
-def _nash_convs(walk, stages, chance, gain, gains, flats, rows, start, past):  # type: ignore[no-untyped-def]
+def _nash_convs(walk, orders, chance, node_gains, gains, flats, rows, start, past):  # type: ignore[no-untyped-def]
     gaps = np.zeros(len(flats))
     realised = np.ones(1 + flats.shape[1])
     for m in range(len(flats)):
-        fill_realisation_plan(rows, start, past, flats[m], realised)
-        values = _expected(walk, chance, gain, flats[m])
-        for who in range(len(gains)):
+        fill_plan(rows, start, past, flats[m], realised)
+        values = _expected(walk, chance, node_gains, flats[m])
+        for seat in range(len(gains)):
             best = np.arange(flats.shape[1])
-            worth = _respond(stages[who], chance, gains[who], flats[m], realised, start, who, best)
-            gaps[m] += worth - values[who]
+            gain = gains[seat]
+            worth = _best_response(
+                orders[seat], chance, gain, flats[m], realised, start, seat, best
+            )
+            gaps[m] += worth - values[seat]
     return gaps
 
 
@@ -222,14 +247,17 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _respond(stages, chance, gain, flat, realised, start, who, best):  # type: ignore[no-untyped-def]
-    """The value of a best reply; best (L,) names its action at each information set's start."""
-    walk = stages.walk
+def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
+    """Return the value of a seat's best response, and fill best (L,).
+
+    After the call best[start[row]] is the index of the best action of information set `row`.
+    """
+    walk = order.walk
     value = gain.copy()
-    worth = np.zeros(len(flat))  # counterfactual value of each action of the seat
+    action_value = np.zeros(len(flat))  # counterfactual, of the seat's actions
     begin, row_begin = 0, 0
-    for group in range(len(stages.ends)):
-        end = stages.ends[group]
+    for group in range(len(order.ends)):
+        end = order.ends[group]
         if group % 2 == 0:
             for i in range(begin, end):
                 shift = walk.start[i] - walk.first[i]
@@ -238,14 +266,14 @@ def _respond(stages, chance, gain, flat, realised, start, who, best):  # type: i
                     value[walk.node[i]] += p * value[child]
         else:
             for i in range(begin, end):
-                others = others_reach(walk, realised, i, who)
+                others = others_reach(walk, realised, i, seat)
                 shift = walk.start[i] - walk.first[i]
                 for child in range(walk.first[i], walk.last[i]):
-                    worth[child + shift] += others * value[child]
-            row_end = stages.row_ends[group // 2]
-            for row in stages.rows[row_begin:row_end]:
+                    action_value[child + shift] += others * value[child]
+            row_end = order.row_ends[group // 2]
+            for row in order.rows[row_begin:row_end]:
                 for place in range(start[row] + 1, start[row + 1]):
-                    if worth[place] > worth[best[start[row]]]:
+                    if action_value[place] > action_value[best[start[row]]]:
                         best[start[row]] = place
             for i in range(begin, end):
                 child = walk.first[i] + best[walk.start[i]] - walk.start[i]

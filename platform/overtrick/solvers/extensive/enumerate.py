@@ -1,4 +1,4 @@
-"""Every deal times every action, step by step through the engine that plays: a tree's nodes."""
+"""Enumeration of a game's whole tree by playing every action in every deal with its rule engine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from overtrick.core import (
 
 
 @dataclass
-class Level:
-    """The nodes at one depth; (n,) each, and the decisions that their seats face."""
+class _Level:
+    """Nodes of one depth: each array has one entry a node."""
 
-    parent: Array  # place in the level above
+    parent: Array  # index in the level above
     edge: Array
     chance: Array
     gain: Array
@@ -35,30 +35,30 @@ class Level:
 
 
 @dataclass
-class _Rows:
-    """Every deal in every history that it can reach at one depth: the engine's view."""
+class _Branches:
+    """Games of the rule engine at one depth: one row for each deal in each node it can reach."""
 
     state: Any
-    deal: Array  # (X,) which deal
-    node: Array  # (X,) which node of the level
-    pending: Array  # (X, S) actions that seats of this turn have already chosen, else -1
+    deal: Array  # (X,) index of the deal
+    node: Array  # (X,) index of the node in its level
+    pending: Array  # (X, S) action chosen by each seat of a simultaneous move, else -1
 
 
 def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
-    """The whole tree of a game.
+    """Enumerate the nodes of a game's tree.
 
-    A node gathers every deal that play so far cannot tell apart, so chance stands where it is
-    revealed, one outcome a node, as in OpenSpiel. Raises ValueError if a seat acts on what the
-    deal has not shown yet, UserError unless fits(V, N): if there is no room for so many nodes and
-    information sets.
+    A node groups all deals that play so far cannot distinguish. Chance acts where an outcome is
+    revealed, one outcome an edge, as in OpenSpiel. Raises ValueError if a seat observes a chance
+    outcome before it is revealed. Raises UserError if fits(V, N) denies V nodes and N information
+    sets, which it does when they exceed the memory.
     """
     assert game.infosets is not None
     if not fits(game.min_tree_size, game.infosets):
-        raise _too_large(game, game.min_tree_size)
+        raise _size_error(game, game.min_tree_size)
     deals, probability = game.every_deal()
     weight = probability / probability.min()
     if np.allclose(weight, np.rint(weight), rtol=1e-12):
-        # equally likely deals are counted, not added up: so a third is a third to the last bit
+        # count equally likely deals instead of summing floats: a third is then exact
         weight = np.rint(weight)
     levels = _levels(game, deals, weight, fits)
     sizes = np.cumsum([0] + [len(level.seat) for level in levels])
@@ -78,13 +78,15 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
         infoset=column("infoset", np.int32),
         chance=column("chance", np.float64),
         gain=column("gain", np.float64),
-        observations=_number(game, [level.observations for level in levels]),
+        observations=_one_row_per_infoset(game, [level.observations for level in levels]),
     )
 
 
-def _number(game: Enumerable, turns: list[Observations]) -> Observations:
-    """One row for each information set, in the engine's own numbering."""
-    joined = concat_columns(turns)
+def _one_row_per_infoset(
+    game: Enumerable, observations_by_level: list[Observations]
+) -> Observations:
+    """Return one observation row for each information set, ordered by its number in the game."""
+    joined = concat_columns(observations_by_level)
     assert joined.infoset is not None
     numbers, first = np.unique(joined.infoset, return_index=True)
     if len(numbers) != game.infosets:
@@ -99,15 +101,18 @@ def _number(game: Enumerable, turns: list[Observations]) -> Observations:
     )
 
 
-def _too_large(game: Enumerable, nodes: int) -> UserError:
+def _size_error(game: Enumerable, nodes: int) -> UserError:
     return UserError(f"{game.name} has {nodes:,} deals or nodes or more: they do not fit in memory")
 
 
 def _levels(
     game: Enumerable, deals: Array, weight: Array, fits: Callable[[float, int], bool]
-) -> list[Level]:
-    """The levels of a game's tree from the root down; deals (G, C) weigh (G,) each."""
-    # prefix[c][d]: deals that agree in their first c columns share a number
+) -> list[_Level]:
+    """Return the levels of a game's tree from the root down.
+
+    deals (G, C) are all deals and weight (G,) their unnormalised probabilities.
+    """
+    # prefix[c, d]: number of deal d's first c columns, equal for deals that agree in them
     prefix = np.stack(
         [
             np.unique(deals[:, :c], axis=0, return_inverse=True)[1].reshape(-1)
@@ -115,40 +120,40 @@ def _levels(
         ]
     )
     count = len(deals)
-    rows = _Rows(
+    rows = _Branches(
         game.start(deals),
         np.arange(count),
         np.zeros(count, np.int64),
         np.full((count, game.seats), -1),
     )
-    shown = np.zeros(count, np.int64)  # (X,) deal columns that the node has fixed
+    shown = np.zeros(count, np.int64)  # (X,) number of deal columns that the node has revealed
     parent, edge = np.zeros(1, np.int64), np.zeros(1, np.int64)
     chance, gain = np.ones(1), np.zeros((1, game.seats))
-    levels: list[Level] = []
-    found = 0
+    levels: list[_Level] = []
+    node_count = 0
     while len(parent):
         nodes = len(parent)
-        found += nodes
-        hidden = shown < game.revealed_columns(rows.state)  # chance moves before anybody else
-        observations, row_of = _next_to_act(game, rows, ~hidden)
+        node_count += nodes
+        hidden = shown < game.revealed_columns(rows.state)  # chance acts before any seat
+        observations, branch_of = _acting_rows(game, rows, ~hidden)
         seat = np.full(nodes, END)
         seat[rows.node[hidden]] = CHANCE
-        seat[rows.node[row_of]] = observations.seat
-        first = _first_row(rows.node[row_of], nodes)
+        seat[rows.node[branch_of]] = observations.seat
+        first = _first_branch(rows.node[branch_of], nodes)
         here = select_rows(observations, first[first >= 0])
         infoset = np.full(nodes, -1)
         assert here.infoset is not None
         assert here.legal is not None
         assert game.infosets is not None
-        if not fits(sure := found + int(here.legal.sum()), game.infosets):
-            raise _too_large(game, sure)
+        if not fits(lower_bound := node_count + int(here.legal.sum()), game.infosets):
+            raise _size_error(game, lower_bound)
         infoset[first >= 0] = here.infoset
-        _check_shown(game, observations, infoset[rows.node[row_of]])
-        levels.append(Level(parent, edge, chance, gain, seat, infoset, here))
+        _check_observed(game, observations, infoset[rows.node[branch_of]])
+        levels.append(_Level(parent, edge, chance, gain, seat, infoset, here))
 
-        # children by chance: split the rows by the next column of the deal
+        # chance's children: one for each value of the deal's next column
         split = np.flatnonzero(hidden)
-        by_chance = _Step(
+        by_chance = _Expansion(
             select_rows(rows.state, split),
             rows.deal[split],
             rows.node[split],
@@ -157,14 +162,14 @@ def _levels(
             rows.pending[split],
             np.zeros((len(split), game.seats)),
         )
-        by_action = _act(game, rows, observations, row_of, shown)
-        rows, shown, parent, edge, chance, gain = _join(by_chance, by_action, weight)
+        by_action = _expand_actions(game, rows, observations, branch_of, shown)
+        rows, shown, parent, edge, chance, gain = _merge_nodes(by_chance, by_action, weight)
     return levels
 
 
 @dataclass
-class _Step:
-    """Rows one edge further: which node each came from and along which edge."""
+class _Expansion:
+    """Branches one edge deeper: the node that each came from, and its edge."""
 
     state: Any
     deal: Array
@@ -175,8 +180,8 @@ class _Step:
     gain: Array
 
 
-def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Observations, Array]:
-    """The first seat of each game's turn that has not chosen yet, and the row of each."""
+def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
+    """Return the rows of the first seat in each game that has yet to choose, and their branches."""
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
     observations = select_rows(observations, np.flatnonzero(open_))
@@ -187,36 +192,45 @@ def _next_to_act(game: Enumerable, rows: _Rows, ready: Array) -> tuple[Observati
     return observations, observations.game
 
 
-def _act(
-    game: Enumerable, rows: _Rows, observations: Observations, row_of: Array, shown: Array
-) -> _Step:
-    """Every legal action of every row that acts; the engine steps once all its seats chose."""
+def _expand_actions(
+    game: Enumerable, rows: _Branches, observations: Observations, branch_of: Array, shown: Array
+) -> _Expansion:
+    """Apply every legal action of every acting row.
+
+    In a simultaneous move the engine steps once all its seats have chosen.
+    """
     assert observations.legal is not None
-    which, action = np.nonzero(observations.legal)
-    source = row_of[which]
+    row, action = np.nonzero(observations.legal)
+    source = branch_of[row]
     state = select_rows(rows.state, source)
     pending = rows.pending[source].copy()
-    pending[np.arange(len(source)), observations.seat[which]] = action
+    pending[np.arange(len(source)), observations.seat[row]] = action
     gain = np.zeros((len(source), game.seats))
-    whole = game.observe(state)
-    chosen = pending[whole.game, whole.seat]
-    waiting = np.zeros(len(source), bool)
-    waiting[whole.game[chosen < 0]] = True  # another seat of the same turn still has to choose
-    ready = np.flatnonzero(~waiting)
+    acting = game.observe(state)
+    chosen = pending[acting.game, acting.seat]
+    incomplete = np.zeros(len(source), bool)
+    incomplete[acting.game[chosen < 0]] = True  # a seat of a simultaneous move must still choose
+    ready = np.flatnonzero(~incomplete)
     if len(ready):
-        part = select_rows(state, ready)
-        step = game.observe(part)
-        gain[ready] = game.step(part, step, pending[ready][step.game, step.seat])
+        ready_state = select_rows(state, ready)
+        step = game.observe(ready_state)
+        gain[ready] = game.step(ready_state, step, pending[ready][step.game, step.seat])
         for name in state.__dataclass_fields__:
-            getattr(state, name)[ready] = getattr(part, name)
+            getattr(state, name)[ready] = getattr(ready_state, name)
         pending[ready] = -1
-    return _Step(state, rows.deal[source], rows.node[source], action, shown[source], pending, gain)
+    return _Expansion(
+        state, rows.deal[source], rows.node[source], action, shown[source], pending, gain
+    )
 
 
-def _join(
-    a: _Step, b: _Step, deal_weight: Array
-) -> tuple[_Rows, Array, Array, Array, Array, Array]:
-    """Rows that share a parent and an edge become one node of the next level."""
+def _merge_nodes(
+    a: _Expansion, b: _Expansion, deal_weight: Array
+) -> tuple[_Branches, Array, Array, Array, Array, Array]:
+    """Merge expanded branches with equal parent and edge into the nodes of the next level.
+
+    Returns the branches, revealed deal columns (X,), and for each node its parent, edge, chance
+    probability and gain (nodes, S).
+    """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
     by_chance = np.arange(len(source)) < len(a.source)
@@ -228,8 +242,8 @@ def _join(
     from_parent = np.zeros(int(source.max(initial=-1)) + 1)
     np.add.at(from_parent, key[:, 0], weight)
     share = weight / from_parent[key[:, 0]]
-    rows = _Rows(both.state, deal, node, both.pending)
-    # an end may hold many deals: its gain is their mean, weighted by probability
+    rows = _Branches(both.state, deal, node, both.pending)
+    # the gain of a node is the probability-weighted mean over its deals
     mean = (
         np.stack(
             [
@@ -255,14 +269,15 @@ def _join(
     )
 
 
-def _first_row(node: Array, nodes: int) -> Array:
-    """(nodes,) the first of the rows at each node, -1 where there is none."""
+def _first_branch(node: Array, nodes: int) -> Array:
+    """Return (nodes,) the first branch at each node, -1 where there is none."""
     first = np.full(nodes, -1)
     first[node[::-1]] = np.arange(len(node))[::-1]
     return first
 
 
-def _check_shown(game: Enumerable, observations: Observations, infoset: Array) -> None:
+def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
+    """Raise ValueError unless all deals of a node observe the same information set."""
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):
         raise ValueError(f"{game.name}: a seat acts on chance that the deal has not shown yet")

@@ -1,4 +1,4 @@
-"""The inner nodes of a tree as arrays in the order in which kernels visit them."""
+"""Inner nodes of a game tree in the orders in which the compiled kernels visit them."""
 
 from __future__ import annotations
 
@@ -14,51 +14,52 @@ if TYPE_CHECKING:
 
 
 class PostOrder(NamedTuple):
-    """The I inner nodes in an order in which children come before their parents."""
+    """The I inner nodes of a tree, children before parents, with the columns that kernels read."""
 
     node: Array  # (I,) int32
     first: Array  # (I,) int32 the first child
     last: Array  # (I,) int32 one past the last child
     mover: Array  # (I,) int32 the seat that acts, or CHANCE
-    start: Array  # (I,) int32 place of the first action of its information set; 0 at chance
-    sequence: Array  # (I, S) int32 as Tree.sequence
-    luck: Array  # (I,) float64 probability that chance lets the node come
+    start: Array  # (I,) int32 index of its first action among the L; 0 at chance
+    sequence: Array  # (I, S) int32 rows of Tree.sequence
+    chance_reach: Array  # (I,) float64 product of chance's probabilities up to the node
 
 
 class ResponseOrder(NamedTuple):
-    """A walk in groups, so that a seat's last decisions come before its earlier ones.
+    """Post-order of a tree in groups, for the best response of one seat.
 
-    Groups take turns: what nobody but others decide, then the seat's own decisions of one stage,
-    whose followers are all done by then; and so on up to the root.
+    Even groups hold nodes of chance and of the other seats; odd groups hold the seat's own
+    decisions of one stage, whose successors are all in earlier groups. The last group ends at the
+    root.
     """
 
     walk: PostOrder
-    ends: Array  # (groups,) int64 where each group ends in the walk
-    rows: Array  # the seat's information sets, last stage first
-    row_ends: Array  # where each own group ends in rows
+    ends: Array  # (groups,) int64 end of each group in the post-order
+    rows: Array  # (n,) information sets of the seat, last stage first
+    row_ends: Array  # (stages,) end of each odd group in rows
 
 
 def response_order(tree: Tree, seat: int) -> ResponseOrder:
-    """The walk of a seat's best response."""
-    made = np.append(0, 1 + tree.stage[tree.owner])[tree.sequence[:, seat]]
-    rank = 2 * made + (tree.seat == seat)
+    """Return the order in which the best response of a seat visits the inner nodes of a tree."""
+    decisions_made = np.append(0, 1 + tree.stage[tree.action_infoset])[tree.sequence[:, seat]]
+    rank = 2 * decisions_made + (tree.seat == seat)
     walk = post_order(tree, rank)
     own = np.flatnonzero(tree.observations.seat == seat)
     rows = own[np.argsort(-tree.stage[own], kind="stable")]
-    last = tree.decisions(seat)
+    last = tree.max_decisions(seat)
     ends = np.searchsorted(-rank[walk.node], -np.arange(2 * last, -1, -1), side="right")
     row_ends = np.searchsorted(-tree.stage[rows], -np.arange(last - 1, -1, -1), side="right")
     return ResponseOrder(walk, ends, rows, row_ends)
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """The inner nodes by rank (V,) from the highest down, then from the deepest level up.
+    """Return the inner nodes by falling rank (V,), and by falling depth within a rank.
 
-    Within a level nodes keep their order, so that sums over an information set run in the order
-    of a depth-first walk.
+    Nodes of one depth stay in the tree's order, so that sums over an information set run in the
+    order of a depth-first traversal.
     """
     inner = np.flatnonzero(tree.children > 0)
-    depth, luck = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
+    depth, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
     inner = inner[np.lexsort((inner, -depth[inner], -rank[inner]))].astype(np.int32)
     acts = tree.seat[inner] >= 0
     start = np.zeros(len(inner), np.int32)
@@ -71,24 +72,27 @@ def post_order(tree: Tree, rank: Array) -> PostOrder:
         tree.seat[inner],
         start,
         tree.sequence[inner],
-        luck[inner],
+        chance_reach[inner],
     )
 
 
 def realisation_plan(tree: Tree, flat: Array) -> Array:
-    """(1 + L,) probability that a seat plays each of its sequences, by its own choices alone.
+    """Return (1 + L,) the probability of each sequence by its seat's own choices alone.
 
-    flat (L,) is a strategy's legal entries; entry 0 is the empty sequence, whose plan is 1
-    (the realisation plan of Koller, Megiddo and von Stengel 1996).
+    flat (L,) holds a strategy's legal entries. Entry 0 of the result is the empty sequence, with
+    probability 1. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
-    fill_realisation_plan(tree.order, tree.start, tree.past, flat, realised)
+    fill_plan(tree.order, tree.start, tree.parent_sequence, flat, realised)
     return realised
 
 
 @njit(cache=True)
-def fill_realisation_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
-    """Fill a plan; rows: a seat's earlier information sets stand before its later ones."""
+def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
+    """Fill a realisation plan (1 + L,) from the legal entries flat (L,) of a strategy.
+
+    rows lists information sets, those of one seat in the order of play.
+    """
     for row in rows:
         for place in range(start[row], start[row + 1]):
             realised[1 + place] = realised[past[row]] * flat[place]
@@ -96,23 +100,25 @@ def fill_realisation_plan(rows, start, past, flat, realised):  # type: ignore[no
 
 @njit(cache=True)
 def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def]
-    """Each node's depth and the probability that chance lets it come."""
+    """Return (V,) depths of the nodes and (V,) products of chance's probabilities on their
+    paths.
+    """
     depth = np.zeros(len(parent), np.int32)
-    luck = np.ones(len(parent))
+    chance_reach = np.ones(len(parent))
     for node in range(1, len(parent)):
         above = parent[node]
         depth[node] = depth[above] + 1
-        luck[node] = luck[above]
+        chance_reach[node] = chance_reach[above]
         if seat[above] == CHANCE:
-            luck[node] *= chance[node]
-    return depth, luck
+            chance_reach[node] *= chance[node]
+    return depth, chance_reach
 
 
 @njit(cache=True)
-def others_reach(walk, realised, i, who):  # type: ignore[no-untyped-def]
-    """Probability that chance and everyone but `who` let the walk's i-th node come."""
+def others_reach(walk, realised, i, seat_excluded):  # type: ignore[no-untyped-def]
+    """Return the probability that chance and all seats but one lead to node i of a post-order."""
     reach = 1.0
     for seat in range(walk.sequence.shape[1]):
-        if seat != who:
+        if seat != seat_excluded:
             reach *= realised[walk.sequence[i, seat]]
-    return reach * walk.luck[i]
+    return reach * walk.chance_reach[i]

@@ -1,4 +1,4 @@
-"""A game as one tree of arrays: what every exact solver works on."""
+"""Game tree as flat arrays, on which all exact solvers work."""
 
 from __future__ import annotations
 
@@ -21,64 +21,66 @@ from overtrick.solvers.extensive.traversal import (
 
 @dataclass(frozen=True)
 class Tree(TreeNodes):
-    """Nodes, and what follows from them."""
+    """Game tree: its nodes, and the arrays derived from them."""
 
-    first: Array  # (V,) int32 the first child; the others follow it
+    first: Array  # (V,) int32 first child; the others follow it
     children: Array  # (V,) int32 number of children
-    start: Array  # (N + 1,) int32 place of a set's first legal action among all L; lastly L
-    sequence: Array  # (V, S) int32 1 + place of each seat's latest action, 0 before it has acted
-    past: Array  # (N,) int32 the own sequence with which a seat comes here
-    stage: Array  # (N,) int32 decisions that this seat made before
+    start: Array  # (N + 1,) int32 index of a set's first legal action among all L; the last is L
+    sequence: Array  # (V, S) int32 1 + index among L of each seat's latest action, 0 before it
+    parent_sequence: Array  # (N,) int32 the seat's own sequence before this decision
+    stage: Array  # (N,) int32 number of decisions that the seat made before
 
     @property
     def nodes(self) -> int:
+        """The number of nodes, V."""
         return len(self.parent)
 
     @property
     def infosets(self) -> int:
+        """The number of information sets, N."""
         return len(self.observations)
 
     @property
     def legal(self) -> Array:
-        """(N, A) bool."""
+        """(N, A) bool legal mask of each information set."""
         assert self.observations.legal is not None
         return self.observations.legal
 
     @cached_property
-    def owner(self) -> Array:
-        """(L,) int32 the information set of each legal action."""
+    def action_infoset(self) -> Array:
+        """(L,) int32 information set of each legal action."""
         return np.repeat(np.arange(self.infosets, dtype=np.int32), np.diff(self.start))
 
     @cached_property
     def order(self) -> Array:
-        """(N,) the information sets by seat, a seat's earlier ones before its later ones."""
+        """(N,) information sets by seat, and within a seat by number of earlier decisions."""
         return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
     def gains(self) -> Array:
-        """(S, V) float64 the gains seat by seat, as kernels want them."""
+        """(S, V) float64 gains, with one contiguous row a seat for the kernels."""
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
     def walk(self) -> PostOrder:
-        """The inner nodes, deepest level first."""
+        """Inner nodes in post-order, deepest level first."""
         return post_order(self, np.zeros(self.nodes, np.int32))
 
     @cached_property
-    def stages(self) -> tuple[ResponseOrder, ...]:
-        """For each seat the inner nodes as its best response visits them."""
+    def response_orders(self) -> tuple[ResponseOrder, ...]:
+        """The order of inner nodes for the best response of each seat."""
         return tuple(response_order(self, seat) for seat in range(self.seats))
 
-    def decisions(self, seat: int) -> int:
-        """The most decisions that a seat makes in one game."""
+    def max_decisions(self, seat: int) -> int:
+        """Return the largest number of decisions that a seat makes in one game."""
         return 1 + int(self.stage[self.observations.seat == seat].max(initial=-1))
 
     def uniform(self) -> Array:
-        """(N, A) equal probability for each legal action."""
+        """Return the uniform strategy (N, A)."""
         return self.legal / self.legal.sum(axis=1, keepdims=True)
 
-    def demand(self, tables: Array) -> None:
-        """Raise UserError unless tables are (..., N, A)."""
+    def check_shape(self, tables: Array) -> None:
+        """Raise UserError unless strategy tables have shape (..., N, A)."""
         if tables.shape[-2:] != self.legal.shape:
             raise UserError(
                 f"a strategy for another game: it is {tables.shape}, this game has "
@@ -86,34 +88,35 @@ class Tree(TreeNodes):
             )
 
     def flat(self, tables: Array) -> Array:
-        """(..., L) float64 the legal entries of tables (..., N, A), as kernels want them.
+        """Return (..., L) float64 the legal entries of strategy tables (..., N, A).
 
         Raises UserError for tables of another shape.
         """
-        self.demand(tables)
+        self.check_shape(tables)
         return np.ascontiguousarray(tables[..., self.legal], np.float64)
 
     def table(self, flat: Array) -> Array:
-        """(N, A) the table of flat entries (L,), 0 where illegal."""
+        """Return the table (N, A) with the legal entries flat (L,) and 0 at illegal actions."""
         table = np.zeros(self.legal.shape)
         table[self.legal] = flat
         return table
 
 
 def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
-    """The whole tree of a game, in no more than so many bytes (None: what the machine has free).
+    """Build the game tree of a game within a memory limit in bytes (None: the free memory).
 
-    Raises UserError if it would not fit by `size`, where a game tells so before it is laid out; or
-    if a seat forgets what it knew or did: the solvers need perfect recall.
+    Raises UserError if the tree does not fit, before building it where the game knows its size, and
+    if the game has imperfect recall, which the solvers do not support.
     """
     budget = psutil.virtual_memory().available if memory is None else memory
-    listed = isinstance(game, Enumerable) and game.infosets is not None
-    if game.actions is None or not (listed or isinstance(game, ExplicitTreeGame)):
+    enumerable = isinstance(game, Enumerable) and game.infosets is not None
+    if game.actions is None or not (enumerable or isinstance(game, ExplicitTreeGame)):
         raise UserError(f"{game.name} is too large for a tree, which this needs")
-    a_node, a_set = (estimated_bytes(*one, game.seats, game.actions) for one in ((1, 0), (0, 1)))
+    per_node = estimated_bytes(1, 0, game.seats, game.actions)
+    per_infoset = estimated_bytes(0, 1, game.seats, game.actions)
 
-    def fits(nodes: float, infosets: int) -> bool:  # asked at every node, so it is quick
-        return nodes * a_node + infosets * a_set <= budget
+    def fits(nodes: float, infosets: int) -> bool:  # called at every node, so it must be fast
+        return nodes * per_node + infosets * per_infoset <= budget
 
     if isinstance(game, ExplicitTreeGame):
         return tree_from_nodes(game.nodes(fits), game.name)
@@ -122,30 +125,33 @@ def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
 
 
 def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> float:
-    """Bytes that a tree and one solver of it take at most, at the peak of their work.
+    """Return an upper bound on the peak memory of a tree and one solver on it, in bytes.
 
-    Measured to bound what is allocated for trees of 1,000 nodes and more, 2 to 10 seats, and up
-    to 200 actions. A seat's best response has a walk of its own, so a node's part grows with the
-    square of the seats.
+    Fitted to measured allocations of trees with 1,000 nodes and more, 2 to 10 seats, and up to 200
+    actions. Each seat's best response has its own post-order, so the memory of a node grows with
+    the square of the number of seats.
     """
     walks = (1 + seats) * (28 + 4 * seats)  # Walk of inner nodes, here taken to be all of them
     return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
 def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
-    """The tree of some nodes. Raises UserError for imperfect recall; name is said in errors."""
+    """Build a tree from its nodes; name stands in error messages.
+
+    Raises UserError if legal actions differ within an information set, or for imperfect recall.
+    """
     assert nodes.observations.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
     first = (1 + np.cumsum(children) - children).astype(np.int32)
-    choices = nodes.observations.legal.sum(axis=1)
-    start = np.append(0, np.cumsum(choices)).astype(np.int32)
+    legal_actions = nodes.observations.legal.sum(axis=1)
+    start = np.append(0, np.cumsum(legal_actions)).astype(np.int32)
     acts = nodes.seat >= 0
-    if (children[acts] != choices[nodes.infoset[acts]]).any():
+    if (children[acts] != legal_actions[nodes.infoset[acts]]).any():
         raise UserError(f"{name}: the legal actions differ within one information set")
-    sequence, past, stage, sound = _recall(
+    sequence, parent_sequence, stage, consistent = _sequences(
         nodes.seats, nodes.parent, nodes.seat, nodes.infoset, first, start
     )
-    if not sound:
+    if not consistent:
         raise UserError(f"{name}: a seat forgets what it knew or did (imperfect recall)")
     return Tree(
         **vars(nodes),
@@ -153,33 +159,36 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
         children=children,
         start=start,
         sequence=sequence,
-        past=past,
+        parent_sequence=parent_sequence,
         stage=stage,
     )
 
 
 @njit(cache=True)
-def _recall(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Each seat's latest action at every node, and whether information sets agree on theirs."""
+def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
+    """Return sequence (V, S), parent_sequence (N,), stage (N,), and whether recall is perfect.
+
+    Recall is perfect if all nodes of an information set have the same own sequence of the seat.
+    """
     sequence = np.zeros((len(parent), seats), np.int32)
-    past = np.full(len(start) - 1, -1, np.int32)
+    parent_sequence = np.full(len(start) - 1, -1, np.int32)
     stage = np.zeros(len(start) - 1, np.int32)
-    made = np.zeros((len(parent), seats), np.int32)
+    decisions = np.zeros((len(parent), seats), np.int32)
     for node in range(len(parent)):
         if node > 0:
             above = parent[node]
             sequence[node] = sequence[above]
-            made[node] = made[above]
+            decisions[node] = decisions[above]
             mover = seat[above]
             if mover >= 0:
                 sequence[node, mover] = 1 + start[infoset[above]] + node - first[above]
-                made[node, mover] += 1
+                decisions[node, mover] += 1
         mover = seat[node]
         if mover >= 0:
             row = infoset[node]
-            if past[row] < 0:
-                past[row] = sequence[node, mover]
-                stage[row] = made[node, mover]
-            elif past[row] != sequence[node, mover]:
-                return sequence, past, stage, False
-    return sequence, past, stage, True
+            if parent_sequence[row] < 0:
+                parent_sequence[row] = sequence[node, mover]
+                stage[row] = decisions[node, mover]
+            elif parent_sequence[row] != sequence[node, mover]:
+                return sequence, parent_sequence, stage, False
+    return sequence, parent_sequence, stage, True

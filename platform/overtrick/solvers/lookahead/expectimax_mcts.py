@@ -1,9 +1,9 @@
-"""How badly a fixed strategy can be beaten, by looking ahead.
+"""Best-response search against a fixed strategy: expectimax and Monte Carlo tree search.
 
-For the searching seat the others' fixed strategy and chance are nature, so it faces a partially
-observable Markov decision process whose states are the nodes of its information sets (Samothrakis
-and Lucas 2011, section 3.4). sigma is (N, A) as in solvers/extensive/best_response.py; the
-searching seat's own rows of it play no part in the search.
+The other seats' fixed strategy and chance form the environment of the searching seat. It faces a
+partially observable Markov decision process whose states are the nodes of its information sets
+(Samothrakis and Lucas 2011, section 3.4). A strategy sigma is (N, A) as in
+solvers/extensive/best_response.py; the searching seat's own rows of it do not affect the search.
 """
 
 from __future__ import annotations
@@ -20,80 +20,85 @@ from overtrick.solvers.extensive.best_response import check_strategy, edge_proba
 from overtrick.solvers.extensive.tree import Tree
 
 EXPLORATION = 0.5
-"""In ranges of the seat's payoffs. UCB1 has sqrt(2) (Auer, Cesa-Bianchi and Fischer 2002); on
-Leduc against uniform play 0.5 misses about half as much at 10,000 and 100,000 simulations."""
+"""UCB1's exploration constant as a multiple of the range of the seat's payoffs. The paper has
+sqrt(2) (Auer, Cesa-Bianchi and Fischer 2002). In Leduc against uniform play, 0.5 halves the gap to
+the best response at 10,000 and 100,000 simulations.
+"""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search came upon; `value.expected(tree, found.sigma)[seat]` is its true worth."""
+    """Result of a search: the seat's strategy and its estimated value.
 
-    value: float  # points that the search expects the seat to win; where sampled it errs both ways
-    sigma: Array  # (N, A) sigma with a pure row wherever the search chose; the rest is untouched
+    `best_response.expected(tree, result.sigma)[seat]` is the true value.
+    """
+
+    value: float  # estimated points of the seat; if sampled, the error may have either sign
+    sigma: Array  # (N, A) the given sigma with pure rows where the search chose an action
 
 
 class InfosetBelief(NamedTuple):
-    """An information set that nature may bring about next."""
+    """Information set that the seat may reach next, with its belief over the set's nodes."""
 
     row: int  # number of the information set
-    probability: float  # that it is the one that comes
-    node: Array  # (n,) int its nodes, those of probability 0 left out
-    belief: Array  # (n,) probability of each once it has come, summing to 1
+    probability: float  # of reaching it
+    node: Array  # (n,) int its nodes of positive probability
+    belief: Array  # (n,) conditional probability of each node, summing to 1
 
 
 def expectimax(
     tree: Tree, sigma: Array, seat: int, depth: int,
     simulations: int = 0, rng: Generator | None = None, exploration: float = EXPLORATION,
 ) -> SearchResult:  # fmt: skip
-    """The most that a seat can win when the others keep to sigma, exactly for some decisions.
+    """Search for a best response to sigma by expectimax to a depth, and by MCTS below it.
 
-    depth: of its own decisions in a row the seat weighs so many exactly, from the root down. An
-    information set below them is worth what a Monte Carlo tree search of so many simulations
-    from its belief says, and is played, as are those under it, by that search's most visited
-    actions: nothing is searched again when play comes there. If the depth covers all decisions
-    nothing is estimated and the result is a best response. Raises ValueError if it does not and
-    there are no simulations or no generator. Samothrakis and Lucas 2011, Algorithm 1.
+    depth counts the seat's own decisions, from its first. An information set below the depth is
+    valued by a Monte Carlo tree search of `simulations` games from its belief; the strategy there
+    takes that search's most visited actions. With a depth that covers all decisions the result is
+    an exact best response. Raises ValueError if it does not and simulations or rng are missing.
+    Source: Samothrakis and Lucas 2011, Algorithm 1.
     """
-    decisions = tree.decisions(seat)
+    decisions = tree.max_decisions(seat)
     if depth < 0 or (depth < decisions and (simulations < 1 or rng is None)):
         raise ValueError(
             f"depth {depth} does not cover the {decisions} decisions of seat {seat}: "
             "give simulations and a generator for those below, or a greater depth"
         )
     search = _Search(tree, sigma, seat, simulations, rng, exploration)
-    return search.found(search.ahead(np.array([0]), np.ones(1), depth))
+    return search.result(search.belief_value(np.array([0]), np.ones(1), depth))
 
 
 def mcts(
     tree: Tree, sigma: Array, seat: int,
     simulations: int, rng: Generator, exploration: float = EXPLORATION,
 ) -> SearchResult:  # fmt: skip
-    """What Monte Carlo tree search from the root wins when the others keep to sigma.
+    """Search for a best response to sigma by Monte Carlo tree search from the root.
 
-    Each simulation draws chance and the others, chooses own actions by UCB1 from statistics of
-    the information set, adds the first set without statistics, and below it plays uniformly.
-    Found are the most visited actions (of equals the one of higher mean) and the mean return of
-    those of the first decisions, which lags behind while later decisions are still explored.
-    exploration: in ranges of the seat's payoffs, largest less smallest of the whole tree; 0 is
-    greedy. Raises ValueError without simulations. Kocsis and Szepesvari 2006 (UCT); Silver and
-    Veness 2010 (POMCP) for information sets under a fixed nature.
+    A simulation samples chance and the other seats, chooses the seat's actions by UCB1 from the
+    statistics of the information set, adds the first information set without statistics, and
+    continues uniformly. The result takes the most visited actions (of equals the one with the
+    higher mean). Its value is the mean return of the chosen first actions, which is too low while
+    later decisions are still being explored. exploration is a multiple of the range of the seat's
+    payoffs in the tree; 0 is greedy. Raises ValueError without simulations. Source: Kocsis and
+    Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP) for information sets in a fixed
+    environment.
     """
     if simulations < 1:
         raise ValueError(f"{simulations} simulations find nothing: give 1 or more")
     search = _Search(tree, sigma, seat, simulations, rng, exploration)
     first = np.flatnonzero((tree.observations.seat == seat) & (tree.stage == 0))
-    return search.found(tree.gain[0, seat] + search.simulate(np.array([0]), np.ones(1), first))
+    return search.result(tree.gain[0, seat] + search.mcts_value(np.array([0]), np.ones(1), first))
 
 
 def next_infosets(
     tree: Tree, probability: Array, seat: int, node: Array, belief: Array
 ) -> tuple[float, list[InfosetBelief]]:
-    """What nature does from a belief up to the seat's next decision, or to the end.
+    """Propagate a belief to the seat's next decisions or to the ends of the game.
 
-    node (n,) and belief (n,) are where play may be, probability (V,) that of each edge under
-    nature. Returns the expected points gained on the way, edges into `node` included, and the
-    information sets that may come, each with its belief by Bayes' rule. Samothrakis and Lucas
-    2011, eqs. 7 to 9.
+    node (n,) and belief (n,) are the current nodes and their probabilities; probability (V,) is
+    each edge's under chance and the other seats. Returns the expected points gained on the way,
+    including the edges into `node`, and the information sets reached, each with its belief by
+    Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -103,21 +108,26 @@ def next_infosets(
         nodes.append(node[own])
         beliefs.append(belief[own])
         count = np.where(own, 0, tree.children[node])
-        before = np.cumsum(count) - count
-        child = np.repeat(tree.first[node] - before, count) + np.arange(count.sum())
+        offset = np.cumsum(count) - count
+        child = np.repeat(tree.first[node] - offset, count) + np.arange(count.sum())
         belief = np.repeat(belief, count) * probability[child]
         node, belief = child[belief > 0], belief[belief > 0]
     node, belief = np.concatenate(nodes, dtype=np.int64), np.concatenate(beliefs)
     rows, at = np.unique(tree.infoset[node], return_inverse=True)
-    comes = np.bincount(at, belief)
+    arrival = np.bincount(at, belief)
     return points, [
-        InfosetBelief(int(row), float(comes[i]), node[at == i], belief[at == i] / comes[i])
+        InfosetBelief(
+            int(row),
+            float(arrival[i]),
+            node[at == i],
+            belief[at == i] / arrival[i],
+        )
         for i, row in enumerate(rows)
     ]
 
 
 class _Search:
-    """The memory of one search."""
+    """State of one search: visit counts, return sums and the strategy found so far."""
 
     def __init__(
         self, tree: Tree, sigma: Array, seat: int,
@@ -128,59 +138,60 @@ class _Search:
         self.reply = sigma.copy()
         self.probability = edge_probability(tree, sigma)
         self.gain = tree.gains[seat]
-        payoff = _payoff(tree.parent, self.gain)[tree.children == 0]
+        payoff = _path_payoffs(tree.parent, self.gain)[tree.children == 0]
         self.bonus = exploration * float(np.ptp(payoff))  # points
-        # searches from different information sets share these: perfect recall keeps them apart
-        self.visits = np.zeros(tree.start[-1], np.int64)  # (L,) times tried
-        self.total = np.zeros(len(self.visits))  # (L,) points gained from there on, in all
+        # searches from different information sets share these arrays; perfect recall separates them
+        self.visits = np.zeros(tree.start[-1], np.int64)  # (L,) visits of each action
+        self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action on
 
-    def ahead(self, node: Array, belief: Array, depth: int) -> float:
-        """Points to come from a belief, edges into its nodes included."""
+    def belief_value(self, node: Array, belief: Array, depth: int) -> float:
+        """Return expected points from a belief on, including the edges into its nodes."""
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
-        return points + sum(s.probability * self.decide(s, depth) for s in sets)
+        return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
-    def decide(self, here: InfosetBelief, depth: int) -> float:
-        """Points to come from an information set, edges into its nodes left out."""
+    def infoset_value(self, current: InfosetBelief, depth: int) -> float:
+        """Return expected points from an information set on, excluding the edges into its nodes."""
         if depth == 0:
-            return self.simulate(here.node, here.belief, np.array([here.row]))
-        first, actions = self.tree.first[here.node], int(self.tree.legal[here.row].sum())
-        worth = [self.ahead(first + k, here.belief, depth - 1) for k in range(actions)]
+            return self.mcts_value(current.node, current.belief, np.array([current.row]))
+        first, actions = self.tree.first[current.node], int(self.tree.legal[current.row].sum())
+        worth = [self.belief_value(first + k, current.belief, depth - 1) for k in range(actions)]
         best = int(np.argmax(worth))
-        self.play(here.row, best)
+        self.set_action(current.row, best)
         return worth[best]
 
-    def simulate(self, node: Array, belief: Array, rows: Array) -> float:
-        """The same, by Monte Carlo tree search; rows are the next information sets to come."""
+    def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
+        """Estimate expected points from a belief on by MCTS; rows are the next information sets."""
         tree = self.tree
-        before = _simulate(
+        points_before = _simulate(
             tree.first, tree.children, tree.seat, tree.infoset, tree.start,
-            tree.decisions(self.seat), self.probability, self.gain, self.seat, node, belief,
+            tree.max_decisions(self.seat), self.probability, self.gain, self.seat, node, belief,
             self.simulations, self.bonus, self.visits, self.total, self.rng,
         )  # fmt: skip
-        return float(before + sum(self.chosen(row)[1] for row in rows)) / self.simulations
+        return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
-    def chosen(self, row: int) -> tuple[int, float]:
-        """The most visited action of a set, and what all visits of it would have returned."""
+    def most_visited(self, row: int) -> tuple[int, float]:
+        """Return an information set's most visited action, and its mean return times all visits."""
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
         mean = self.total[begin:end] / np.maximum(visits, 1)
         best = int(np.where(visits == visits.max(), mean, -np.inf).argmax())
         return best, float(visits.sum() * mean[best])
 
-    def play(self, row: int, k: int) -> None:
-        """Choose a set's k-th legal action."""
+    def set_action(self, row: int, k: int) -> None:
+        """Set the strategy of information set `row` to its k-th legal action."""
         self.reply[row] = 0
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
-    def found(self, worth: float) -> SearchResult:
-        for row in np.unique(self.tree.owner[self.visits > 0]):
-            self.play(row, self.chosen(row)[0])
+    def result(self, worth: float) -> SearchResult:
+        """Set the most visited action wherever simulations went, and return the search's result."""
+        for row in np.unique(self.tree.action_infoset[self.visits > 0]):
+            self.set_action(row, self.most_visited(row)[0])
         return SearchResult(float(worth), self.reply)
 
 
 @njit(cache=True)
-def _payoff(parent, gain):  # type: ignore[no-untyped-def]
-    """(V,) points gained from the root to each node."""
+def _path_payoffs(parent, gain):  # type: ignore[no-untyped-def]
+    """Return (V,) points gained from the root to each node."""
     payoff = gain.copy()
     for node in range(1, len(parent)):
         payoff[node] += payoff[parent[node]]
@@ -189,58 +200,58 @@ def _payoff(parent, gain):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _simulate(  # type: ignore[no-untyped-def]
-    first, children, mover, infoset, start, most, probability, gain, who, roots, belief,
+    first, children, mover, infoset, start, max_decisions, probability, gain, seat, roots, belief,
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
-    """Add simulations to the statistics; returns the sum of what they gained before who acted."""
-    place = np.empty(most, np.int64)  # the actions of one simulation in the tree
-    so_far = np.empty(len(place))  # points gained before each
-    before = 0.0
+    """Add simulations to the statistics; return points summed before the seat's first action."""
+    place = np.empty(max_decisions, np.int64)  # actions of one simulation inside the search tree
+    points_at = np.empty(len(place))  # points gained before each action
+    points_before = 0.0
     for _ in range(simulations):
-        node = roots[_draw(belief, rng)]
+        node = roots[_sample_index(belief, rng)]
         points = 0.0
-        acted, grown = 0, False
+        acted, expanded = 0, False
         while children[node] > 0:
-            if mover[node] != who:
-                k = _draw(probability[first[node] : first[node] + children[node]], rng)
-            elif grown:
+            if mover[node] != seat:
+                k = _sample_index(probability[first[node] : first[node] + children[node]], rng)
+            elif expanded:
                 k = int(rng.random() * children[node])
             else:
                 begin = start[infoset[node]]
                 tried = visits[begin : begin + children[node]]
-                grown = tried.sum() == 0
-                k = _ucb(tried, total[begin : begin + children[node]], bonus, rng)
-                place[acted], so_far[acted] = begin + k, points
+                expanded = tried.sum() == 0
+                k = _ucb_action(tried, total[begin : begin + children[node]], bonus, rng)
+                place[acted], points_at[acted] = begin + k, points
                 acted += 1
             node = first[node] + k
             points += gain[node]
-        before += so_far[0] if acted else points
+        points_before += points_at[0] if acted else points
         for i in range(acted):
             visits[place[i]] += 1
-            total[place[i]] += points - so_far[i]
-    return before
+            total[place[i]] += points - points_at[i]
+    return points_before
 
 
 @njit(cache=True)
-def _ucb(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
-    """The action of the highest upper confidence bound; first the untried ones, in any order."""
+def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
+    """Return the action of the highest upper confidence bound; untried actions first, at random."""
     untried, best, bound = 0, 0, -np.inf
     log = np.log(visits.sum())
     for k in range(len(visits)):
         if visits[k] == 0:
             untried += 1
-            if rng.random() * untried < 1:  # each of them is kept with equal probability
+            if rng.random() * untried < 1:  # reservoir sampling: each is equally likely
                 best = k
         elif untried == 0:
-            here = total[k] / visits[k] + bonus * np.sqrt(log / visits[k])
-            if here > bound:
-                best, bound = k, here
+            current = total[k] / visits[k] + bonus * np.sqrt(log / visits[k])
+            if current > bound:
+                best, bound = k, current
     return best
 
 
 @njit(cache=True)
-def _draw(probability, rng):  # type: ignore[no-untyped-def]
-    """An index by its probability; never one of probability 0, however the sum was rounded."""
+def _sample_index(probability, rng):  # type: ignore[no-untyped-def]
+    """Sample an index by its probability; never one of probability 0, despite rounding."""
     mark, last = rng.random(), 0
     for k in range(len(probability)):
         if probability[k] > 0:

@@ -1,11 +1,12 @@
-"""Local best responses: how much a policy loses at least, in games too large for a tree.
+"""Local best response: a lower bound on exploitability, for games too large for a tree.
 
-The responder asks at each of its decisions what every action wins if it goes on with a simple
-fallback while the opponent keeps to its known policy, and takes the best action. That is a
-strategy that anybody can play who knows the policy and sees no hidden card, so on average it
-wins no more than a best response does; poor estimates only make it win less.
-Lisy and Bowling 2017, "Equilibrium approximation quality of current no-limit poker bots"; with
-several fallbacks it is parallel rollout (Chang, Givan and Chong 2004), never worse than any.
+At each decision the responder estimates the return of every action, assuming that it follows a
+simple fallback policy afterwards while the opponent follows its known policy, and takes the best
+action. This is a legal strategy that sees no hidden card, so its expected value is at most that of
+a best response; errors of estimation can only lower it. With several fallbacks it is parallel
+rollout (Chang, Givan and Chong 2004), whose value is no less than that of any fallback.
+
+Source: Lisy and Bowling 2017, "Equilibrium approximation quality of current no-limit poker bots".
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
 MAX_PARALLEL_GAMES = 1 << 17
-"""Games, imagined ones included, that are played side by side: this bounds the memory."""
+"""Upper bound on games and particles simulated side by side, which bounds the memory."""
 
-Past = list[Array]
-"""For each turn so far the actions (G, S) of everybody, -1 where a seat did not act."""
+ActionHistory = list[Array]
+"""Joint actions so far, one array (G, S) a turn; -1 where a seat did not act."""
 
 
 @dataclass(frozen=True)
 class LocalBestResponseResult:
-    """What a local best response won, and so what a best response wins at least."""
+    """Payoff of a local best response: a lower bound on the value of a best response."""
 
     mean: float  # points a game
     standard_error: float  # of the mean
     values: tuple[float, float]  # points a game in each seat
     standard_errors: tuple[float, float]  # of the values
-    deals: int  # each played in both seats
+    deals: int  # number of deals, each played in both seats
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the responder's true mean lies, with 95 % confidence (Student's t)."""
+        """95 % confidence interval of the responder's mean payoff (Student's t)."""
         margin = float(stdtrit(self.deals - 1, 0.975)) * self.standard_error
         return self.mean - margin, self.mean + margin
 
@@ -64,15 +65,15 @@ def local_best_response(
     rng: Generator,
     particles: int = 200,
 ) -> LocalBestResponseResult:
-    """What a local best response wins against a policy, the mean of both seats.
+    """Play a local best response against a policy in both seats and return its mean payoff.
 
-    In a zero-sum game that is no more than the policy's exploitability, but for luck.
+    In a zero-sum game the expected payoff is a lower bound on the policy's exploitability.
 
-    fallbacks: how the responder imagines to go on; in poker a caller, one who checks or folds,
-    and the policy itself, with which the bound is hardly ever below what the policy wins. games:
-    how many to play, an even number, since each deal is played in both seats. particles: deals
-    imagined at each decision; more of them make the responder stronger and slower. Raises
-    UserError if the game or the numbers will not do.
+    fallbacks: policies that the responder may follow after its next action. In poker: one that
+    always calls, one that checks or folds, and the policy itself, with which the bound rarely falls
+    below the policy's own value. games: number of games, even, because each deal is played in both
+    seats. particles: deals sampled at each decision; more are stronger and slower. Raises UserError
+    unless the game has two seats and discrete actions, and the numbers are in range.
     """
     if game.seats != 2 or game.actions is None:
         raise UserError(f"{game.name}: a local best response needs 2 seats and countable actions")
@@ -83,73 +84,79 @@ def local_best_response(
     responder = Responder(game, policy, tuple(fallbacks), particles)
     pairs = games // 2
     block = max(1, MAX_PARALLEL_GAMES // (2 * particles * game.actions))
-    won = []
-    for start, luck in zip(range(0, pairs, block), rng.spawn(-(-pairs // block)), strict=True):
-        deals = np.repeat(game.deal(min(block, pairs - start), luck), 2, axis=0)
-        points = responder.play(deals, np.arange(len(deals)) % 2, luck)
-        won.append(points.reshape(-1, 2))
-    by_seat = np.concatenate(won)
-    each = by_seat.mean(axis=1)
-    zero, one = (by_seat.std(axis=0, ddof=1) / math.sqrt(pairs)).tolist()
+    returns = []
+    for start, block_rng in zip(range(0, pairs, block), rng.spawn(-(-pairs // block)), strict=True):
+        deals = np.repeat(game.deal(min(block, pairs - start), block_rng), 2, axis=0)
+        points = responder.play(deals, np.arange(len(deals)) % 2, block_rng)
+        returns.append(points.reshape(-1, 2))
+    by_seat = np.concatenate(returns)
+    mean_of_seats = by_seat.mean(axis=1)
+    seat_errors = (by_seat.std(axis=0, ddof=1) / math.sqrt(pairs)).tolist()
     return LocalBestResponseResult(
-        mean=float(each.mean()),
-        standard_error=float(each.std(ddof=1)) / math.sqrt(pairs),
+        mean=float(mean_of_seats.mean()),
+        standard_error=float(mean_of_seats.std(ddof=1)) / math.sqrt(pairs),
         values=(float(by_seat[:, 0].mean()), float(by_seat[:, 1].mean())),
-        standard_errors=(zero, one),
+        standard_errors=(seat_errors[0], seat_errors[1]),
         deals=pairs,
     )
 
 
 @dataclass(frozen=True)
 class Responder:
-    """One who knows how the other seat plays, and looks one action ahead."""
+    """Local best responder: knows the other seat's policy and looks one action ahead."""
 
     game: Redealable
-    policy: BehaviouralPolicy  # the other seat's
+    policy: BehaviouralPolicy  # of the other seat
     fallbacks: tuple[BehaviouralPolicy, ...]
     particles: int
 
     def play(self, deals: Deals, seat: Array, rng: Generator) -> Array:
-        """(G,) points won in these deals (G, C), sitting in these seats (G,)."""
-        ours, theirs = rng.spawn(2)
-        opponent = self.policy.start(len(deals), theirs)
-        past: Past = []
+        """Play deals (G, C) in the given seats (G,) and return (G,) points won."""
+        own_rng, opponent_rng = rng.spawn(2)
+        opponent = self.policy.start(len(deals), opponent_rng)
+        history: ActionHistory = []
 
         def best(observations: Observations) -> Array:
-            return self.hopes(observations, past, ours).argmax(axis=1)
+            return self.action_values(observations, history, own_rng).argmax(axis=1)
 
-        return _play(self.game, self.game.start(deals), seat, best, opponent, past)
+        return _play(self.game, self.game.start(deals), seat, best, opponent, history)
 
-    def hopes(self, observations: Observations, past: Past, rng: Generator) -> Array:
-        """(R, A) estimated points from here on by each action; -inf where illegal.
+    def action_values(
+        self, observations: Observations, history: ActionHistory, rng: Generator
+    ) -> Array:
+        """Estimate (R, A) points from each row on for each action; -inf where illegal.
 
-        turn: at most one decision of each game; past tells of all games, not only of these.
+        observations has at most one row a game. history holds the joint actions of all G games,
+        also of games without a row.
         """
         legal = observations.legal
         assert legal is not None
         row = np.repeat(np.arange(len(observations)), self.particles)
         seat = observations.seat[row]
         state = self.game.start(self.game.redeal(select_rows(observations, row), rng))
-        belief = self._belief(state, seat, [acted[observations.game[row]] for acted in past])
-        # a particle for each action that can be taken, unless it is ruled out by what was done
-        one, action = np.nonzero(legal[row] & (belief > 0)[:, None])
-        place = row[one] * legal.shape[1] + action
-        hopes = np.full(legal.size, -np.inf)
+        belief = self._belief(state, seat, [each[observations.game[row]] for each in history])
+        # one simulation for each legal action of each particle of positive probability
+        particle, action = np.nonzero(legal[row] & (belief > 0)[:, None])
+        index = row[particle] * legal.shape[1] + action
+        action_values = np.full(legal.size, -np.inf)
         for fallback in self.fallbacks:
-            won = self.imagine(fallback, select_rows(state, one), seat[one], action, rng)
-            mean = np.bincount(place, belief[one] * won, legal.size)
-            np.maximum(hopes, mean, out=hopes, where=legal.ravel())
-        return hopes.reshape(legal.shape)
+            returns = self.simulate(
+                fallback, select_rows(state, particle), seat[particle], action, rng
+            )
+            mean = np.bincount(index, belief[particle] * returns, legal.size)
+            np.maximum(action_values, mean, out=action_values, where=legal.ravel())
+        return action_values.reshape(legal.shape)
 
-    def _belief(self, state: Any, seat: Array, past: Past) -> Array:
-        """(n,) probability of each particle given what the other seat did: a row's sum to 1.
+    def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
+        """Return (n,) the probability of each particle given the other seat's actions.
 
-        The state goes through the past (n, S). Where no particle explains it, all are as likely.
+        The probabilities of a row's particles sum to 1; they are equal where no particle explains
+        the actions. The state is advanced through the history, whose arrays are (n, S).
         """
-        logs = np.zeros(len(seat))
-        for acted in past:
+        log_likelihood = np.zeros(len(seat))
+        for joint_action in history:
             observations = self.game.observe(state)
-            action = acted[observations.game, observations.seat]
+            action = joint_action[observations.game, observations.seat]
             others = np.flatnonzero(
                 observations.seat != seat[observations.game]
             )  # at most one a game
@@ -157,24 +164,24 @@ class Responder:
                 theirs = select_rows(observations, others)
                 chance = self.policy.probs(theirs)[np.arange(len(others)), action[others]]
                 with np.errstate(divide="ignore"):
-                    logs[theirs.game] += np.log(chance)
+                    log_likelihood[theirs.game] += np.log(chance)
             self.game.step(state, observations, action)
-        by_row = logs.reshape(-1, self.particles)
+        by_row = log_likelihood.reshape(-1, self.particles)
         by_row[np.isneginf(by_row).all(axis=1)] = 0
         belief = np.exp(by_row - by_row.max(axis=1, keepdims=True))
         return (belief / belief.sum(axis=1, keepdims=True)).ravel()
 
-    def imagine(
+    def simulate(
         self, fallback: BehaviouralPolicy, state: Any, seat: Array, first: Array, rng: Generator
     ) -> Array:
-        """(n,) points from the first actions (n,) on, if a fallback goes on from them."""
-        ours, theirs = fallback.start(len(seat), rng), self.policy.start(len(seat), rng)
-        past: Past = []
+        """Return (n,) points from the first actions (n,) on, followed by a fallback policy."""
+        responder, opponent = fallback.start(len(seat), rng), self.policy.start(len(seat), rng)
+        history: ActionHistory = []
 
         def own(observations: Observations) -> Array:
-            return ours.act(observations).action if past else first[observations.game]
+            return responder.act(observations).action if history else first[observations.game]
 
-        return _play(self.game, state, seat, own, theirs, past)
+        return _play(self.game, state, seat, own, opponent, history)
 
 
 def _play(
@@ -183,10 +190,10 @@ def _play(
     seat: Array,
     own: Callable[[Observations], Array],
     other: PolicySession,
-    past: Past,
+    history: ActionHistory,
 ) -> Array:
-    """(n,) points that one seat of each game wins from here on; what happens joins the past."""
-    won = np.zeros(len(seat))
+    """Play games to their end; return (n,) points of the given seats, and append to the history."""
+    returns = np.zeros(len(seat))
     while len(observations := game.observe(state)):
         mine = observations.seat == seat[observations.game]
         action = np.empty(len(observations), np.int64)
@@ -194,35 +201,35 @@ def _play(
             action[mine] = own(select_rows(observations, mine))
         if not mine.all():
             action[~mine] = other.act(select_rows(observations, ~mine)).action
-        acted = np.full((len(seat), game.seats), -1, np.int16)
-        acted[observations.game, observations.seat] = action
-        won += game.step(state, observations, action)[np.arange(len(seat)), seat]
-        past.append(acted)
-    return won
+        joint_action = np.full((len(seat), game.seats), -1, np.int16)
+        joint_action[observations.game, observations.seat] = action
+        returns += game.step(state, observations, action)[np.arange(len(seat)), seat]
+        history.append(joint_action)
+    return returns
 
 
 def exact_local_best_response(
     tree: Tree, sigma: Array, fallbacks: Sequence[Array], seat: int
 ) -> tuple[float, Array]:
-    """What a local best response that estimates nothing but knows wins, in points, and how.
+    """Compute the local best response on a game tree, with exact action values.
 
-    fallbacks: strategies (N, A), of which only the seat's rows are read. Returns the value and
-    sigma with the seat's rows replaced by the reply (the first of equally good actions), as
-    value.best_response does, which wins at least as much. As one step of policy improvement
-    the reply wins at least as much as each fallback. Raises UserError if sigma, or sigma with the
-    seat's rows of a fallback, is no strategy of this tree.
+    fallbacks are strategies (N, A), of which only the seat's rows are used. Returns its value in
+    points and sigma with the seat's rows replaced by the response (the first of equally good
+    actions). Its value is at most that of `best_response.best_response` and, as one step of policy
+    improvement, at least that of each fallback. Raises UserError if sigma, or sigma with a
+    fallback's rows for the seat, is no strategy of this tree.
     """
     best_response.check_strategy(tree, sigma)
-    own = tree.observations.seat[tree.owner] == seat
+    own = tree.observations.seat[tree.action_infoset] == seat
     others = best_response.reach(tree, sigma, without=seat)
-    hopes = np.full(tree.legal.shape, -np.inf)
+    action_values = np.full(tree.legal.shape, -np.inf)
     for fallback in fallbacks:
         base = tree.table(np.where(own, tree.flat(fallback), tree.flat(sigma)))
         best_response.check_strategy(tree, base)
         worth = best_response.counterfactual_values(tree, base, others, seat)
-        np.maximum(hopes, worth, out=hopes, where=tree.legal)
+        np.maximum(action_values, worth, out=action_values, where=tree.legal)
     reply = sigma.copy()
     rows = np.flatnonzero(tree.observations.seat == seat)
-    if len(rows):  # a game without decisions may know no action at all
-        reply[rows] = np.eye(tree.legal.shape[1])[hopes[rows].argmax(axis=1)]
+    if len(rows):  # a game without decisions may have no actions
+        reply[rows] = np.eye(tree.legal.shape[1])[action_values[rows].argmax(axis=1)]
     return float(best_response.expected(tree, reply)[seat]), reply

@@ -1,5 +1,8 @@
-"""Perfect information Monte Carlo: what is hidden is drawn again and again, and each action played
-out (Levy 1989, "The million pound bridge program"; Ginsberg 2001, "GIB")."""
+"""Perfect information Monte Carlo (PIMC): sample the hidden cards and play each action out.
+
+Source: Levy 1989, "The million pound bridge program"; Ginsberg 2001, "GIB: imperfect information in
+a computationally challenging game".
+"""
 
 from __future__ import annotations
 
@@ -22,42 +25,45 @@ from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, 
 
 @dataclass(frozen=True)
 class PimcPolicy:
-    """Plays the action that wins most on average over so many imagined deals.
+    """Policy that plays the action with the highest mean return over sampled deals.
 
-    In each of them, after each action, the seat goes on by `rollout` and the other one by
-    `opponent`. The deals fit what the row sees; what the opponent's choices tell is left out.
+    After each tried action the seat follows `rollout` and the other seat `opponent`. Sampled deals
+    agree with the observation, but are not weighted by the opponent's earlier actions.
     """
 
     game: Resumable
     opponent: BehaviouralPolicy
     rollout: BehaviouralPolicy
-    worlds: int
+    worlds: int  # deals sampled at each decision
 
     def start(self, games: int, rng: Generator) -> PolicySession:
+        """Start a session in which each decision samples its own deals."""
         return _PimcSession(self, rng)
 
-    def hopes(self, observations: Observations, rng: Generator) -> Array:
-        """(R, A) mean points from here on by each action; -inf where it is illegal."""
+    def action_values(self, observations: Observations, rng: Generator) -> Array:
+        """Return (R, A) mean points from each row on for each action; -inf where illegal."""
         assert observations.legal is not None
-        each = max(1, MAX_PARALLEL_GAMES // (self.worlds * observations.legal.shape[1]))
-        parts = [
-            np.arange(k, min(k + each, len(observations)))
-            for k in range(0, len(observations), each)
+        chunk = max(1, MAX_PARALLEL_GAMES // (self.worlds * observations.legal.shape[1]))
+        chunks = [
+            np.arange(k, min(k + chunk, len(observations)))
+            for k in range(0, len(observations), chunk)
         ]
-        return np.concatenate([self._hopes(select_rows(observations, rows), rng) for rows in parts])
+        return np.concatenate(
+            [self._chunk(select_rows(observations, rows), rng) for rows in chunks]
+        )
 
-    def _hopes(self, observations: Observations, rng: Generator) -> Array:
+    def _chunk(self, observations: Observations, rng: Generator) -> Array:
         legal = observations.legal
         assert legal is not None
-        again = np.repeat(np.arange(len(observations)), self.worlds)
-        rows = select_rows(observations, again)
+        row_of_particle = np.repeat(np.arange(len(observations)), self.worlds)
+        rows = select_rows(observations, row_of_particle)
         state = self.game.resume(rows, self.game.redeal(rows, rng))
-        one, action = np.nonzero(legal[again])
+        particle, action = np.nonzero(legal[row_of_particle])
         responder = Responder(self.game, self.opponent, (self.rollout,), self.worlds)
-        seat = rows.seat[one]
-        won = responder.imagine(self.rollout, select_rows(state, one), seat, action, rng)
-        place = one // self.worlds * legal.shape[1] + action
-        total = np.bincount(place, won, legal.size).reshape(legal.shape)
+        seat = rows.seat[particle]
+        returns = responder.simulate(self.rollout, select_rows(state, particle), seat, action, rng)
+        index = particle // self.worlds * legal.shape[1] + action
+        total = np.bincount(index, returns, legal.size).reshape(legal.shape)
         return np.where(legal, total / self.worlds, -np.inf)
 
 
@@ -67,12 +73,11 @@ class _PimcSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
+        """Return the best action of each row; a row with one legal action is not searched."""
         assert observations.legal is not None
         action = observations.legal.argmax(axis=1)
-        open_rows = np.flatnonzero(
-            observations.legal.sum(axis=1) > 1
-        )  # of one action nothing is asked
-        if len(open_rows):
-            hopes = self.policy.hopes(select_rows(observations, open_rows), self.rng)
-            action[open_rows] = hopes.argmax(axis=1)
+        choices = np.flatnonzero(observations.legal.sum(axis=1) > 1)
+        if len(choices):
+            values = self.policy.action_values(select_rows(observations, choices), self.rng)
+            action[choices] = values.argmax(axis=1)
         return Actions(action, np.zeros(len(observations)))

@@ -1,8 +1,8 @@
-"""How near to an equilibrium strategies of one index come on Chains: CFR+ and gradient descent.
+"""Strategies of one information index on bucketed games: CFR+ and gradient descent on NashConv.
 
-Both need independent buckets. Through an index that tells all public moves apart (view's default)
-CFR+ converges to an equilibrium: its rows forget a seat's earlier buckets, but those tell nothing
-of what is to come. Through a coarser one nothing is promised (imperfect recall).
+Both need independent buckets. With an index that distinguishes all public nodes (the default) CFR+
+converges to an equilibrium: its rows forget a seat's earlier buckets, but those carry no
+information about the future. With a coarser index (imperfect recall) convergence is not guaranteed.
 """
 
 from __future__ import annotations
@@ -13,185 +13,165 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, UserError
+from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.solvers.public_tree import values
 from overtrick.solvers.public_tree.values import IndexedGame
 
-LEAST = 1e-6  # a start's probabilities are raised to this: from 0 no slope leads away
-HORIZON = 200  # iterations after which a descent's rate has halved
-MEMORY = 0.99  # of the mean square of a slope, a step
-TINY = 1e-10  # against division by 0
+MIN_PROBABILITY = 1e-6  # floor of initial probabilities: at 0 the gradient is 0 too
+RATE_HALF_LIFE = 200  # iterations until the learning rate has halved
+SQUARE_DECAY = 0.99  # decay of the running mean square, a step
+EPSILON = 1e-10  # added to denominators
 
 
-class BucketedCfrPlus:
-    """CFR+ (Tammelin 2014), alternating, the t-th strategy with weight t in the average.
+class BucketedCfrPlus(IterativeSolver):
+    """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
     Regrets of nodes that share a row are summed, so with imperfect recall it is the algorithm of
-    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError if buckets move
-    jointly.
+    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError for joint buckets.
     """
 
-    def __init__(self, view: IndexedGame) -> None:
-        _independent(view)
-        self.view = view
-        self.iteration = 0
-        self.sigma = _table(view, view.uniform())  # (N / K, A, K) of the next iteration
+    saved = ("sigma", "regret", "total")
+
+    def __init__(self, game: IndexedGame) -> None:
+        _check_independent(game)
+        self.game = game
+        self.sigma = _table(game, game.uniform())  # (N / K, A, K) of the next iteration
         self.regret = np.zeros_like(self.sigma)  # cumulative, never below 0
-        self.total = np.zeros_like(self.sigma)  # sum of strategies, by own reach and t
+        self.total = np.zeros_like(self.sigma)  # sum of strategies, weighted by own reach and t
 
     def run(self, iterations: int) -> None:
-        """Add iterations; each updates both seats once."""
-        legal = _table(self.view, self.view.legal)
-        mover = self.view.seat[:: self.view.buckets]
+        """Run more iterations; each updates both seats once."""
+        legal = _table(self.game, self.game.legal)
+        mover = self.game.seat[:: self.game.buckets]
         _run(
-            self.view.layout, legal, mover, self.sigma, self.regret, self.total,
+            self.game.layout, legal, mover, self.sigma, self.regret, self.total,
             self.iteration, iterations,
         )  # fmt: skip
         self.iteration += iterations
 
     def average(self) -> Array:
-        """(N, A) the average strategy; uniform where no iteration has come."""
-        total = _rows(self.view, self.total)
+        """Return the average strategy (N, A); uniform in rows without weight."""
+        total = _from_table(self.game, self.total)
         weight = total.sum(axis=1, keepdims=True)
-        return np.where(weight > 0, total / np.where(weight > 0, weight, 1), self.view.uniform())
-
-    def state(self) -> dict[str, Array]:
-        """What the next iteration depends on."""
-        iteration = np.array(self.iteration)
-        return {
-            "sigma": self.sigma,
-            "regret": self.regret,
-            "total": self.total,
-            "iteration": iteration,
-        }
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.regret, self.total = state["regret"].copy(), state["total"].copy()
-        self.sigma, self.iteration = state["sigma"].copy(), int(state["iteration"])
+        return np.where(weight > 0, total / np.where(weight > 0, weight, 1), self.game.uniform())
 
 
-def nash_conv_subgradient(view: IndexedGame, sigma: Array) -> tuple[float, Array]:
-    """NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
+def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array]:
+    """Return NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
 
-    It is the derivative with the best responses held fast (Danskin's theorem: a subgradient in
-    each seat's realised plan), each entry taken as if it could change alone. Raises UserError if
-    sigma is no strategy of this view, or if buckets move jointly.
+    It is the derivative with both best responses held fixed (Danskin's theorem: a subgradient in
+    each seat's realisation plan), with each entry of sigma treated as independent. Raises UserError
+    if sigma is no strategy of the indexed game, or for joint buckets.
     """
-    _independent(view)
-    worth, reply = values.best_responses(view, sigma)
-    table, layout = _table(view, sigma), view.layout
-    pure = reply.reshape(-1, 1, view.buckets) == np.arange(table.shape[1])[:, None]
+    _check_independent(game)
+    best_values, reply = values.best_responses(game, sigma)
+    table, layout = _table(game, sigma), game.layout
+    pure = reply.reshape(-1, 1, game.buckets) == np.arange(table.shape[1])[:, None]
     replies = (
-        layout._replace(row=values.public_node_index(view.game)[layout.node]),
+        layout._replace(row=values.public_node_index(game.rules)[layout.node]),
         pure.astype(np.float64),
     )
-    down = np.zeros_like(table)
+    table_gradient = np.zeros_like(table)
     for seat in range(2):
-        others, own = _beliefs(*replies, 1 - seat), _beliefs(layout, table, seat)
-        _gains(layout, table, others, own, seat, down)
-    return float(worth.sum()), -_rows(view, down)
+        others, own = _reach(*replies, 1 - seat), _reach(layout, table, seat)
+        _add_action_values(layout, table, others, own, seat, table_gradient)
+    return float(best_values.sum()), -_from_table(game, table_gradient)
 
 
-class NashConvDescent:
-    """Gradient descent on NashConv from a strategy (N, A), uniform play by default.
+class NashConvDescent(IterativeSolver):
+    """Gradient descent on NashConv from a strategy (N, A), by default the uniform one.
 
-    The parameters are a weight for each legal action, of which a row's squares are normalised to
-    probabilities. Rows that are seldom reached have tiny slopes, so each slope is divided by the
-    root of its mean square of late (RMSprop, Tieleman and Hinton 2012); after t iterations the
-    rate is its first value / (1 + t / HORIZON). Raises UserError if start is no strategy of this
-    view, or if buckets move jointly.
+    The parameters are one weight for each legal action; squared weights are normalised to
+    probabilities. Rows that are rarely reached have tiny gradients, so each gradient is divided by
+    the root of its running mean square (RMSprop, Tieleman and Hinton 2012). After t iterations the
+    learning rate is its initial value / (1 + t / RATE_HALF_LIFE). Raises UserError if start is no
+    strategy of the indexed game, or for joint buckets.
     """
 
-    def __init__(self, view: IndexedGame, rate: float = 0.05, start: Array | None = None) -> None:
-        _independent(view)
+    saved = ("weight", "square", "best")
+
+    def __init__(self, game: IndexedGame, rate: float = 0.05, start: Array | None = None) -> None:
+        _check_independent(game)
         if not rate > 0:
-            raise UserError(f"a descent needs a rate above 0, not {rate}")
-        self.view = view
+            raise UserError(f"gradient descent needs a learning rate above 0, not {rate}")
+        self.game = game
         self.rate = rate
-        self.iteration = 0
-        self.best = view.uniform() if start is None else start  # the best strategy come by
-        values.check_strategy(view, self.best)
-        self.nash_conv = float(values.nash_conv(view, self.best[None])[0])  # its own, in points
-        self.weight = np.where(view.legal, np.sqrt(np.maximum(self.best, LEAST)), 0)
+        self.best = game.uniform() if start is None else start  # best strategy so far
+        values.check_strategy(game, self.best)
+        self.nash_conv = float(values.nash_conv(game, self.best))  # of `best`, in points
+        self.weight = np.where(game.legal, np.sqrt(np.maximum(self.best, MIN_PROBABILITY)), 0)
         self.square = np.zeros_like(self.weight)
 
     def run(self, iterations: int) -> None:
-        """Go down so many steps more."""
+        """Take more gradient steps."""
         for _ in range(iterations):
             self._step()
 
     def _step(self) -> None:
         size = (self.weight**2).sum(axis=1, keepdims=True)
         sigma = self.weight**2 / size
-        gap, steep = nash_conv_subgradient(self.view, sigma)
-        if gap < self.nash_conv:
-            self.best, self.nash_conv = sigma, gap
-        steep = 2 * self.weight / size * (steep - (sigma * steep).sum(axis=1, keepdims=True))
+        nash_conv, gradient = nash_conv_subgradient(self.game, sigma)
+        if nash_conv < self.nash_conv:
+            self.best, self.nash_conv = sigma, nash_conv
+        gradient = gradient - (sigma * gradient).sum(axis=1, keepdims=True)
+        gradient = 2 * self.weight / size * gradient
         self.iteration += 1
-        self.square = MEMORY * self.square + (1 - MEMORY) * steep**2
-        mean = self.square / (1 - MEMORY**self.iteration)
-        rate = self.rate / (1 + self.iteration / HORIZON)
-        self.weight = self.weight - rate * steep / (np.sqrt(mean) + TINY)
+        self.square = SQUARE_DECAY * self.square + (1 - SQUARE_DECAY) * gradient**2
+        mean = self.square / (1 - SQUARE_DECAY**self.iteration)
+        rate = self.rate / (1 + self.iteration / RATE_HALF_LIFE)
+        self.weight = self.weight - rate * gradient / (np.sqrt(mean) + EPSILON)
 
     def average(self) -> Array:
-        """(N, A) the best strategy so far."""
+        """Return the best strategy so far (N, A), by NashConv."""
         return self.best
 
-    def state(self) -> dict[str, Array]:
-        """What the next iteration depends on."""
-        return {
-            "weight": self.weight,
-            "square": self.square,
-            "best": self.best,
-            "iteration": np.array(self.iteration),
-        }
-
     def load(self, state: Mapping[str, Array]) -> None:
-        self.weight, self.square = state["weight"].copy(), state["square"].copy()
-        self.best, self.iteration = state["best"].copy(), int(state["iteration"])
-        self.nash_conv = float(values.nash_conv(self.view, self.best[None])[0])
+        """Restore the arrays that `state` returned."""
+        super().load(state)
+        self.nash_conv = float(values.nash_conv(self.game, self.best))
 
 
-def _independent(view: IndexedGame) -> None:
-    if view.game.joint:
-        raise UserError("CFR+ and gradient descent on Chains need independent buckets, not joint")
+def _check_independent(game: IndexedGame) -> None:
+    if game.rules.joint:
+        raise UserError("CFR+ and gradient descent need independent buckets, not joint ones")
 
 
-def _table(view: IndexedGame, sigma: Array) -> Array:
-    """(N / K, A, K) a strategy (N, A) as kernels want it."""
-    return values.kernel_tables(view, sigma[None])[..., 0]
+def _table(game: IndexedGame, sigma: Array) -> Array:
+    """Return a strategy (N, A) as (N / K, A, K), the layout of the kernels."""
+    return values.kernel_tables(game, sigma[None])[..., 0]
 
 
-def _rows(view: IndexedGame, table: Array) -> Array:
-    """(N, A) the strategy of a kernel's table."""
-    return table.transpose(0, 2, 1).reshape(view.legal.shape)
+def _from_table(game: IndexedGame, table: Array) -> Array:
+    """Return a kernel's table (N / K, A, K) as a strategy (N, A)."""
+    return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
 
 @njit(cache=True)
-def _run(lay, legal, mover, sigma, regret, total, done, iterations):  # type: ignore[no-untyped-def]
-    ones = np.ones((len(lay.node), lay.start.shape[1]))
-    beliefs = [_beliefs(lay, sigma, 0), _beliefs(lay, sigma, 1)]
+def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type: ignore[no-untyped-def]
+    ones = np.ones((len(layout.node), layout.start.shape[1]))
+    reach = [_reach(layout, sigma, 0), _reach(layout, sigma, 1)]
     for t in range(done + 1, done + iterations + 1):
         for who in range(2):
             gains = np.zeros_like(sigma)
-            _gains(lay, sigma, beliefs[1 - who], ones, who, gains)
-            come = np.zeros((sigma.shape[0], sigma.shape[2]))
-            for i in range(len(lay.node)):
-                if lay.seat[i] == who:
-                    for k in range(come.shape[1]):
-                        come[lay.row[i], k] += beliefs[who][i, k]
+            _add_action_values(layout, sigma, reach[1 - who], ones, who, gains)
+            reach_sum = np.zeros((sigma.shape[0], sigma.shape[2]))
+            for i in range(len(layout.node)):
+                if layout.seat[i] == who:
+                    for k in range(reach_sum.shape[1]):
+                        reach_sum[layout.row[i], k] += reach[who][i, k]
             for row in np.flatnonzero(mover == who):
-                _match(row, legal, come, t, gains, sigma, regret, total)
-            beliefs[who] = _beliefs(lay, sigma, who)
+                _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total)
+            reach[who] = _reach(layout, sigma, who)
 
 
 @njit(cache=True)
-def _match(row, legal, come, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Count a row's strategy into the average, its regrets, and make the next strategy of them."""
+def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
+    """Update one row: its average strategy, its cumulative regrets, and its next strategy."""
     _, actions, buckets = sigma.shape
     for k in range(buckets):
         mean, positive, choices = 0.0, 0.0, 0.0
         for a in range(actions):
-            total[row, a, k] += t * come[row, k] * sigma[row, a, k]
+            total[row, a, k] += t * reach_sum[row, k] * sigma[row, a, k]
             mean += sigma[row, a, k] * gains[row, a, k]
         for a in range(actions):
             if legal[row, a, k]:
@@ -206,49 +186,49 @@ def _match(row, legal, come, t, gains, sigma, regret, total):  # type: ignore[no
 
 
 @njit(cache=True)
-def _beliefs(lay, sigma, who):  # type: ignore[no-untyped-def]
-    """(B, K) probability that chance and a seat's own choices let it hold each bucket there."""
-    buckets = lay.start.shape[1]
-    belief = np.empty((len(lay.node), buckets))
-    belief[0] = lay.start[who]
+def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
+    """Return (B, K) the probability that chance and a seat's own actions lead to each bucket."""
+    buckets = layout.start.shape[1]
+    reach = np.empty((len(layout.node), buckets))
+    reach[0] = layout.start[who]
     before = np.empty(buckets)
-    for i in range(1, len(lay.node)):
-        above = lay.parent[i]
-        chosen, row, action = lay.seat[above] == who, lay.row[above], lay.edge[i]
+    for i in range(1, len(layout.node)):
+        above = layout.parent[i]
+        chosen, row, action = layout.seat[above] == who, layout.row[above], layout.edge[i]
         for k in range(buckets):
             p = sigma[row, action, k] if chosen else 1.0
-            before[k] = p * belief[above, k]
-            belief[i, k] = before[k]
-        if lay.move[i] >= 0:
+            before[k] = p * reach[above, k]
+            reach[i, k] = before[k]
+        if layout.move[i] >= 0:
             for k in range(buckets):
                 p = 0.0
                 for j in range(buckets):
-                    p += before[j] * lay.moves[lay.move[i], j, k]
-                belief[i, k] = p
-    return belief
+                    p += before[j] * layout.moves[layout.move[i], j, k]
+                reach[i, k] = p
+    return reach
 
 
 @njit(cache=True)
-def _gains(lay, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
-    """Add to gains (N / K, A, K) the counterfactual value of each of a seat's actions.
+def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
+    """Add the counterfactual values of a seat's actions to gains (N / K, A, K).
 
-    others (B, K) are beliefs about the other seat's bucket; weight (B, K) scales each node.
+    others (B, K) is the other seat's reach by bucket; weight (B, K) scales each node.
     """
-    buckets = lay.start.shape[1]
-    value = np.zeros((len(lay.node), buckets))
+    buckets = layout.start.shape[1]
+    value = np.zeros((len(layout.node), buckets))
     here = np.empty(buckets)
-    for i in range(len(lay.node) - 1, 0, -1):
-        above, move, action = lay.parent[i], lay.move[i], lay.edge[i]
-        if lay.seat[i] < 0:
-            _end(lay, i, others, who, value)
+    for i in range(len(layout.node) - 1, 0, -1):
+        above, move, action = layout.parent[i], layout.move[i], layout.edge[i]
+        if layout.seat[i] < 0:
+            _terminal_value(layout, i, others, who, value)
         for k in range(buckets):
             here[k] = value[i, k]
             if move >= 0:
                 here[k] = 0
                 for j in range(buckets):
-                    here[k] += lay.moves[move, k, j] * value[i, j]
-        if lay.seat[above] == who:
-            row = lay.row[above]
+                    here[k] += layout.moves[move, k, j] * value[i, j]
+        if layout.seat[above] == who:
+            row = layout.row[above]
             for k in range(buckets):
                 gains[row, action, k] += weight[above, k] * here[k]
                 value[above, k] += sigma[row, action, k] * here[k]
@@ -258,16 +238,16 @@ def _gains(lay, sigma, others, weight, who, gains):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def _end(lay, i, others, who, value):  # type: ignore[no-untyped-def]
-    """What a seat wins at an end by its bucket, against all that the other may hold."""
-    buckets, stake = lay.start.shape[1], lay.stake[i]
+def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
+    """Set the value of an end by own bucket: its payoff summed over the other seat's buckets."""
+    buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0
     for j in range(buckets):
         fixed += others[i, j]
-    fixed *= lay.gain[i] if who == 0 else -lay.gain[i]
+    fixed *= layout.gain[i] if who == 0 else -layout.gain[i]
     for k in range(buckets):
         won = 0.0
         if stake != 0:
             for j in range(buckets):
-                won += lay.pay[who, k, j] * others[i, j]
+                won += layout.pay[who, k, j] * others[i, j]
         value[i, k] = fixed + stake * won

@@ -122,7 +122,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         )  # fmt: skip
         shards = self.pool.map(_play_opponents, common, weight_shards(opponents), play_rng)
         batches, payoffs = zip(*shards, strict=True)
-        self.learner.adam.pace(values.learning_rate * (1 - progress))
+        self.learner.adam.set_learning_rate(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         by_step = np.concatenate(payoffs, axis=1)  # (steps, opponents)
         return metrics | payoff_metrics(by_step, self.game.unit)

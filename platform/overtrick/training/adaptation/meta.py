@@ -91,7 +91,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             inner, outer, section.inner_lr, section.second_order, section.fisher_subsample,
             section.minibatches,
         )  # fmt: skip
-        self.learner.solver.step = self._outer_step()
+        self.learner.optimizer.step = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
         decay = np.float32(section.weight_ema)
         self.mean = {

@@ -131,7 +131,7 @@ class EvolvingPopulation(OpponentPopulation):
         candidates = with_candidate(self.members(), candidate)
         common = (self.game, candidate, self.section.fitness_games)
         scores = self.pool.map(_fitness, common, weight_shards(candidates), score_rng)
-        return self.remote.call("advance", candidate, np.concatenate(scores), evolve_rng)
+        return self.remote.call("replace_worst", candidate, np.concatenate(scores), evolve_rng)
 
 
 class RandomPopulation(OpponentPopulation):

@@ -143,15 +143,17 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         losses: list[torch.Tensor] = []
         total = 0.0
         for rows in self.examples.batches(network.batch_size, rng):
-            self.learner.optimizer.pace(network.pace(done, each * self.job.stop.iterations))
+            self.learner.optimizer.set_learning_rate(
+                network.pace(done, each * self.job.stop.iterations)
+            )
             told = inputs_and_labels(self.share.rows(rows), self.job.target, network.raw_auction)
-            losses.append(self.learner.learn(*told, of=len(rows["call"])))
+            losses.append(self.learner.learn(*told, total_rows=len(rows["call"])))
             done += 1
             if len(losses) == LOSS_INTERVAL or done == each * self.iteration:
                 found = float(self.share.total(torch.stack(losses).sum()))
                 total += classifier.check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
-        self.learner.check(f"in iteration {self.iteration}")
+        self.learner.check_weights(f"in iteration {self.iteration}")
         return {"loss_nats": total / each}
 
     def evaluation_interval(self) -> int | None:

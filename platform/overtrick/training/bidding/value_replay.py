@@ -82,11 +82,11 @@ class ValueLearner:
             rows = self.memory.at(places)
             features = self._features(rows)
             possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
-            self.learner.optimizer.pace(self.network.pace(self.learnt, self.steps))
+            self.learner.optimizer.set_learning_rate(self.network.pace(self.learnt, self.steps))
             losses.append(self.learner.learn(features, possible, self.goal(places, rows)))
             self.learnt += 1
         loss = check_loss(float(torch.stack(losses).mean()), where)
-        self.learner.check(where)
+        self.learner.check_weights(where)
         return loss
 
     def goal(self, places: Array, rows: Mapping[str, Array]) -> Array:
@@ -95,7 +95,7 @@ class ValueLearner:
         if self.plan.target == "outcome":
             return brought
         last = rows["last"]
-        ahead = self.memory.at(np.where(last, places, (places + 1) % self.memory.room))
+        ahead = self.memory.at(np.where(last, places, (places + 1) % self.memory.capacity))
         possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
         goal = np.exp(self.goals.log_probs(self._features(ahead), possible))
         goal[last] = np.arange(network_bidder.IMP_CLASSES) == brought[last, None]

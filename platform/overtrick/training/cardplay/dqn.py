@@ -70,7 +70,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         section, values = self.job.dqn, self.job.values
         common = (self.job, self.learner.weights(), values.epsilon_at(progress))
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
-        self.learner.adam.pace(values.learning_rate * (1 - progress))
+        self.learner.adam.set_learning_rate(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
         metrics[learning_curves.GAMES] = float(self.iteration * section.games)
         return metrics

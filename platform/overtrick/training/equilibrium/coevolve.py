@@ -98,9 +98,9 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         for generation_rng in rng.spawn(self.job.coevolve.generations):
             self._generation(generation_rng)
         return {
-            metric_names.EVALUATIONS: float(self.strategy.size * len(self.strategy.told)),
+            metric_names.EVALUATIONS: float(self.strategy.size * len(self.strategy.scores)),
             metric_names.gap_name(self.job.coevolve.genome, self.unit): self._gap(),
-            "step_size": self.strategy.spread,
+            "step_size": self.strategy.step_size,
             "starts": float(self.strategy.starts),
         }
 
@@ -108,7 +108,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         """Score a generation, and the best so far again: what beats it may only be found later."""
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
-        common = (self.job, self.warm, len(self.strategy.told))
+        common = (self.job, self.warm, len(self.strategy.scores))
         size = EXACT_SHARD if self.job.inner.kind == "exact" else SHARD
         shards = [(scored[k : k + size],) for k in range(0, len(scored), size)]
         scores, replies = zip(*self.pool.map(_score, common, shards, rng), strict=True)

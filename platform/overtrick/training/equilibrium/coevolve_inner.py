@@ -72,7 +72,7 @@ def _searched(
     """What a look-ahead's strategy really wins."""
     assert isinstance(arena, TreeEvaluator)  # a job that searches elsewhere has been refused
     tree = arena.tree
-    depth = tree.decisions(seat) if plan.depth is None else plan.depth
+    depth = tree.max_decisions(seat) if plan.depth is None else plan.depth
     found = expectimax_mcts.expectimax(tree, sigma, seat, depth, plan.simulations, rng)
     return float(best_response.expected(tree, found.sigma)[seat])
 

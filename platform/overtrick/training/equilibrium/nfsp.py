@@ -97,8 +97,8 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
             values.epsilon_at(progress), section.anticipatory,
         )  # fmt: skip
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
-        self.learner.adam.pace(section.learning_rate * (1 - progress))
-        self.learner.best.adam.pace(values.learning_rate * (1 - progress))
+        self.learner.adam.set_learning_rate(section.learning_rate * (1 - progress))
+        self.learner.best.adam.set_learning_rate(values.learning_rate * (1 - progress))
         return self.learner.learn(concatenate_trajectories(batches), learn_rng)
 
     def model(self) -> dict[str, Array]:
