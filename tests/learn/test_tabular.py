@@ -132,10 +132,10 @@ def test_a_table_grows_and_forgets_nothing():
     known = np.array(values_of(table, states))
     assert (known[np.arange(len(states)), states % 2] == states).all()
     assert np.isneginf(known[np.arange(len(states)), 1 - states % 2]).all()
-    again = QTable(by_infoset, table.plan)
+    again = QTable(by_infoset, table.config)
     again.load(table.state())
     assert (np.array(values_of(again, states)) == known).all()
-    assert (again.choices, again.known) == (table.choices, table.known)
+    assert (again.choices, again.states_known) == (table.choices, table.states_known)
 
 
 def test_what_is_unknown_is_played_at_random():
