@@ -12,7 +12,7 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import CALLS
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, STRAINS, SUITS
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, STRAINS, SUITS
 from overtrick.games.bridge.trick_rules import beats
 
 POSITIONS = "SWNE"  # seats of declarer, left-hand opponent, dummy, right-hand opponent
@@ -57,7 +57,7 @@ def call_meanings(
 ) -> list[str]:
     """Format one line for each call: the caller, the call and its meaning."""
     return [
-        f"  {POSITIONS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
+        f"  {SEATS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
         for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
     ]
 
