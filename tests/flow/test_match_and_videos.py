@@ -106,10 +106,10 @@ def test_rounds_add_up_and_go_on_from_a_state():
 def test_a_tournament_that_would_count_shaping_is_refused():
     plan = Tournament(players=("random", "motionless"))
     job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
-    with pytest.raises(UserError, match="only results cancel: set its reward to result"):
+    with pytest.raises(UserError, match="do not sum to zero: set its reward to result"):
         TournamentTrainer.validate(job)
     for reward in ("shaped", "wins"):
-        with pytest.raises(UserError, match="only results cancel"):
+        with pytest.raises(UserError, match="do not sum to zero"):
             match("random", "motionless", "sumo", {"reward": reward}, 2, 0)
     with pytest.raises(ValueError, match="two or more players with different names"):
         Tournament(players=("random", "random"))

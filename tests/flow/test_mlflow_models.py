@@ -164,7 +164,7 @@ def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatc
 
 def test_no_question_is_no_answer(stored):
     asked = predictor.Predictor(stored("auction calls"))
-    with pytest.raises(UserError, match="ask at least one row of facts"):
+    with pytest.raises(UserError, match="send at least one row of observations"):
         asked.ask(np.zeros((0, len(asked.observation_fields)), np.int64))
 
 
@@ -173,14 +173,19 @@ def test_no_question_is_no_answer(stored):
     [
         ("leduc solved", "hole", 9, "row 0: hole must be 0 to 2, not 9"),
         ("leduc solved", "betting", 10**6, "row 0: betting must be 0 to"),
-        ("leduc solved", "own_chips", 3, "row 0: the facts do not go together: hole 2, board -1"),
+        (
+            "leduc solved",
+            "own_chips",
+            3,
+            "row 0: the observation fields do not go together: hole 2, board -1",
+        ),
         ("leduc solved", "board", 1, "do not go together"),  # before it is turned
         ("minibridge values", "strain", 5, "strain must be 0 to 4, not 5"),
         ("minibridge values", "own", 3, "do not go together"),
-        ("auction calls", "own", 7, "the facts tell of no 13 cards"),
+        ("auction calls", "own", 7, "the observation fields tell of no 13 cards"),
         ("auction calls", "bid_1C", 0, "do not go together"),
         ("auction calls", "redoubled_1C", 0, "of the auction, XX, comes before any bid"),
-        ("sumo network", "own_x", np.inf, "the facts must be finite numbers"),
+        ("sumo network", "own_x", np.inf, "the observation fields must be finite numbers"),
     ],
 )
 def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):

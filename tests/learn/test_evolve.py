@@ -103,5 +103,7 @@ def test_ants_evolve_by_the_matches_that_they_win_from_each_other():
 
 def test_what_members_lose_must_go_to_others():
     section = {"trainer": "evolve", "game": "sumo", "evaluate": {"opponents": ["random"]}}
-    with pytest.raises(UserError, match="in sumo only results cancel: set its reward to result"):
+    with pytest.raises(
+        UserError, match="payoffs of sumo do not sum to zero: set its reward to result"
+    ):
         TRAINERS["evolve"].validate(job_file.parse(section, JOBS, "this test"))

@@ -1,1 +1,1 @@
-"""The rules of the games: a folder for each larger game, and the registry of all."""
+"""Rules of the games: one folder for each larger game, and the registry of all games."""

@@ -1,4 +1,4 @@
-"""Liar's Dice for two seats, by the rules of OpenSpiel's `liars_dice` with its default bidding."""
+"""Liar's Dice for two seats, with the rules and the default bidding of OpenSpiel's `liars_dice`."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.observation_checks import check_limits, check_rows
 from overtrick.games.spec import GameSpec
 
-NOBODY = -1
-MOST_BIDS = 40  # so that information sets have 64-bit numbers
+NO_SEAT = -1
+MOST_BIDS = 40  # information sets then have 64-bit numbers
 
 
 @dataclass(slots=True)
-class Rounds:
-    """G games in progress."""
+class LiarsDiceState:
+    """G games in progress; D dice a seat, B bids."""
 
     dice: Array  # (G, S, D) each seat's dice, sorted
-    bidder: Array  # (G, B) the seat that made each bid, -1 if nobody did
+    bidder: Array  # (G, B) the seat that made each bid, or -1
     over: Array  # (G,) bool
 
 
 class LiarsDice:
-    """Two seats roll dice in secret and bid in turn how many dice of all show a face.
+    """Liar's Dice: two seats roll dice in secret and bid in turn how many dice show a face.
 
-    Each bid is higher than the one before: by its quantity, then by its face. The highest face is
-    wild and counts as any other. A seat that calls liar ends the game: it loses if at least as
-    many dice as the last bid says show that face or the wild one, else it wins. A deal has the
-    dice of the first seat, then those of the second. dice: dice a seat. faces: faces of a die.
-    Raises UserError unless there are 2 to 40 bids, that is dice x faces from 1 to 20.
+    Each bid is higher than the last: by its quantity, then by its face. The highest face is wild:
+    it counts as every face. A seat that calls liar ends the game: it loses if, of all dice, at
+    least the quantity of the last bid show its face or the wild face; else it wins. A deal (C,)
+    lists the dice of seat 0, then those of seat 1.
 
-    Facts: own dice, from 0, in ascending order; for each bid the seat that made it, -1 if nobody.
+    Options: dice, the dice of each seat; faces, the faces of a die. Raises UserError unless dice x
+    faces is 1 to 20, which makes 2 to 40 bids.
+
+    Observation fields: own dice in ascending order, faces from 0; then for each bid the seat that
+    made it, or -1.
     """
 
     name = "liars_dice"
@@ -67,7 +70,7 @@ class LiarsDice:
 
     @property
     def min_tree_size(self) -> int:
-        """The decisions and ends after every roll: all nodes but those of chance."""
+        """The number of decision and terminal nodes of the game tree."""
         return int(self.faces ** (self.seats * self.dice) * (2 ** (self.bids + 1) - 1))
 
     def every_deal(self) -> tuple[Deals, Array]:
@@ -79,20 +82,22 @@ class LiarsDice:
         return rng.integers(self.faces, size=(games, self.seats * self.dice))
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Return (R, C) deals with each row's own dice, and fair dice for the other seat."""
+        """Deal the other seat's dice anew: (R, C), each row with its own observed dice."""
         rows = np.arange(len(observations))
         deals = self.deal(len(rows), rng).reshape(-1, self.seats, self.dice)
         deals[rows, observations.seat] = observations.observation[:, : self.dice]
         return deals.reshape(len(rows), -1)
 
-    def start(self, deals: Deals) -> Rounds:
+    def start(self, deals: Deals) -> LiarsDiceState:
         dice = np.sort(deals.reshape(-1, self.seats, self.dice), axis=2)
-        return Rounds(dice, np.full((len(deals), self.bids), NOBODY), np.zeros(len(deals), bool))
+        return LiarsDiceState(
+            dice, np.full((len(deals), self.bids), NO_SEAT), np.zeros(len(deals), bool)
+        )
 
-    def revealed_columns(self, state: Rounds) -> Array:
+    def revealed_columns(self, state: LiarsDiceState) -> Array:
         return np.full(len(state.over), self.seats * self.dice)
 
-    def observe(self, state: Rounds) -> Observations:
+    def observe(self, state: LiarsDiceState) -> Observations:
         game = np.flatnonzero(~state.over)
         seat = (state.bidder[game] >= 0).sum(axis=1) % self.seats
         return self._rows(game, np.column_stack([state.dice[game, seat], state.bidder[game]]))
@@ -100,7 +105,7 @@ class LiarsDice:
     def validated_observations(self, observation: Array) -> Observations:
         """Rebuild the rows (R, K). Raises UserError for an observation that no seat can have."""
         dice = dict.fromkeys(self.observation_fields[: self.dice], (0, self.faces - 1))
-        bids = dict.fromkeys(self.observation_fields[self.dice :], (NOBODY, self.seats - 1))
+        bids = dict.fromkeys(self.observation_fields[self.dice :], (NO_SEAT, self.seats - 1))
         check_limits(self.observation_fields, observation, dice | bids)
         bidder = observation[:, self.dice :]
         made = bidder >= 0
@@ -111,30 +116,30 @@ class LiarsDice:
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:
-        """The decision rows of observations (R, K), of these games (R,)."""
+        """Build decision rows from observations (R, K) of games (R,)."""
         made = observation[:, self.dice :] >= 0
-        last = self._last(made)
+        last = self._last_bid(made)
         legal = np.arange(self.actions) > last[:, None]
         legal[:, -1] = last >= 0
         history = made @ (1 << np.arange(self.bids))
-        holding = self._holdings[tuple(observation[:, : self.dice].T)]
-        infoset = history * (int(self._holdings.max()) + 1) + holding
+        holding = self._holding_numbers[tuple(observation[:, : self.dice].T)]
+        infoset = history * (int(self._holding_numbers.max()) + 1) + holding
         return Observations(game, made.sum(axis=1) % self.seats, observation, legal, infoset)
 
-    def _last(self, made: Array) -> Array:
-        """(R,) the number of the last bid of those made (R, B), -1 before the first."""
-        return np.where(made.any(axis=1), self.bids - 1 - made[:, ::-1].argmax(axis=1), NOBODY)
+    def _last_bid(self, made: Array) -> Array:
+        """Return (R,) the last of the bids made (R, B) bool, or -1 before the first."""
+        return np.where(made.any(axis=1), self.bids - 1 - made[:, ::-1].argmax(axis=1), NO_SEAT)
 
     @cached_property
-    def _holdings(self) -> Array:
-        """Sorted dice to their number among all holdings; a dimension a die, -1 if not sorted."""
-        numbers = np.full((self.faces,) * self.dice, NOBODY)
+    def _holding_numbers(self) -> Array:
+        """Index of every holding by its sorted dice: one axis a die, -1 where not sorted."""
+        numbers = np.full((self.faces,) * self.dice, NO_SEAT)
         every = itertools.combinations_with_replacement(range(self.faces), self.dice)
         for number, dice in enumerate(every):
             numbers[dice] = number
         return numbers
 
-    def step(self, state: Rounds, observations: Observations, action: Array) -> Array:
+    def step(self, state: LiarsDiceState, observations: Observations, action: Array) -> Array:
         """Return (G, S) points: 1 for the winner and -1 for the loser once a seat calls liar."""
         rows = np.arange(len(action))
         known = (action >= 0) & (action < self.actions)
@@ -148,7 +153,7 @@ class LiarsDice:
         bid = action < self.bids
         state.bidder[observations.game[bid], action[bid]] = observations.seat[bid]
         over, caller = observations.game[~bid], observations.seat[~bid]
-        last = self._last(state.bidder[over] >= 0)
+        last = self._last_bid(state.bidder[over] >= 0)
         quantity, face = last // self.faces + 1, last % self.faces
         dice = state.dice[over].reshape(len(over), self.seats * self.dice)
         shown = ((dice == face[:, None]) | (dice == self.faces - 1)).sum(axis=1)
@@ -158,7 +163,7 @@ class LiarsDice:
         return points
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, F) float32, all 0 or 1: the seat; each die's face; own bids; the other's."""
+        """Return (R, F) float32 0 or 1: seat, own dice, own bids, bids of the other seat."""
         seat, observation = observations.seat[:, None], observations.observation
         dice = np.eye(self.faces)[observation[:, : self.dice]].reshape(len(observation), -1)
         bidder = observation[:, self.dice :]
@@ -166,14 +171,14 @@ class LiarsDice:
         return np.hstack(parts).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) the faces of each row's dice, such as 266."""
+        """Return (R,) the faces of the own dice from 1, such as "266"."""
         faces = 1 + observations.observation[:, : self.dice]
         return np.array(["".join(map(str, row)) for row in faces.tolist()])
 
-    def describe(self, seen: Array) -> str:
-        """Describe the dice and the bids of one observation (K,) in words."""
-        dice = " ".join(str(1 + int(face)) for face in seen[: self.dice])
-        bids = [self.action_names[bid] for bid in np.flatnonzero(seen[self.dice :] >= 0)]
+    def describe(self, observation: Array) -> str:
+        """Describe the own dice and all bids of one observation (K,) in words."""
+        dice = " ".join(str(1 + int(face)) for face in observation[: self.dice])
+        bids = [self.action_names[bid] for bid in np.flatnonzero(observation[self.dice :] >= 0)]
         return f"{dice} after {', '.join(bids) or 'nothing'}"
 
 

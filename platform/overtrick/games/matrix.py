@@ -1,4 +1,4 @@
-"""Normal-form games: every seat chooses once, none sees another's choice."""
+"""Normal-form games: each of two seats chooses once, without seeing the other choice."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
-"""Row player's payoff for rock, paper, scissors (OpenSpiel's matrix_brps);
-equilibrium 1/16, 10/16, 5/16."""
+"""Biased rock, paper, scissors (OpenSpiel's matrix_brps): payoffs of seat 0. The equilibrium plays
+rock 1/16, paper 10/16, scissors 5/16."""
 
 
 @dataclass(slots=True)
-class Choices:
+class MatrixState:
     """G games in progress."""
 
-    chosen: Array  # (G, S) each seat's action, -1 before it chose
+    chosen: Array  # (G, S) action of each seat, -1 before it acted
 
 
 class Matrix:
-    """A two-seat zero-sum normal-form game; `payoff` (A, A) is what seat 0 wins.
+    """Two-seat zero-sum normal-form game.
 
-    Both seats act in the same turn. Facts: the seat, which is all that a seat knows.
+    payoff: (A, A) points of seat 0 by the actions of seat 0 and seat 1. Both seats act in the same
+    turn. The only observation field is the seat.
     """
 
     unit = "point"
@@ -52,7 +53,7 @@ class Matrix:
 
     @property
     def lowest_payoff(self) -> float:
-        """The least that a seat can win of a game."""
+        """The lowest payoff of any seat."""
         return float(-np.abs(self.payoff).max())
 
     def every_deal(self) -> tuple[Deals, Array]:
@@ -64,27 +65,27 @@ class Matrix:
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         return np.zeros((len(observations), 0), np.int64)
 
-    def start(self, deals: Deals) -> Choices:
-        return Choices(np.full((len(deals), self.seats), -1))
+    def start(self, deals: Deals) -> MatrixState:
+        return MatrixState(np.full((len(deals), self.seats), -1))
 
-    def revealed_columns(self, state: Choices) -> Array:
+    def revealed_columns(self, state: MatrixState) -> Array:
         return np.zeros(len(state.chosen), np.int64)
 
-    def observe(self, state: Choices) -> Observations:
+    def observe(self, state: MatrixState) -> Observations:
         game = np.repeat(np.flatnonzero(state.chosen[:, 0] < 0), self.seats)
-        return self._turn(game, np.tile(np.arange(self.seats), len(game) // self.seats))
+        return self._rows(game, np.tile(np.arange(self.seats), len(game) // self.seats))
 
-    def validated_observations(self, seen: Array) -> Observations:
-        """The rows (R, 1) as `turn` gives them. Raises Refused for facts that nobody sees."""
-        check_limits(self.observation_fields, seen, {"seat": (0, self.seats - 1)})
-        return self._turn(np.arange(len(seen)), seen[:, 0].astype(np.int64))
+    def validated_observations(self, observation: Array) -> Observations:
+        """Rebuild the rows of observations (R, 1). Raises UserError for an unknown seat."""
+        check_limits(self.observation_fields, observation, {"seat": (0, self.seats - 1)})
+        return self._rows(np.arange(len(observation)), observation[:, 0].astype(np.int64))
 
-    def _turn(self, game: Array, seat: Array) -> Observations:
+    def _rows(self, game: Array, seat: Array) -> Observations:
         return Observations(
             game, seat, seat[:, None], np.ones((len(game), self.actions), bool), seat
         )
 
-    def step(self, state: Choices, observations: Observations, action: Array) -> Array:
+    def step(self, state: MatrixState, observations: Observations, action: Array) -> Array:
         if ((action < 0) | (action >= self.actions)).any():
             raise ValueError(f"illegal action: {self.name} has actions 0 to {self.actions - 1}")
         state.chosen[observations.game, observations.seat] = action
@@ -95,30 +96,32 @@ class Matrix:
         return gain
 
     def features(self, observations: Observations) -> Array:
-        """(R, 2) the seat, one-hot."""
+        """Return (R, 2) the seat, one-hot."""
         return np.eye(self.seats, dtype=np.float32)[observations.seat]
 
     def compact_features(self, observations: Observations) -> Array:
-        """(R, 0) nothing: a seat knows nothing that could tell two situations apart."""
+        """Return (R, 0): each seat has one information set, so no feature is needed."""
         return np.zeros((len(observations), 0))
 
     def public_situation(self, observations: Observations) -> Array:
-        """(R,) 0: everybody always sees the same."""
+        """Return (R,) zeros: the game has one public situation."""
         return np.zeros(len(observations), np.int64)
 
     def hand(self, observations: Observations) -> Array:
-        """(R,) the name of each row's seat: there are no cards."""
+        """Return (R,) the name of the seat, since there are no cards."""
         return np.array(["row", "column"])[observations.seat]
 
-    def describe(self, seen: Array) -> str:
-        """One row of facts in words."""
-        return f"seat {int(seen[0])}"
+    def describe(self, observation: Array) -> str:
+        """Describe one observation (1,) in words."""
+        return f"seat {int(observation[0])}"
 
 
 class MatrixPresentation(Presentation):
-    """A game in which nothing is seen before all have chosen."""
+    """Presentation of a game in which nothing is observed before every seat has chosen."""
 
-    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_observation(
+        self, observation: Array, played: PlayedActions, signs: bool = True
+    ) -> str:
         return "all choose at once"
 
 

@@ -1,4 +1,4 @@
-"""Facts that come from outside, where nobody holds the game: the rows of a turn that they are."""
+"""Validation of observations from outside the process, such as requests to a served model."""
 
 from __future__ import annotations
 
@@ -10,39 +10,48 @@ import numpy as np
 from overtrick.core import Array, Observations, UserError, ValidatesObservations
 
 
-def validated_observations(game: Any, seen: Array) -> Observations:
-    """The rows that see these facts (R, K), as the game's own `turn` gives them: who acts, what is
-    legal, and which information set it is follow from the facts.
+def validated_observations(game: Any, observation: Array) -> Observations:
+    """Validate observations (R, K) and rebuild the decision rows that `game.observe` gives them.
 
-    Kernels trust what they are given, so this does not. Raises UserError for facts that nobody
-    sees.
+    The seat, the legal actions and the information set follow from the observation. Compiled
+    kernels do not check their input, so every observation from outside must pass here. Raises
+    UserError for an observation that no seat can have.
     """
-    if not len(seen):
-        raise UserError("there is nothing to answer: ask at least one row of facts")
+    if not len(observation):
+        raise UserError("there is nothing to answer: send at least one row of observations")
     if isinstance(game, ValidatesObservations):
-        return game.validated_observations(seen)
+        return game.validated_observations(observation)
     if game.actions is not None:
-        raise UserError(f"{game.name} cannot be asked by facts alone")
-    check_rows(
-        game.observation_fields, seen, np.isfinite(seen).all(axis=1), "must be finite numbers"
-    )
-    seat = np.zeros(len(seen), np.int64)  # who moves by real vectors sees alike in every seat
-    return Observations(np.arange(len(seen)), seat, seen, None, None)
+        raise UserError(f"{game.name} cannot rebuild decisions from observations alone")
+    finite = np.isfinite(observation).all(axis=1)
+    check_rows(game.observation_fields, observation, finite, "must be finite numbers")
+    # in games of real actions all seats have the same kind of observation
+    seat = np.zeros(len(observation), np.int64)
+    return Observations(np.arange(len(observation)), seat, observation, None, None)
 
 
-def check_limits(facts: Sequence[str], seen: Array, limits: Mapping[str, tuple[int, int]]) -> None:
-    """Raise UserError for the first fact that is below or above its limits."""
+def check_limits(
+    fields: Sequence[str], observation: Array, limits: Mapping[str, tuple[int, int]]
+) -> None:
+    """Raise UserError for the first field of observations (R, K) outside its (lowest, highest).
+
+    fields: names of the K columns.
+    """
     for name, (least, most) in limits.items():
-        column = seen[:, facts.index(name)]
+        column = observation[:, fields.index(name)]
         wrong = np.flatnonzero((column < least) | (column > most))
         if len(wrong):
             found = column[wrong[0]]
             raise UserError(f"row {wrong[0]}: {name} must be {least} to {most}, not {found}")
 
 
-def check_rows(facts: Sequence[str], seen: Array, fit: Array, why: str) -> None:
-    """Raise UserError for the first row whose facts do not fit (R,)."""
-    if not fit.all():
-        row = int(np.argmin(fit))
-        told = ", ".join(f"{n} {v}" for n, v in zip(facts, seen[row].tolist(), strict=True))
-        raise UserError(f"row {row}: the facts {why}: {told[:300]}")
+def check_rows(fields: Sequence[str], observation: Array, valid: Array, why: str) -> None:
+    """Raise UserError for the first of observations (R, K) that is not valid (R,) bool.
+
+    fields: names of the K columns. why: what is wrong, as the end of "the observation fields ...".
+    """
+    if not valid.all():
+        row = int(np.argmin(valid))
+        values = zip(fields, observation[row].tolist(), strict=True)
+        listed = ", ".join(f"{name} {value}" for name, value in values)
+        raise UserError(f"row {row}: the observation fields {why}: {listed[:300]}")

@@ -1,7 +1,7 @@
-"""Any game of OpenSpiel as the nodes of a tree, for the exact solvers; strategies go back to it.
+"""Trees of OpenSpiel's games for the exact solvers, and strategies back to OpenSpiel.
 
-Lanctot et al. 2019, "OpenSpiel: A framework for reinforcement learning in games". Seats that move
-at once move in turn here, unseen by those that follow, as OpenSpiel itself converts such games.
+Lanctot et al. 2019, "OpenSpiel: A framework for reinforcement learning in games". Simultaneous
+moves become moves in turn that later seats do not observe, as OpenSpiel itself converts them.
 """
 
 from __future__ import annotations
@@ -15,99 +15,100 @@ import numpy as np
 
 from overtrick.core import END, Array, Observations, TreeNodes, UserError, nearest
 
-FEW, DESCENTS = 8, 400  # a huge tree shows in a few descents
-LONGEST, HUGE = 1_000, 1e100  # moves and nodes after which a descent has said enough
+FEW, DESCENTS = 8, 400  # random descents: a huge tree shows in a few
+LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
 
 
 class OpenSpiel:
-    """A game by OpenSpiel's own name for it, parameters included: `leduc_poker(players=3)`.
+    """Game of OpenSpiel by its OpenSpiel name, with parameters: `leduc_poker(players=3)`.
 
-    Actions have OpenSpiel's numbers, chance outcomes their rank among those that can come, and
-    all is gained on the edges into ends. Raises UserError if there is no such game, or none that a
-    tree can hold.
+    Actions have OpenSpiel's numbers. Chance outcomes are numbered by their rank among those of
+    positive probability. All points are gained on the edges into terminal nodes. Raises UserError
+    for an unknown game, and for a game that has no finite tree or no information sets.
     """
 
     def __init__(self, name: str) -> None:
-        self._theirs = name
+        self._openspiel_name = name
         self._game = _load(name)
         self.name = f"openspiel/{name}"
         self.seats: int = self._game.num_players()
         self.unit = "point"
         self.actions: int = self._game.num_distinct_actions()
         self.action_names = _action_names(self._game)
-        self.information_state_strings: tuple[
-            str, ...
-        ] = ()  # (N,) information-state strings; `nodes` fills them in
+        self.information_state_strings: tuple[str, ...] = ()  # (N,); `nodes` fills them in
         self.infosets: int | None = None  # N; `nodes` counts them
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenSpiel, (self._theirs,)
+        return OpenSpiel, (self._openspiel_name,)
 
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
-        """The whole tree; information sets are numbered as a depth-first walk meets them.
+        """Build the complete tree; information sets are numbered in depth-first order.
 
-        Raises UserError unless fits(V, N), V nodes and N information sets: at once where a few
-        random descents show it, else when the walk has found so many.
+        fits(V, N) says whether V nodes and N information sets fit in memory. Raises UserError if
+        they do not: at once where a few random descents show it, else when the walk has found so
+        many.
         """
         root = self._game.new_initial_state()
         with _one_line(self.name):
-            size = _surely(root, fits)
+            size = _size_lower_bound(root, fits)
         if not fits(size, 0):
             raise UserError(
                 f"{self.name} has some {size:.0e} nodes or more: they do not fit in memory"
             )
         rows, chance, returns = array("i"), array("d"), array("d")
         sets: dict[tuple[int, str], int] = {}
-        known = _history if _sees_all(self._game.get_type()) else _told
+        known = _history if _has_perfect_information(self._game.get_type()) else _information_state
         todo: list[tuple[Any, int, int, int, int, float]] = [(None, 0, -1, 0, 0, 1.0)]
         while todo:
             above, move, parent, depth, edge, probability = todo.pop()
             state = root if above is None else above.child(move)
-            node, who, ways, number = len(chance), state.current_player(), _ways(state), -1
-            if who >= 0:
-                number = sets.setdefault((who, known(state)), len(sets))
-            if not ways:
-                who = END
+            node, seat, edges, number = len(chance), state.current_player(), _edges(state), -1
+            if seat >= 0:
+                number = sets.setdefault((seat, known(state)), len(sets))
+            if not edges:
+                seat = END
                 returns.extend(state.returns())
-            rows.extend((parent, edge, depth, who, number))
+            rows.extend((parent, edge, depth, seat, number))
             chance.append(probability)
-            todo += [(state, move, node, depth + 1, edge, p) for move, edge, p in reversed(ways)]
+            todo += [(state, move, node, depth + 1, edge, p) for move, edge, p in reversed(edges)]
             if not fits(found := len(chance) + len(todo), len(sets)):
                 raise UserError(
                     f"{self.name} has {found:,} nodes and {len(sets):,} information sets of "
                     f"{self.actions:,} actions, or more: they do not fit in memory"
                 )
-        self.information_state_strings, self.infosets = tuple(word for _, word in sets), len(sets)
+        self.information_state_strings = tuple(string for _, string in sets)
+        self.infosets = len(sets)
         table = np.frombuffer(rows, np.int32).reshape(-1, 5)
         gains = np.frombuffer(returns).reshape(-1, self.seats)
-        owner = np.array([who for who, _ in sets], np.int64)
+        owner = np.array([seat for seat, _ in sets], np.int64)
         return _breadth_first(table, np.frombuffer(chance), gains, owner, self.actions)
 
 
-def tabular_policy(words: Sequence[str], legal: Array, sigma: Array) -> Any:
-    """A strategy (N, A) as a pyspiel.TabularPolicy; words (N,), legal (N, A).
+def tabular_policy(strings: Sequence[str], legal: Array, sigma: Array) -> Any:
+    """Convert a strategy sigma (N, A) to a pyspiel.TabularPolicy.
 
-    Raises ValueError if two seats know the same words: a TabularPolicy cannot tell them apart.
+    strings: (N,) information-state strings. legal: (N, A) bool. Raises ValueError if two
+    information sets have the same string, which a TabularPolicy cannot tell apart.
     """
     import pyspiel
 
-    if len(set(words)) < len(words):
+    if len(set(strings)) < len(strings):
         raise ValueError("an information-state string stands for two information sets")
     return pyspiel.TabularPolicy(
         {
-            word: [(int(a), float(row[a])) for a in np.flatnonzero(can)]
-            for word, row, can in zip(words, sigma, legal, strict=True)
+            string: [(int(a), float(row[a])) for a in np.flatnonzero(can)]
+            for string, row, can in zip(strings, sigma, legal, strict=True)
         }
     )
 
 
 def matched_information_state_strings(
-    theirs: TreeNodes, words: Sequence[str], ours: TreeNodes
+    theirs: TreeNodes, strings: Sequence[str], ours: TreeNodes
 ) -> tuple[str, ...]:
-    """(N,) OpenSpiel's string for each information set of a game of ours with the same tree.
+    """Return (N,) OpenSpiel's string for each information set of our version of a game.
 
-    words (N,) are theirs. Raises ValueError if the trees differ in shape, in chance, in what is
-    gained on the way to an end, or in what the seats can tell apart.
+    theirs, ours: nodes of OpenSpiel's tree and of ours. strings: (N,) information-state strings of
+    their tree. Raises ValueError if the trees differ in shape, chance, payoffs or information sets.
     """
     for name in ("parent", "edge", "seat"):
         if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
@@ -124,11 +125,11 @@ def matched_information_state_strings(
     alone = np.array_equal(pairs[:, 0], np.arange(len(ours.observations)))
     if not alone or len(np.unique(pairs[:, 1])) < len(pairs):
         raise ValueError("the trees differ in what the seats can tell apart")
-    return tuple(words[row] for row in pairs[:, 1])
+    return tuple(strings[row] for row in pairs[:, 1])
 
 
 def cumulative_gain(nodes: TreeNodes) -> Array:
-    """(V, S) points gained from the root to each node, by doubling the way that is summed."""
+    """Sum points from the root to each node, (V, S), by pointer doubling."""
     total, above = nodes.gain.copy(), nodes.parent.copy()
     while (more := np.flatnonzero(above >= 0)).size:
         total[more] += total[above[more]]
@@ -136,25 +137,25 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
     return total
 
 
-def _told(state: Any) -> str:
-    """What the game says that the seat to act knows."""
+def _information_state(state: Any) -> str:
+    """Return what the seat to act knows, as OpenSpiel writes it."""
     return state.information_state_string()
 
 
 def _history(state: Any) -> str:
-    """All that came so far."""
+    """Return the full history, for games of perfect information."""
     return state.history_str()
 
 
-def _sees_all(kind: Any) -> bool:
-    """Whether seats see all that came, in a game that has no words for what they know."""
+def _has_perfect_information(kind: Any) -> bool:
+    """Return whether the history itself is the information state: no strings are provided."""
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
     return sees and in_turn and not kind.provides_information_state_string
 
 
 def _load(name: str) -> Any:
-    """The game as one in which a seat moves at a time."""
+    """Load a game and convert it to one move at a time. Raises UserError."""
     try:
         import pyspiel
     except ImportError:
@@ -177,17 +178,17 @@ def _load(name: str) -> Any:
             raise UserError("a mean-field game has no tree")
         if kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC:
             raise UserError("it samples its chance, so it has no tree")
-        if not kind.provides_information_state_string and not _sees_all(kind):
+        if not kind.provides_information_state_string and not _has_perfect_information(kind):
             raise UserError("it does not say what a seat knows, so it has no information sets")
         if kind.dynamics == kinds.Dynamics.SIMULTANEOUS:
             game = pyspiel.convert_to_turn_based(game)
-        _ways(game.new_initial_state())  # here some games first look at their parameters
+        _edges(game.new_initial_state())  # some games check their parameters only here
     return game
 
 
 @contextmanager
 def _one_line(name: str) -> Iterator[None]:
-    """Refuse in one line what C++ refuses at length, by errors of any type."""
+    """Convert any error, such as a long C++ message, to a UserError of one line."""
     try:
         yield
     except Exception as error:
@@ -195,7 +196,7 @@ def _one_line(name: str) -> Iterator[None]:
 
 
 def _action_names(game: Any) -> tuple[str, ...]:
-    """What every seat calls each action; its number where the game has no name for it."""
+    """Return the name of each action if all seats share one, else its number."""
     seats, actions = range(game.num_players()), range(game.num_distinct_actions())
     try:
         said = [{game.action_to_string(seat, action) for seat in seats} for action in actions]
@@ -207,20 +208,24 @@ def _action_names(game: Any) -> tuple[str, ...]:
     )
 
 
-def _ways(state: Any) -> list[tuple[int, int, float]]:
-    """How a node goes on: OpenSpiel's move, the edge, and its probability if chance moves."""
+def _edges(state: Any) -> list[tuple[int, int, float]]:
+    """List the edges of a node: OpenSpiel's move, the edge's number, and the probability.
+
+    The probability is 1 unless chance moves.
+    """
     if state.is_chance_node():
         outcomes = [(move, p) for move, p in state.chance_outcomes() if p > 0]
         return [(move, rank, p) for rank, (move, p) in enumerate(outcomes)]
     return [(move, move, 1.0) for move in sorted(state.legal_actions())]
 
 
-def _surely(root: Any, fits: Callable[[float, int], bool]) -> float:
-    """A number of nodes that the tree below a state surely has; the first found that does not fit.
+def _size_lower_bound(root: Any, fits: Callable[[float, int], bool]) -> float:
+    """Estimate a lower bound on the size of the tree below a state, in nodes.
 
-    A random descent's sum of products of branching factors is the tree's size on average (Knuth
-    1975, "Estimating the efficiency of backtrack programs"). Where a tree is so uneven that a
-    few descents make the mean, the mean logarithm still tells: it is at most the size's own.
+    A random descent's sum of products of branching factors has the tree's size as its mean (Knuth
+    1975, "Estimating the efficiency of backtrack programs"). In an uneven tree a few large samples
+    dominate the mean; the mean logarithm is then a better lower bound. The estimate stops at the
+    first bound that does not fit.
     """
     rng = np.random.default_rng(0)
     sizes: list[float] = []
@@ -235,29 +240,31 @@ def _surely(root: Any, fits: Callable[[float, int], bool]) -> float:
 
 
 def _low(samples: Array) -> float:
-    """Three standard errors below the mean."""
+    """Return the mean minus three standard errors."""
     return float(samples.mean() - 3 * samples.std(ddof=1) / np.sqrt(len(samples)))
 
 
 def _descend(state: Any, rng: np.random.Generator) -> float:
-    """One random game's estimate of the number of nodes; too low if the game is cut off."""
+    """Play one random game and return its estimate of the tree's size; low if cut off."""
     size = product = 1.0
     for _ in range(LONGEST):
-        ways = _ways(state)
-        if not ways or size > HUGE:
+        edges = _edges(state)
+        if not edges or size > HUGE:
             break
-        product *= len(ways)
+        product *= len(edges)
         size += product
-        state.apply_action(ways[rng.integers(len(ways))][0])
+        state.apply_action(edges[rng.integers(len(edges))][0])
     return size
 
 
 def _breadth_first(
     table: Array, chance: Array, gains: Array, owner: Array, actions: int
 ) -> TreeNodes:
-    """The nodes (V,) of a depth-first walk: parent, edge, depth, seat, information set (V, 5).
+    """Reorder the nodes of a depth-first walk breadth first.
 
-    gains: (ends, S); owner: (N,) the seat of each information set.
+    table: (V, 5) int32 parent, edge, depth, seat, information set. chance: (V,) probabilities.
+    gains: (ends, S) payoffs of the terminal nodes in walk order. owner: (N,) seat of each
+    information set.
     """
     order = np.argsort(table[:, 2], kind="stable")  # so children stay in their parents' order
     place = np.empty(len(order), np.int32)

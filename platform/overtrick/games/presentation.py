@@ -1,4 +1,4 @@
-"""A game as people at the table see it: seat names, one seat's view, and the deal at the end."""
+"""Presentation of a game to people: seat names, action words, one seat's view, and the deal."""
 
 from __future__ import annotations
 
@@ -10,41 +10,46 @@ import numpy as np
 from overtrick.core import Array
 
 PlayedActions = Sequence[tuple[int, int]]
-"""The actions so far: (seat, action) in the order of play."""
+"""Actions so far, as (seat, action) in the order of play."""
 
 
 class Presentation:
-    """A game in words for people. A game overrides what it shows otherwise."""
+    """Text presentation of a game. A game overrides the methods for which it has better words.
+
+    Parameter `signs` writes card suits as symbols instead of letters.
+    """
 
     def __init__(self, game: Any) -> None:
         self.game = game
 
-    def seats(self) -> tuple[str, ...]:
+    def seat_names(self) -> tuple[str, ...]:
         """Return the names of the seats."""
         return tuple(str(1 + seat) for seat in range(self.game.seats))
 
-    def usual_seat(self) -> int | None:
-        """Return the seat that a person takes by custom; None if people take turns."""
+    def default_human_seat(self) -> int | None:
+        """Return the seat that a person takes by default; None if people take turns."""
         return None
 
-    def meant(self, word: str) -> str:
-        """Translate a customary word for an action to its name; other words stay."""
+    def action_name_of(self, word: str) -> str:
+        """Translate a customary word for an action to the action's name; return others as is."""
         return word
 
-    def offered(self, names: Sequence[str]) -> str:
-        """List the legal actions (by name) in a line; numbered, unless the names begin so."""
+    def format_actions(self, names: Sequence[str]) -> str:
+        """Format the names of the legal actions in one line, numbered from 1."""
         return "  ".join(f"{number} {name}" for number, name in enumerate(names, 1))
 
-    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
-        """Show one observation (K,) in words or as a diagram; signs: suits as symbols."""
-        return str(self.game.describe(seen))
+    def describe_observation(
+        self, observation: Array, played: PlayedActions, signs: bool = True
+    ) -> str:
+        """Describe one observation (K,) in words or as a diagram, after the actions played."""
+        return str(self.game.describe(observation))
 
-    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
-        """Show the whole deal (C,) and the result of a game that is over."""
-        chosen = [f"seat {1 + seat} {self.game.action_names[action]}" for seat, action in moves]
-        return ", ".join(chosen)
+    def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
+        """Describe the deal (C,), with all hidden chance, and the result of a finished game."""
+        names = self.game.action_names
+        return ", ".join(f"seat {1 + seat} {names[action]}" for seat, action in played)
 
 
-def actions_of(moves: PlayedActions) -> Array:
-    """Return the actions of the moves, (T,) int64."""
-    return np.array([action for _, action in moves], np.int64)
+def action_array(played: PlayedActions) -> Array:
+    """Return the actions without their seats, (T,) int64."""
+    return np.array([action for _, action in played], np.int64)

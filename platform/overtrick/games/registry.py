@@ -1,4 +1,4 @@
-"""The registry of games. To add a game, add its `GameSpec` to `SPECS`."""
+"""Registry of games. To add a game, add its `GameSpec` to `SPECS`."""
 
 from __future__ import annotations
 
@@ -37,81 +37,74 @@ _SPECS = {spec.name: spec for spec in SPECS}
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the games that can be made and played."""
-    return tuple(spec.name for spec in SPECS if spec.played)
+    """Return the names of the games that can be played."""
+    return tuple(spec.name for spec in SPECS if spec.playable)
 
 
 def solve_only_names() -> tuple[str, ...]:
-    """Return the names of games that can be solved, but not played, beside openspiel/NAME."""
-    return tuple(spec.name for spec in SPECS if not spec.played)
+    """Return the names of the games that can only be solved; openspiel/NAME is not listed."""
+    return tuple(spec.name for spec in SPECS if not spec.playable)
 
 
 def spec_of(game: Any) -> GameSpec:
-    """Return the registration of a game by its name; the defaults if it is not registered."""
+    """Return the registration of a game, by its name; defaults for an unregistered game."""
     return _SPECS.get(game.name) or GameSpec(game.name, type(game))
 
 
 def make(name: str, /, **options: Any) -> Any:
-    """Make a game by its name; options are those of its class, such as fold=False for poker.
+    """Make a game by its name, with options of its class, such as fold=False for poker.
 
-    openspiel/NAME is any game of OpenSpiel, an ExplicitTreeGame, with its parameters in the name
-    as OpenSpiel writes them. Games of `names` are core.Game, and Enumerable if they are small.
+    Games in `names` implement core.Game, and small ones core.Enumerable. openspiel/NAME is a game
+    of OpenSpiel, with parameters as OpenSpiel writes them; it implements core.ExplicitTreeGame.
     Raises UserError with the nearest name for an unknown game or option.
     """
-    door, slash, theirs = name.partition("/")
-    if slash and door == "openspiel":
+    library, slash, openspiel_name = name.partition("/")
+    if slash and library == "openspiel":
         if options:
             raise UserError(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
-        return OpenSpiel(theirs)
+        return OpenSpiel(openspiel_name)
     if name not in _SPECS:
         near = nearest(name, _SPECS)
         raise UserError(
             f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
         )
-    takes = _options_of(_SPECS[name]) if options else []
+    spec = _SPECS[name]
+    known = inspect.signature(spec.load_class()).parameters.values() if options else ()
+    known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
-        if option not in takes:
-            near = f": did you mean '{nearest(option, takes)}'?" if takes else ": it takes none"
-            raise UserError(f"game '{name}' has no option '{option}'{near}")
+        if option not in known_names:
+            near = f"did you mean '{nearest(option, known_names)}'?" if known_names else ""
+            raise UserError(f"game '{name}' has no option '{option}': {near or 'it takes none'}")
     try:
-        return _SPECS[name].make(**options)
+        return spec.make(**options)
     except TypeError as error:
         raise UserError(f"game '{name}' does not take these options: {error}") from None
 
 
 def check_playable(game: Any) -> None:
-    """Raise UserError for a game that can be solved, but not played."""
+    """Raise UserError for a game that can be solved but not played."""
     if not isinstance(game, Game):
         raise UserError(f"{game.name} can be solved, but not played")
 
 
-def _options_of(spec: GameSpec) -> list[str]:
-    """Return the names of the options of a game."""
-    return [
-        name
-        for name, parameter in inspect.signature(spec.loaded()).parameters.items()
-        if parameter.default is not inspect.Parameter.empty
-    ]
-
-
 def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that make the same game from any folder and later on. Raises UserError."""
+    """Return options that make the same game from any folder and later. Raises UserError."""
     game = make(name, **options)
     return game.portable_options() if isinstance(game, PortableOptions) else dict(options)
 
 
 def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
-    """Return the scripted players of a game by name; each makes a policy of the game."""
+    """Return the scripted players of a game by name; each is a function from game to policy."""
     return spec_of(game).scripted_players(game)
 
 
 def single_game(game: Any) -> Any:
-    """Return a quick way to play one game at a time; None where the engine has to."""
+    """Return a fast engine for one game at a time, or None to play on the batch engine."""
     return spec_of(game).single_game(game)
 
 
 def presentation(game: Any) -> Presentation:
-    """Return how a game is shown to people."""
+    """Return the presentation of a game to people."""
     return spec_of(game).presentation(game)
 
 
@@ -121,7 +114,7 @@ def evaluation_game(game: Any) -> Any:
 
 
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a match: the defaults of the game's matches, and the given ones."""
+    """Return the options of a game in a match: its match defaults, overridden by `options`."""
     known = _SPECS.get(name)
     return dict(known.match_options if known else {}) | dict(options)
 
@@ -129,7 +122,8 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def check_zero_sum(game: Any) -> None:
     """Raise UserError unless the payoffs of a game sum to zero."""
     if not is_zero_sum(game):
-        raise UserError(f"in {game.name} only results cancel: set its reward to result")
+        remedy = " and ".join(f"{k} to {v}" for k, v in spec_of(game).match_options.items())
+        raise UserError(f"the payoffs of {game.name} do not sum to zero: set its {remedy}")
 
 
 def check_has_video(game: Any) -> None:
@@ -140,10 +134,10 @@ def check_has_video(game: Any) -> None:
 
 
 def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
-    """Return what writes the first game of trajectories as a video.
+    """Return a function that writes the first game of trajectories to a video file.
 
-    Raises UserError for a game without video or a file that cannot be written, RunError on a
-    machine that cannot draw.
+    Raises UserError for a game without video or a file that cannot be written, and RunError on a
+    machine that cannot render.
     """
     check_has_video(game)
     video = spec_of(game).video
@@ -152,5 +146,5 @@ def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
 
 
 def fallback_policies(game: Any) -> list[BehaviouralPolicy]:
-    """Return the simple policies by which a local best response imagines to go on."""
-    return spec_of(game).fallbacks(game)
+    """Return simple policies with which a local best response continues after its action."""
+    return spec_of(game).fallback_policies(game)

@@ -1,4 +1,4 @@
-"""The registration of a game: how it is made, who can play it by script, and how it is shown."""
+"""Registration record of a game: its class, scripted players, presentation and video."""
 
 from __future__ import annotations
 
@@ -12,43 +12,31 @@ from overtrick.core import BehaviouralPolicy, Policy, Trajectories
 from overtrick.games.presentation import Presentation
 
 
-def _no_players(game: Any) -> dict[str, Callable[[Any], Policy]]:
-    """No scripted players."""
-    return {}
-
-
-def _no_fallbacks(game: Any) -> list[BehaviouralPolicy]:
-    """No simple policies."""
-    return []
-
-
-def _no_single_game(game: Any) -> Any:
-    """No quick way to play one game."""
-    return None
-
-
 @dataclass(frozen=True)
 class GameSpec:
-    """A registered game. All but its name and its class has a default."""
+    """Registration of a game. Only the name and the class are required."""
 
     name: str
-    kind: Callable[..., Any] | str  # its class, or "module:class" to import it when first made
-    rules: tuple[Any, ...] = ()  # the first arguments of the class; its options follow
-    played: bool = True  # False: solved only
-    match_options: Mapping[str, Any] = field(default_factory=dict)  # unless a match says otherwise
-    scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = _no_players
-    fallbacks: Callable[[Any], list[BehaviouralPolicy]] = _no_fallbacks
-    """Simple policies by which a local best response imagines to go on."""
-    single_game: Callable[[Any], Any] = _no_single_game
-    """A quick `SingleGame` for environments; None where the engine has to play."""
+    game_class: Callable[..., Any] | str  # or "module:class", imported when the game is first made
+    arguments: tuple[Any, ...] = ()  # first arguments of the class, before the options
+    playable: bool = True  # False if the game can only be solved
+    match_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of a game that is made for a match, where they differ from the game's defaults."""
+    scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
+    """Return the scripted players by name; each is a function from the game to a policy."""
+    fallback_policies: Callable[[Any], list[BehaviouralPolicy]] = lambda game: []
+    """Return simple policies with which a local best response continues after its action."""
+    single_game: Callable[[Any], Any] = lambda game: None
+    """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
     presentation: Callable[[Any], Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None
-    """Check a path and return what writes the first game of trajectories to it as a video."""
+    """Check a path and return a function that writes a video of the first game of trajectories."""
 
-    def loaded(self) -> Callable[..., Any]:
-        """Return the class."""
-        return resolve_name(self.kind) if isinstance(self.kind, str) else self.kind
+    def load_class(self) -> Callable[..., Any]:
+        """Return the class of the game; import its module if necessary."""
+        found = self.game_class
+        return resolve_name(found) if isinstance(found, str) else found
 
     def make(self, **options: Any) -> Any:
-        """Make the game. Raises TypeError or UserError for options that it does not allow."""
-        return self.loaded()(*self.rules, **options)
+        """Make the game. Raises TypeError or UserError for options that the game refuses."""
+        return self.load_class()(*self.arguments, **options)

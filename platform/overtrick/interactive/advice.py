@@ -72,20 +72,20 @@ class Table:
     @property
     def seats(self) -> tuple[str, ...]:
         """Their names."""
-        return registry.presentation(self.game).seats()
+        return registry.presentation(self.game).seat_names()
 
     @property
     def usual(self) -> int | None:
         """Where a person sits by custom; None if seats are taken in turns."""
-        return registry.presentation(self.game).usual_seat()
+        return registry.presentation(self.game).default_human_seat()
 
     def offered(self, names: Sequence[str]) -> str:
         """What may be done."""
-        return registry.presentation(self.game).offered(names)
+        return registry.presentation(self.game).format_actions(names)
 
     def meant(self, word: str) -> str:
         """A word that people use for an action, as the game has it."""
-        return registry.presentation(self.game).meant(word)
+        return registry.presentation(self.game).action_name_of(word)
 
     def given_up(self, observations: Observations, action: int) -> float | None:
         """Points that an action at a turn of one row brings less than the best; None if nobody can
@@ -130,8 +130,8 @@ def table_of(name: str, against: str | None, options: Mapping[str, Any], signs: 
         )  # fmt: skip
     return Table(
         game, choice.options, against, lambda seat: [policy] * game.seats,
-        partial(registry.presentation(game).view, signs=signs),
-        partial(registry.presentation(game).revealed, signs=signs), thoughts,
+        partial(registry.presentation(game).describe_observation, signs=signs),
+        partial(registry.presentation(game).describe_deal, signs=signs), thoughts,
         basis, exact,
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
 
     def sees(seen: Array, moves: Sequence[Move]) -> str:
         ns, ew = _pairs(mine, theirs, int(seen[0]))
-        said = registry.presentation(game).view(seen, moves, signs)
+        said = registry.presentation(game).describe_observation(seen, moves, signs)
         calls, dealer, vulnerable = (
             observation.calls_from_observation(seen),
             int(seen[1]),
@@ -205,7 +205,7 @@ def auction_table(system: str, against: str, options: Mapping[str, Any], signs: 
     basis = "IMPs against par, as its network of values expects them" if mine.imps else ""
     return Table(
         game, options, f"{theirs.name}, with {mine.name} as partner", players, sees,
-        partial(registry.presentation(game).revealed, signs=signs),
+        partial(registry.presentation(game).describe_deal, signs=signs),
         partial(_calls, mine, theirs), basis,
         systems=(mine.system.name, theirs.system.name),
     )  # fmt: skip

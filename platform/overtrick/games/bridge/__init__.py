@@ -1,1 +1,1 @@
-"""Bridge: cards, scoring, the auction, the card play and bidding systems."""
+"""Bridge: cards, scoring, auction, card play and bidding systems."""

@@ -1,4 +1,4 @@
-"""The registrations of the games of bridge."""
+"""Registrations of the bridge games: Mini-Bridge and the auction."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from overtrick.games.presentation import PlayedActions, Presentation
 class PokerPresentation(Presentation):
     """Text of cards, actions and pot of poker games."""
 
-    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return _betting(self.game, seen)
 
-    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
         game = self.game
         each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]
         held = [

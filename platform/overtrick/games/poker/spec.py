@@ -32,7 +32,7 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
         kind,
         (dialect,),
         scripted_players=players.scripted_players,
-        fallbacks=_fallbacks,
+        fallback_policies=_fallbacks,
         single_game=_single_game,
         presentation=PokerPresentation,
     )
@@ -41,5 +41,5 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
 SPECS = (
     *(_spec(EnumerablePoker, each) for each in rules.SMALL),
     _spec(Poker, rules.LIMIT_HOLDEM),
-    GameSpec(AbstractHoldem.name, AbstractHoldem, played=False, single_game=_single_game),
+    GameSpec(AbstractHoldem.name, AbstractHoldem, playable=False, single_game=_single_game),
 )

@@ -28,7 +28,7 @@ def games_of(kept: Games) -> list[str]:
     if isinstance(rules, Auction):
         return [_auction(kept, number) for number in range(len(kept.moves))]
     shown = registry.presentation(rules)
-    seats = [f"seat {name}" if name.isdigit() else name for name in shown.seats()]
+    seats = [f"seat {name}" if name.isdigit() else name for name in shown.seat_names()]
     pieces = []
     for number in range(len(kept.moves)):
         who = [kept.players[player] for player in kept.who[number]]
@@ -38,10 +38,10 @@ def games_of(kept: Games) -> list[str]:
             done = rules.action_names[step.move.action]
             steps.append(
                 f"<li><p><strong>{escape(names[step.move.seat])}: {escape(done)}</strong></p>"
-                f"{elements.text(shown.view(step.observation, before))}</li>\n"
+                f"{elements.text(shown.describe_observation(step.observation, before))}</li>\n"
             )
             before.append(step.move)
-        end = elements.text(shown.revealed(kept.deals[number], before))
+        end = elements.text(shown.describe_deal(kept.deals[number], before))
         won = ", ".join(
             f"{name} {points:+g}" for name, points in zip(names, kept.payoff[number], strict=True)
         )

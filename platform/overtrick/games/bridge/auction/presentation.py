@@ -14,30 +14,30 @@ from overtrick.games.bridge.cardplay.presentation import held_cards
 from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import par
-from overtrick.games.presentation import PlayedActions, Presentation, actions_of
+from overtrick.games.presentation import PlayedActions, Presentation, action_array
 
 
 class AuctionPresentation(Presentation):
     """One hand and the calls; in the end four hands, the contract and par."""
 
-    def seats(self) -> tuple[str, ...]:
-        return tuple(SEATS) if self.game.seats == 4 else super().seats()
+    def seat_names(self) -> tuple[str, ...]:
+        return tuple(SEATS) if self.game.seats == 4 else super().seat_names()
 
-    def usual_seat(self) -> int | None:
+    def default_human_seat(self) -> int | None:
         return SEATS.index("S")
 
-    def meant(self, word: str) -> str:
+    def action_name_of(self, word: str) -> str:
         said, known = word.upper(), auction_rules.CALL_SYNONYMS
         if said.endswith("NT"):
             return said[:-1]
         return auction_rules.CALLS[known[said]] if said in known else word
 
-    def offered(self, names: Sequence[str]) -> str:
+    def format_actions(self, names: Sequence[str]) -> str:
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])
 
-    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         seat, calls = int(seen[0]), observation.calls_from_observation(seen)
         said = diagram.auction_table([*calls], int(seen[1]), signs)
         own = diagram.format_hand(held_cards(seen[observation.OBS_OWN]), 0, signs)
@@ -46,8 +46,8 @@ class AuctionPresentation(Presentation):
             f"dealer {SEATS[seen[1]]}, vulnerable {VULNERABILITIES[seen[2]]}\n\n{said}"
         )
 
-    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
-        return _bid(self.game, deal, actions_of(moves), signs)
+    def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+        return _bid(self.game, deal, action_array(moves), signs)
 
 
 def _bid(game: Auction, deal: Array, calls: Array, signs: bool) -> str:

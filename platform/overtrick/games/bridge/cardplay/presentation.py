@@ -8,7 +8,7 @@ from overtrick.core import Array
 from overtrick.games.bridge import diagram
 from overtrick.games.bridge.cardplay.minibridge import POSITIONS, MiniBridge
 from overtrick.games.bridge.cards import CARDS
-from overtrick.games.presentation import PlayedActions, Presentation, actions_of
+from overtrick.games.presentation import PlayedActions, Presentation, action_array
 
 UNSEEN = -1
 
@@ -16,17 +16,17 @@ UNSEEN = -1
 class CardPlayPresentation(Presentation):
     """Two hands as a diagram, and the tricks."""
 
-    def seats(self) -> tuple[str, ...]:
-        return ("declarer", "defence") if self.game.seats == 2 else super().seats()
+    def seat_names(self) -> tuple[str, ...]:
+        return ("declarer", "defence") if self.game.seats == 2 else super().seat_names()
 
-    def usual_seat(self) -> int | None:
+    def default_human_seat(self) -> int | None:
         return 0
 
-    def view(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         return _cards(self.game, seen, moves, signs)
 
-    def revealed(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
-        play = diagram.format_play(deal, actions_of(moves), signs)
+    def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+        play = diagram.format_play(deal, action_array(moves), signs)
         return f"{diagram.deal_diagram(deal, signs)}\n{play}"
 
 
