@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overtrick.core import Array
 from overtrick.serving.predictor import Predictor
 
 
@@ -12,3 +13,12 @@ class Answers(Predictor):
     def facts(self) -> tuple[str, ...]:
         """Return the names of the input columns, in order."""
         return self.observation_fields
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Names of the output columns, in order."""
+        return self.outputs
+
+    def ask(self, observations: Array) -> Array:
+        """Compute the outputs of observations (R, K), as `predict` does."""
+        return self.predict(observations)

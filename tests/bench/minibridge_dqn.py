@@ -24,12 +24,11 @@ from overtrick.environments.gymnasium_env import single_env
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import CanonicalPolicy, canonical_trajectories
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy
+from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy, greedy_policy
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, GameEnv, observation_space
 from overtrick.rllib.rl_modules import FixedPolicyModule, MaskedDqn, NoCatalog, extract_weights
-from overtrick.storage.model_files import best_of
 
 GAMES, TURNS, AT_ONCE, DEALS, ROWS, UPDATES = 1000, 26, 100, 10_000, 256, 3000
 OPTIONS = {"scoring": "tricks"}
@@ -153,7 +152,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
     weights = extract_weights(module.get_state(), "af")
     algorithm.stop()
     game = make("minibridge")
-    policy = best_of(weights, game) if renamed else GreedyPolicy(game.features, weights)
+    policy = greedy_policy(weights, game) if renamed else GreedyPolicy(game.features, weights)
     return policy, int(found["num_episodes_lifetime"])
 
 

@@ -20,10 +20,11 @@ from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
 from overtrick.evaluation import bidders, reference_opponents
-from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import network_bidder, stored_networks
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_policy_weights, initial_weights
 from overtrick.learners.state_keys import prefixed
+from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
@@ -61,7 +62,7 @@ def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.
         table.learn(play(game, [UniformPolicy()] * 2, 50, rng, recorded=(0,)).batch)
         return prefixed("declarer", table.columns)
     if kind == "minibridge values":
-        return prefixed(model_files.GREEDY, initial_weights((723, 8, 52), rng))
+        return prefixed(dqn.GREEDY, initial_weights((723, 8, 52), rng))
     return prefixed("policy", initial_policy_weights(game, (8,), rng))
 
 
@@ -109,23 +110,23 @@ def test_every_kind_of_model_answers_as_it_plays(stored):
             continue  # below
         folder = stored(kind)
         asked, observations = predictor.Predictor(folder), met(overtrick.make(kind.split()[0]))
-        assert (asked.kind, asked.said) == (predictor.PROBABILITIES, asked.game.action_names)
+        assert (asked.kind, asked.outputs) == ("probabilities", asked.game.action_names)
         assert np.array_equal(
-            asked.ask(observations.observation),
+            asked.predict(observations.observation),
             model_files.policy(folder, asked.game).probs(observations),
         )
 
 
 def test_moves_are_answered_by_their_means_and_deviations(stored):
     asked, observations = predictor.Predictor(stored("sumo network")), met(overtrick.make("sumo"))
-    assert asked.kind == predictor.MOVES
-    assert asked.said[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
+    assert asked.kind == "moves"
+    assert asked.outputs[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
     policy = model_files.policy(stored("sumo network"), asked.game)
     drawn = np.stack([
         policy.start(len(observations), np.random.default_rng(k)).act(observations).action
         for k in range(2000)
     ])  # fmt: skip
-    mean, deviation = np.split(asked.ask(observations.observation), 2, axis=1)
+    mean, deviation = np.split(asked.predict(observations.observation), 2, axis=1)
     assert np.abs(drawn.mean(axis=0) - mean).max() < 5 * deviation.max() / np.sqrt(2000)
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.1)
 
@@ -135,10 +136,11 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
     alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUT_WIDTHS}
     both, against = (bidders.load_side(str(w)) for w in (stored("auction calls imps"), "natural"))
     calls = bidders.load_side(str(alone["calls"])).calls
-    imps = bidders.load_network(model_files.load(alone["imps"]), "imps", alone["imps"])
-    made = predictor.Predictor(stored("auction calls imps")).ask(observations.observation)
+    model = model_files.load(alone["imps"])
+    imps = stored_networks.load_network(model.weights, "imps", model.job, str(alone["imps"]))
+    made = predictor.Predictor(stored("auction calls imps")).predict(observations.observation)
     likely, worth = (
-        predictor.Predictor(folder).ask(observations.observation) for folder in alone.values()
+        predictor.Predictor(folder).predict(observations.observation) for folder in alone.values()
     )
     assert np.array_equal(np.isnan(worth), ~observations.legal)
     for row in range(4):  # two of each side
@@ -165,7 +167,7 @@ def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatc
 def test_no_question_is_no_answer(stored):
     asked = predictor.Predictor(stored("auction calls"))
     with pytest.raises(UserError, match="send at least one row of observations"):
-        asked.ask(np.zeros((0, len(asked.observation_fields)), np.int64))
+        asked.predict(np.zeros((0, len(asked.observation_fields)), np.int64))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
     seen = seen.astype(np.float64 if kind.startswith("sumo") else np.int64)
     seen[0, asked.observation_fields.index(fact)] = value
     with pytest.raises(UserError, match=re.escape(why)):
-        asked.ask(seen)
+        asked.predict(seen)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +259,11 @@ def at(here, store, tmp_path, monkeypatch):
 def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
     loaded, asked = mlflow.pyfunc.load_model(name), predictor.Predictor(stored(kind))
     assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.observation_fields)
-    assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.said)
+    assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.outputs)
     seen = met(asked.game).observation
     told = loaded.predict(dict(zip(asked.observation_fields, seen.T.tolist(), strict=True)))
-    rows = np.array([[row[name] for name in asked.said] for row in told])
-    assert_float32_close(rows, asked.ask(seen))
+    rows = np.array([[row[name] for name in asked.outputs] for row in told])
+    assert_float32_close(rows, asked.predict(seen))
     example = loaded.predict(loaded.input_example)
     assert len(example) == len(asked.example())
 

@@ -88,13 +88,13 @@ def suggest(
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
     from overtrick.runs import lifecycle
-    from overtrick.studies import match
+    from overtrick.studies import duplicate_match
 
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
     side = bidders.load_side(str(lifecycle.find_model(bidder)))
-    other = bidders.load_side(str(match.bidder(against) or against))
+    other = bidders.load_side(str(duplicate_match.find_bidder(against) or against))
     situation = _dealer_and_vulnerability(dealer, vulnerable)
     candidates = [
         {"call": rules.CALLS[each.call], "probability": each.probability, "imps": each.imps}

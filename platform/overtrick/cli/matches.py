@@ -80,10 +80,9 @@ def bridge_match(
 
 def _bidding(a: str, b: str) -> bool:
     """Test whether a match is one of bidding systems or of networks that bid."""
-    from overtrick.studies.duplicate_match import known
-    from overtrick.studies.match import bidder
+    from overtrick.studies.duplicate_match import find_bidder, known
 
-    return bool(known(a) or known(b) or (bidder(a) and bidder(b)))
+    return bool(known(a) or known(b) or (find_bidder(a) and find_bidder(b)))
 
 
 def _refuse_bidding_options(a: str, b: str, out: Path | None, show: int, workers: int) -> None:
@@ -154,13 +153,12 @@ def _match_bidders(
     from overtrick.runs import lifecycle
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
-    from overtrick.studies.match import bidder, record_of
 
     if save is not None:
         game_records.check(save)
     if out is not None:
         duplicate_match.check_report(out)
-    ours, theirs = (str(bidder(name) or name) for name in (a, b))
+    ours, theirs = (str(duplicate_match.find_bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
         bidders.load_side(side)  # refuses an unknown one before Ray starts
     with lifecycle.open_pool(workers) as pool, counting(console, "boards", boards) as progress:
@@ -168,7 +166,7 @@ def _match_bidders(
     if out is not None:
         duplicate_match.report(played, out, show)
     if save is not None:
-        game_records.save(save, record_of(played))
+        game_records.save(save, duplicate_match.record_of(played))
     for board in range(min(show, boards)):
         say(f"{duplicate_match.shown(played, board)}\n")
     imps = played.boards.imps

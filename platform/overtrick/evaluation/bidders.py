@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,11 @@ from overtrick.config.job_file import Job, Opponent
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
-from overtrick.games.bridge.auction import features_from_observation, network_bidder
+from overtrick.games.bridge.auction import (
+    features_from_observation,
+    network_bidder,
+    stored_networks,
+)
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
 from overtrick.games.bridge.auction.network_bidder import (
     BiddingNetwork,
@@ -28,7 +32,6 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits, parse_deal, p
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.rollout import play
 from overtrick.storage import locate, model_files, parquet
 
@@ -79,52 +82,11 @@ def load_side(what: str) -> Side:
         rules = loader.load(what)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
-    calls, imps = (load_network(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS)
+    calls, imps = stored_networks.load_networks(stored.weights, stored.job, str(folder))
     if calls is None:
         raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
     name = folder.parent.name if folder.name == "model" else folder.name
-    own = loader.load(job_value(stored, folder, "system"))
-    check_system_version(job_value(stored, folder, "system_version"), own, f"the model in {folder}")
-    return Side(name, own, calls, imps)
-
-
-def check_system_version(rules: Mapping[str, str], own: System, what: str) -> None:
-    """Raise UserError, saying what was taught, unless its system still has the rules by which its
-    features were made: by others a network would see calls otherwise than it learnt to."""
-    if not isinstance(rules, Mapping) or rules.get(own.name) != loader.fingerprint(own):
-        raise UserError(
-            f"the rules of {own.name} have changed since {what} was taught: teach it again"
-        )
-
-
-def load_network(stored: model_files.Model, name: str, folder: Path) -> BiddingNetwork | None:
-    """A network of a model, None if it has none of that name. Raises UserError for one that is
-    damaged, or sees or says other numbers than networks that bid."""
-    weights = unprefixed(name, stored.weights)
-    if not weights:
-        return None
-    first = len(weights["w0"]) if "w0" in weights else 0
-    seen = network_bidder.input_width(first == network_bidder.input_width(with_auction=True))
-    what = f"the network of {name} in {folder}"
-    model_files.check_layers(
-        weights, seen, network_bidder.OUTPUT_WIDTHS[name], what, "networks that bid"
-    )
-    learning = job_value(stored, folder, "network")
-    try:
-        return BiddingNetwork(weights, learning["activation"], learning["bfloat16"])
-    except (KeyError, TypeError):
-        raise UserError(
-            f"{folder / model_files.CARD} is damaged: its network is no section"
-        ) from None
-
-
-def job_value(stored: model_files.Model, folder: Path, key: str) -> Any:
-    """What the job of a model says. Raises UserError if it says nothing of it."""
-    if key not in stored.job:
-        raise UserError(
-            f"{folder / model_files.CARD} is damaged, or of no bidder: it names no {key}"
-        )
-    return stored.job[key]
+    return Side(name, stored_networks.load_system(stored.job, str(folder)), calls, imps)
 
 
 def bid_auctions(

@@ -6,10 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
-from overtrick.core import BehaviouralPolicy, Policy, Trajectories
+from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Trajectories
 from overtrick.games.presentation import Presentation
+
+
+class Answers(NamedTuple):
+    """How a stored model answers observations."""
+
+    kind: str  # "probabilities" of actions, "moves" of real numbers, or "imps"
+    names: tuple[str, ...]  # of the columns of an answer
+    answer: Callable[[Observations], Array]  # observations of R rows to (R, len(names)) float64
+
+
+ModelAnswers = Callable[[Mapping[str, Array], Mapping[str, Any], str], Answers | None]
+"""Return how a stored model answers, given its weights by name, its job's plain data and its
+folder; None if it answers with its policy. Raises UserError for a damaged model."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,8 @@ class GameSpec:
     """Return simple policies with which a local best response continues after its action."""
     single_game: Callable[[Any], Any] = lambda game: None
     """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
+    model_answers: ModelAnswers = lambda weights, job, folder: None
+    """Return how the game's stored models answer observations if not with their policies."""
     presentation: Callable[[Any], Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None
     """Check a path and return a function that writes a video of the first game of trajectories."""

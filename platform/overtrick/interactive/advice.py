@@ -25,6 +25,7 @@ from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 from overtrick.storage.game_records import Move
 from overtrick.studies import match
+from overtrick.studies.duplicate_match import find_bidder
 
 WORLDS = 40  # deals that are imagined for a piece of advice
 STRONGEST = ("cfr", "rules", "ta", "random")
@@ -181,7 +182,7 @@ def _thoughts(
 def auction_table(system: str, against: str, options: Mapping[str, Any], signs: bool) -> Table:
     """The auction with a partner who bids as you are to do, against another side; each a system, a
     run or the folder of a model. Raises UserError."""
-    mine, theirs = (load_side(str(match.bidder(each) or each)) for each in (system, against))
+    mine, theirs = (load_side(str(find_bidder(each) or each)) for each in (system, against))
     game = registry.make(Auction.name, **options)
     if game.seats != 4:
         raise UserError("a person calls for one hand: leave out seats")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from overtrick.core import Deals, Game, Observations, PrivilegedFeatures, UserError
+from overtrick.core import (
+    Array,
+    Deals,
+    Game,
+    Observations,
+    PrivilegedFeatures,
+    UserError,
+)
 
 
 def input_size(game: Game) -> int:
@@ -36,3 +44,29 @@ def _first_decisions(game: Game) -> tuple[Observations, Deals]:
     deals = game.deal(1, np.random.default_rng(0))
     observations = game.observe(game.start(deals))
     return observations, deals[observations.game]
+
+
+def check_layers(
+    weights: Mapping[str, Array], inputs: int, outputs: int, model: str, game: str,
+    others: Mapping[str, Array] | None = None,
+) -> None:  # fmt: skip
+    """Raise UserError unless weights w0, b0, w1, ... are finite layers of a perceptron.
+
+    inputs, outputs: the sizes that the game needs. model, game: named in errors. others: weights
+    that are no layers, checked to be finite too.
+    """
+    layers = len(weights) // 2
+    names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
+    if not layers or weights.keys() != names or weights["w0"].ndim != 2:
+        raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
+    sizes = [inputs, *(len(weights[f"b{k}"]) for k in range(layers - 1)), outputs]
+    for k in range(layers):
+        shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
+        if shapes != ((sizes[k], sizes[k + 1]), (sizes[k + 1],)):
+            raise UserError(
+                f"{model} has other inputs or actions than {game}, or layers that do not fit: w{k} "
+                f"and b{k} are {shapes[0]} and {shapes[1]}"
+            )
+    for value in (*weights.values(), *(others or {}).values()):
+        if value.dtype != np.float32 or not np.isfinite(value).all():
+            raise UserError(f"{model} is damaged: its weights must be finite float32")

@@ -14,9 +14,9 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
+from overtrick.policies.model_kinds import SEAT
 from overtrick.rllib.multi_agent_env import GameEnv, opponent_of_agent, seat_of_agent
 from overtrick.rllib.rl_modules import MODULES, FixedPolicyModule, NoCatalog
-from overtrick.storage.model_files import SEAT
 
 LEARNER = "learner"
 PAST_SELF, OPPONENT = "past", "stranger"

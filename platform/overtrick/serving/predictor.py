@@ -1,39 +1,33 @@
-"""What a stored model says to somebody who holds no game: facts in, by name; its answer out."""
+"""Inference from raw observations: named observation columns in, named outputs out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Game, Observations, UserError, select_rows
-from overtrick.evaluation import bidders
+from overtrick.core import Array, Game, Observations, UserError
 from overtrick.games import observation_checks, registry
-from overtrick.games.bridge.auction import network_bidder
-from overtrick.games.bridge.auction.observation import OBS_SEAT
-from overtrick.games.bridge.auction_rules import CALLS
-from overtrick.games.bridge.system import loader
+from overtrick.games.spec import Answers
 from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
 
-PROBABILITIES, MOVES, IMPS = "probabilities", "moves", "imps"
-"""What an answer is: how likely each action is; the mean of each number of a move and, as NAME_std,
-its standard deviation; the IMPs that are expected of each lawful call, NaN of the others."""
-
-AGAINST = "natural"  # bidding system of a bidder's opponents, as in `overtrick bridge suggest`
-Say = Callable[[Observations], Array]  # (R, answers) float64
-
 
 class Predictor:
-    """A model that answers by facts alone. Raises UserError for one that cannot: it has to search,
-    or to watch its opponent first, or its game has no facts.
+    """A stored model that answers single observations, without a game in progress.
 
-    facts: names and order of the columns of a question, whole numbers unless moves are real
-    vectors; said: those of an answer, of the kind that `kind` names.
+    `observation_fields` names the input columns; they are whole numbers unless actions are real
+    vectors. `outputs` names the output columns, and `kind` says what they hold:
+
+    - probabilities: the probability of each action;
+    - moves: the mean of each number of an action, and its standard deviation as NAME_std;
+    - imps: the expected IMPs of each legal call, NaN for illegal calls.
+
+    Raises UserError for a model that has to search or to model its opponent first, or whose game
+    has no observations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,95 +39,58 @@ class Predictor:
                 f"the model in {folder} is of {stored.game}, whose players see no facts"
             )
         self.observation_fields = self.game.observation_fields
-        self.kind, self.said, self._say = _speaker(stored, folder, self.game)
+        spec = registry.spec_of(self.game)
+        answers = spec.model_answers(stored.weights, stored.job, str(folder))
+        answers = answers or _policy_answers(stored, folder, self.game)
+        self.kind, self.outputs, self._answer = answers
 
-    def ask(self, seen: Array) -> Array:
-        """(R, answers) float64 for facts (R, K). Raises UserError for facts that nobody sees."""
-        return self._say(observation_checks.validated_observations(self.game, seen))
+    def predict(self, observations: Array) -> Array:
+        """Compute the outputs (R, len(outputs)) float64 of observations (R, K).
+
+        Raises UserError for observations that cannot occur in the game.
+        """
+        return self._answer(observation_checks.validated_observations(self.game, observations))
 
     def example(self) -> Array:
-        """(R, K) facts of first turns."""
+        """Return observations (R, K) of the first decisions in two sampled games."""
         deals = self.game.deal(2, np.random.default_rng(0))
-        seen: Array = self.game.observe(self.game.start(deals)).observation
-        return seen
+        observations: Array = self.game.observe(self.game.start(deals)).observation
+        return observations
 
 
 def mlflow_description(folder: Path) -> dict[str, Any]:
-    """What MLflow is to know of the model in a folder, as `track` takes it. Raises UserError."""
-    stored, asked = model_files.load(folder), Predictor(folder)
-    of_fact = "double" if asked.game.actions is None else "long"
+    """Describe a stored model's inputs and outputs for `Tracker.model`. Raises UserError."""
+    stored, predictor = model_files.load(folder), Predictor(folder)
+    fields = predictor.observation_fields
+    input_type = "double" if predictor.game.actions is None else "long"
     return {
-        "facts": dict.fromkeys(asked.observation_fields, of_fact),
-        "said": dict.fromkeys(asked.said, "double"),
-        "example": dict(zip(asked.observation_fields, asked.example().T.tolist(), strict=True)),
+        "facts": dict.fromkeys(fields, input_type),
+        "said": dict.fromkeys(predictor.outputs, "double"),
+        "example": dict(zip(fields, predictor.example().T.tolist(), strict=True)),
         "about": {
             "format": model_files.FORMAT,
             "version": version("overtrick"),
             "game": stored.game,
             "trainer": stored.job["trainer"],
-            "answers": asked.kind,
+            "answers": predictor.kind,
             "sha256": locate.digests(folder),
         },
     }
 
 
-def _speaker(
-    stored: model_files.Model, folder: Path, game: Any
-) -> tuple[str, tuple[str, ...], Say]:
-    """The kind of a model's answers, their names, and what gives them."""
+def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Answers:
+    """Return the answers of a model with a policy: probabilities, or moves of real numbers."""
     names = tuple(game.action_names)
-    calls, imps = (unprefixed(name, stored.weights) for name in network_bidder.OUTPUT_WIDTHS)
-    if calls or imps:
-        return PROBABILITIES if calls else IMPS, names, _bidding(stored, folder)
     policy = model_files.policy(folder, game)
     if game.actions is not None:
-        return PROBABILITIES, names, policy.probs
+        return Answers("probabilities", names, policy.probs)
     weights = unprefixed("policy", stored.weights)
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))
     layers = tensors(weights)
 
     def moves(observations: Observations) -> Array:
-        mean = (
-            forward(layers, tensors({"seen": game.features(observations)})["seen"]).double().numpy()
-        )
+        features = tensors({"features": game.features(observations)})["features"]
+        mean = forward(layers, features).double().numpy()
         return np.hstack([mean, np.broadcast_to(deviation, mean.shape)])
 
-    return MOVES, (*names, *(f"{name}_std" for name in names)), moves
-
-
-def _bidding(stored: model_files.Model, folder: Path) -> Say:
-    """Of both networks: the call that the bidder makes. Of one alone, what it says itself."""
-    calls, imps = (
-        bidders.load_network(stored, name, folder) for name in network_bidder.OUTPUT_WIDTHS
-    )
-    ours, theirs = loader.load(bidders.job_value(stored, folder, "system")), loader.load(AGAINST)
-    bidders.check_system_version(
-        bidders.job_value(stored, folder, "system_version"), ours, f"the model in {folder}"
-    )
-
-    def at(observations: Observations, pair: tuple[Any, Any]) -> Array:
-        assert observations.legal is not None
-        if calls is not None:
-            bidder = network_bidder.NetworkBidder(*pair, calls, imps)
-            return (
-                bidder.call_probabilities(observations)
-                if imps is None
-                else bidder.probs(observations)
-            )
-        assert imps is not None
-        row, made = np.nonzero(observations.legal)
-        worth = np.full(observations.legal.shape, np.nan)
-        worth[row, made] = network_bidder.expected_imps(
-            imps, observations.observation, row, made, *pair
-        )
-        return worth
-
-    def say(observations: Observations) -> Array:
-        found = np.empty((len(observations), len(CALLS)))
-        north = observations.observation[:, OBS_SEAT] % 2 == 0
-        for rows, pair in ((north, (ours, theirs)), (~north, (theirs, ours))):
-            if rows.any():
-                found[rows] = at(select_rows(observations, rows), pair)
-        return found
-
-    return say
+    return Answers("moves", (*names, *(f"{name}_std" for name in names)), moves)

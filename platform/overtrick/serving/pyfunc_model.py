@@ -1,7 +1,7 @@
-"""What MLflow runs to load a model of ours: a question is facts by name, an answer one record.
+"""The Python model that MLflow loads and serves: observations by name in, one record a row out.
 
-MLflow keeps a copy of this file beside the weights and runs that copy (models from code). It only
-hands the weights, which are data, to the installed package.
+MLflow stores a copy of this file beside the weights and runs that copy (models from code). The
+copy only passes the weights, which are data, to the installed package.
 """
 
 from pathlib import Path
@@ -14,22 +14,27 @@ import pandas as pd
 from overtrick.serving.predictor import Predictor
 
 
-class Served(mlflow.pyfunc.PythonModel):
-    """A stored model as MLflow calls it."""
+class ServedModel(mlflow.pyfunc.PythonModel):
+    """A stored model behind MLflow's interface."""
 
     def load_context(self, context: Any) -> None:
-        self.answers = Predictor(Path(context.artifacts["model"]))
+        """Load the model from the artifacts that MLflow has unpacked."""
+        self.predictor = Predictor(Path(context.artifacts["model"]))
 
-    # MLflow reads this hint, so it must be there when the class is made
+    # MLflow reads the type hints when the class is made
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: Any = None
     ) -> list[dict[str, Any]]:
-        """A record of answers by name for each row of a data frame, None where there is none."""
-        said = self.answers.ask(model_input[list(self.answers.observation_fields)].to_numpy())
+        """Return one record of outputs by name for each row; None stands for NaN."""
+        fields = list(self.predictor.observation_fields)
+        outputs = self.predictor.predict(model_input[fields].to_numpy())
         return [
-            {name: None if np.isnan(value) else value for name, value in each}
-            for each in (zip(self.answers.said, row, strict=True) for row in said.tolist())
+            {
+                name: None if np.isnan(value) else value
+                for name, value in zip(self.predictor.outputs, row, strict=True)
+            }
+            for row in outputs.tolist()
         ]
 
 
-mlflow.models.set_model(Served())
+mlflow.models.set_model(ServedModel())

@@ -21,10 +21,14 @@ from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, bid_auctions, load_side
 from overtrick.games.bridge import auction_rules, contract_results, diagram, double_dummy, scoring
+from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.auction_rules import Contracts
-from overtrick.games.bridge.cards import SEATS, format_deal
+from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.system import auction_simulation, loader
+from overtrick.runs import lifecycle
+from overtrick.storage import model_files
+from overtrick.storage.game_records import Games, Move
 
 SHARD = 50  # boards, whatever the number of workers
 REPORTS = (".md", ".csv")
@@ -121,6 +125,44 @@ def _play(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> B
     )
     imps = scoring.imps(at_open.score - at_closed.score)
     return Boards(holder, dealer, vulnerable, at_open, at_closed, imps)
+
+
+def record_of(played: Match) -> Games:
+    """Convert the auctions of a match to recorded games: those at the open table first.
+
+    The payoff of a game is the points of its contract at double-dummy tricks.
+    """
+    boards = played.boards
+    deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)
+    deals[:, :CARDS] = boards.holder
+    deals[:, CARDS], deals[:, CARDS + 1] = boards.dealer, boards.vulnerable
+    players, moves, points = [], list[list[Move]](), []
+    for side, table in enumerate((boards.open, boards.closed)):
+        for calls, dealer in zip(table.calls, boards.dealer, strict=True):
+            made = calls[calls >= 0]
+            moves.append([Move((int(dealer) + k) % 4, int(call)) for k, call in enumerate(made)])
+        players += [[side, 1 - side] * 2] * len(table.calls)
+        points += [[score, -score] * 2 for score in table.score.tolist()]
+    sides = (played.a, played.b)
+    return Games(
+        Auction.name, {"scoring": "points"}, (sides[0].name, sides[1].name),
+        np.tile(deals, (2, 1)), moves, np.array(players), np.array(points, np.float64),
+        tuple(side.system.name for side in sides),
+    )  # fmt: skip
+
+
+def find_bidder(name: str) -> Path | None:
+    """Find the folder of a model that bids, by its folder or its run; None if it is none.
+
+    Raises UserError for a damaged model.
+    """
+    try:
+        folder = lifecycle.find_model(name)
+    except UserError:  # there is no such run: it may be a bidding system
+        return None
+    stored = model_files.load(folder)
+    bids = any(weight.startswith("calls.") for weight in stored.weights)
+    return folder if stored.game == Auction.name and bids else None
 
 
 def rows(played: Match) -> list[dict[str, Any]]:

@@ -15,13 +15,10 @@ from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game, two_seat_game
 from overtrick.evaluation.reference_opponents import opponent_names, resolve_opponent
 from overtrick.games import registry
-from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
-from overtrick.games.bridge.cards import CARDS
 from overtrick.policies.rollout import play
 from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
-from overtrick.storage.game_records import Games, Move, Recorder
-from overtrick.studies import duplicate_match
+from overtrick.storage.game_records import Games, Recorder
 from overtrick.training.tournament import Meeting, meet_twice
 
 
@@ -59,45 +56,11 @@ def match(
     met = meet_twice(made if recorder is None else recorder, *both, boards, play_rng)
     if recorder is None:
         return Match(made.name, made.unit, met)
-    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `duplicate` seats them
+    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `meet_twice` seats them
     games_kept = Games(
         choice.name, choice.options, (a, b), recorder.deals, recorder.moves, who, recorder.payoff
     )
     return Match(made.name, made.unit, met, games_kept)
-
-
-def record_of(played: duplicate_match.Match) -> Games:
-    """The auctions of a match of bidders, worth the points of their contracts at double-dummy
-    tricks; first all of the open table."""
-    boards = played.boards
-    deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)
-    deals[:, :CARDS] = boards.holder
-    deals[:, CARDS], deals[:, CARDS + 1] = boards.dealer, boards.vulnerable
-    ours, moves, points = [], list[list[Move]](), []
-    for side, table in enumerate((boards.open, boards.closed)):
-        for calls, dealer in zip(table.calls, boards.dealer, strict=True):
-            made = calls[calls >= 0]
-            moves.append([Move((int(dealer) + k) % 4, int(call)) for k, call in enumerate(made)])
-        ours += [[side, 1 - side] * 2] * len(table.calls)
-        points += [[won, -won] * 2 for won in table.score.tolist()]
-    both = (played.a, played.b)
-    return Games(
-        Auction.name, {"scoring": "points"}, (both[0].name, both[1].name),
-        np.tile(deals, (2, 1)), moves, np.array(ours), np.array(points, np.float64),
-        tuple(each.system.name for each in both),
-    )  # fmt: skip
-
-
-def bidder(what: str) -> Path | None:
-    """The folder of a model that bids, by itself or by its run; None if it is none. Raises
-    UserError for a damaged one."""
-    try:
-        folder = lifecycle.find_model(what)
-    except UserError:  # there is no such run: it may be a system
-        return None
-    stored = model_files.load(folder)
-    bids = any(name.startswith("calls.") for name in stored.weights)
-    return folder if stored.game == "auction" and bids else None
 
 
 def check_known(players: Sequence[str], others: Sequence[str]) -> None:

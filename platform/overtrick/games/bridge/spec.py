@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overtrick.games.bridge.auction import stored_networks
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.presentation import AuctionPresentation
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
@@ -16,5 +17,11 @@ SPECS = (
         scripted_players=lambda game: {"rules": lambda game: RuleDefender()},
         presentation=CardPlayPresentation,
     ),
-    GameSpec(Auction.name, Auction, match_options={"seats": 2}, presentation=AuctionPresentation),
+    GameSpec(
+        Auction.name,
+        Auction,
+        match_options={"seats": 2},
+        presentation=AuctionPresentation,
+        model_answers=stored_networks.answers,
+    ),
 )

@@ -20,7 +20,14 @@ from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from overtrick.core import Array, Observations, Trajectories
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    Game,
+    Observations,
+    SuitSymmetric,
+    Trajectories,
+)
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.state_keys import prefixed, unprefixed
@@ -31,8 +38,11 @@ from overtrick.learners.value_based.replay_buffer import (
     observations_of,
 )
 from overtrick.learners.weights import Params, to_arrays
+from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy
+
+GREEDY = "greedy"  # prefix of the weights of a Q-network in a stored model
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
@@ -231,3 +241,24 @@ def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:
     probs = epsilon * legal / legal.sum(axis=1, keepdims=True)
     probs[np.arange(len(best_action)), best_action] += 1 - epsilon
     return probs
+
+
+def greedy_policy(weights: Weights, game: Game) -> BehaviouralPolicy:
+    """Return the policy that takes the legal action of the highest value of a Q-network.
+
+    In a game with symmetric suits the network sees the suits in canonical order.
+    """
+    policy: BehaviouralPolicy = GreedyPolicy(game.features, weights)
+    return game.canonical_policy(policy) if isinstance(game, SuitSymmetric) else policy
+
+
+def _load_stored(weights: model_kinds.StoredWeights, game: Game) -> BehaviouralPolicy:
+    """Build the greedy policy of a stored Q-network. Raises UserError if it does not fit."""
+    arrays = weights.under(GREEDY)
+    model_kinds.check_network(arrays, game, weights.source)
+    return greedy_policy(arrays, game)
+
+
+model_kinds.register(
+    model_kinds.ModelKind(lambda weights: bool(weights.under(GREEDY)), _load_stored)
+)

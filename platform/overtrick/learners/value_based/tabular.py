@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Observations, Trajectories
+from overtrick.core import Array, BehaviouralPolicy, Observations, Trajectories, UserError
+from overtrick.policies import model_kinds
 from overtrick.policies.memoryless import MemorylessPolicy
+from overtrick.policies.uniform import UniformPolicy
 
 MAX_LOAD = 0.7  # load factor at which a table grows
 INITIAL_CAPACITY = 1 << 12  # slots of a new table
@@ -289,3 +291,46 @@ def _read_values(choice, value, states, legal, values):  # type: ignore[no-untyp
                 slot = _slot(choice, _key(states, row, action))
                 if choice[slot]:
                     values[row, action] = value[slot]
+
+
+def _stored_tables(weights: model_kinds.StoredWeights) -> list[str]:
+    """List the players of whom a stored model has a table of values."""
+    suffix = ".choice"
+    return [name.removesuffix(suffix) for name in weights.arrays if name.endswith(suffix)]
+
+
+def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPolicy:
+    """Build the policy of stored tables of values, each greedy for one player of the game.
+
+    Raises UserError for a damaged model.
+    """
+    folder = weights.source
+    try:
+        states = game.state_keys(weights.job["tabular"]["state_abstraction"])
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"the model in {folder} is damaged: its job names no tabular.state_abstraction; "
+            "restore it"
+        ) from None
+    tables = {player: weights.under(player) for player in _stored_tables(weights)}
+    for player, columns in tables.items():
+        pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
+        fits = all(
+            {k, n} <= columns.keys() and columns[n].shape == columns[k].shape for k, n in pairs
+        )
+        if not fits or not all(_is_hash_table(columns[key]) for key in ("choice", "state")):
+            raise UserError(f"the table of {player} in {folder} is damaged: its columns do not fit")
+    greedy = {player: GreedyTable(states, columns) for player, columns in tables.items()}
+    policy: BehaviouralPolicy = game.combined_policy(greedy, UniformPolicy())
+    return policy
+
+
+def _is_hash_table(keys: Array) -> bool:
+    """Return whether keys have the size of a hash table, a power of two, and a free place.
+
+    A look-up ends at a free place.
+    """
+    return len(keys) > 0 and len(keys) & (len(keys) - 1) == 0 and bool((keys == 0).any())
+
+
+model_kinds.register(model_kinds.ModelKind(lambda w: bool(_stored_tables(w)), _load_stored))

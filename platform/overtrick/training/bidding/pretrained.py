@@ -18,14 +18,12 @@ from overtrick.evaluation.bidders import (
     BiddingSystemJob,
     Side,
     bid_auctions,
-    check_system_version,
     imps_between,
-    job_value,
-    load_network,
     load_side,
     rotate_deals,
     sample_deals,
 )
+from overtrick.games.bridge.auction import stored_networks
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.cards import CARDS, hand_bits
@@ -79,11 +77,11 @@ def check_bidding_job(job: BidderTrainingJob, most: int) -> None:
 def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
     """Both networks as they are before. Raises UserError."""
     found, own = [], loader.load(job.system)
-    check_system_version(job.system_version, own, "the bidder of this job")
+    stored_networks.check_system_version(job.system_version, own, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.model_folder(place)
         stored = model_files.load(folder, Auction.name)
-        network = load_network(stored, name, folder)
+        network = stored_networks.load_network(stored.weights, name, stored.job, str(folder))
         if network is None:
             raise UserError(
                 f"the model in {folder} has no network of {name}: train one with learn: {name}"
@@ -93,11 +91,9 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
                 f"network.activation is {job.network.activation}, but {folder} has "
                 f"{network.activation}"
             )
-        if (bids := job_value(stored, folder, "system")) != job.system:
+        if (bids := stored_networks.job_value(stored.job, str(folder), "system")) != job.system:
             raise UserError(f"system is {job.system}, but the model in {folder} bids {bids}")
-        check_system_version(
-            job_value(stored, folder, "system_version"), own, f"the model in {folder}"
-        )
+        stored_networks.load_system(stored.job, str(folder))  # raises for changed rules
         found.append(network)
     return found[0], found[1]
 

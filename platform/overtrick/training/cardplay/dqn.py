@@ -22,7 +22,6 @@ from overtrick.learners.value_based import dqn
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.reports import learning_curves
-from overtrick.storage.model_files import GREEDY, best_of
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.shared_sections import HiddenLayers, QLearning
@@ -85,7 +84,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
 
     def model(self) -> dict[str, Array]:
         """Return the Q-network; the policy takes the action of the highest value."""
-        return prefixed(GREEDY, self.learner.weights())
+        return prefixed(dqn.GREEDY, self.learner.weights())
 
     @staticmethod
     def validate(job: DqnJob) -> None:
@@ -102,7 +101,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
 
 def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
     game, how = cardplay.card_game(job.game), job.evaluate
-    declarer = best_of(unprefixed(GREEDY, weights), game)
+    declarer = dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game)
     defence: dict[str, BehaviouralPolicy] = {
         name: cached_opponent(job.game, name) for name in how.defenders
     }

@@ -16,12 +16,11 @@ from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.learners.state_keys import prefixed, unprefixed
-from overtrick.policies.by_seat import PolicyBySeat
-from overtrick.policies.network import network_policy
+from overtrick.learners.value_based.dqn import GREEDY
+from overtrick.policies.model_kinds import StoredWeights, load_policy
 from overtrick.policies.rollout import play
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
-from overtrick.storage.model_files import GREEDY, SEAT, best_of
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.rllib import rllib_job
@@ -104,7 +103,7 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         if self.tree is None:
             return {}
         sigma = best_response.sigma_of(
-            self.tree, [_player(self.game, self.model())] * self.game.seats
+            self.tree, [_policy(self.game, self.model())] * self.game.seats
         )
         name = metric_names.gap_name(PLAYED, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
@@ -150,9 +149,8 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     ) -> Rows:
         """Evaluate a stored policy, which never adapts, against the held-out opponents."""
         game, _ = playable_game(job.game)
-        return evaluate(
-            job.game, without_adaptation, _player(game, weights), job.evaluate, pool, rng
-        )
+        policy = _policy(game, weights)
+        return evaluate(job.game, without_adaptation, policy, job.evaluate, pool, rng)
 
 
 def _length(game: Any, rng: Generator) -> float:
@@ -162,11 +160,6 @@ def _length(game: Any, rng: Generator) -> float:
     return len(batch) / SOME / (1 if game.actions is not None else game.seats)
 
 
-def _player(game: Any, weights: Mapping[str, Array]) -> Any:
-    """The policy of a model."""
-    seats = [unprefixed(SEAT.format(k), weights) for k in range(game.seats)]
-    if all(seats):
-        return PolicyBySeat([_player(game, each) for each in seats])
-    if greedy := unprefixed(GREEDY, weights):
-        return best_of(greedy, game)
-    return network_policy(game.features, unprefixed("policy", weights))
+def _policy(game: Any, weights: Mapping[str, Array]) -> Any:
+    """Build the policy of a model: one network, or one for each seat."""
+    return load_policy(StoredWeights(dict(weights), {}, "this run"), game)

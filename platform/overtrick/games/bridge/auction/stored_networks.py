@@ -1,0 +1,120 @@
+"""Loading of the call and value networks of stored models, and their answers to observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from overtrick.core import Array, Observations, UserError, select_rows
+from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
+from overtrick.games.bridge.auction.observation import OBS_SEAT
+from overtrick.games.bridge.auction_rules import CALLS
+from overtrick.games.bridge.system import loader
+from overtrick.games.bridge.system.loader import System
+from overtrick.games.spec import Answers
+from overtrick.policies.network_sizes import check_layers
+
+OPPONENTS_SYSTEM = "natural"  # bid by the other side when a model answers single observations
+
+
+def load_networks(
+    weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
+) -> tuple[BiddingNetwork | None, BiddingNetwork | None]:
+    """Load the call network and the value network of a stored model; None for a missing one.
+
+    job: plain data of the job that trained the model; folder: named in errors. Raises UserError for
+    a damaged network, or one with other inputs or outputs than networks that bid.
+    """
+    names = network_bidder.OUTPUT_WIDTHS
+    calls, imps = (load_network(weights, name, job, folder) for name in names)
+    return calls, imps
+
+
+def load_network(
+    weights: Mapping[str, Array], name: str, job: Mapping[str, Any], folder: str
+) -> BiddingNetwork | None:
+    """Load the network "calls" or "imps" of a stored model; None if the model lacks it.
+
+    Raises UserError for a damaged network, or one with other inputs or outputs than networks that
+    bid.
+    """
+    start = f"{name}."
+    own = {n.removeprefix(start): v for n, v in weights.items() if n.startswith(start)}
+    if not own:
+        return None
+    width = len(own["w0"]) if "w0" in own else 0
+    inputs = network_bidder.input_width(width == network_bidder.input_width(with_auction=True))
+    network = f"the network of {name} in {folder}"
+    check_layers(own, inputs, network_bidder.OUTPUT_WIDTHS[name], network, "networks that bid")
+    section = job_value(job, folder, "network")
+    try:
+        return BiddingNetwork(own, section["activation"], section["bfloat16"])
+    except (KeyError, TypeError):
+        raise UserError(f"{folder}/model.json is damaged: its network is no section") from None
+
+
+def load_system(job: Mapping[str, Any], folder: str) -> System:
+    """Load the bidding system of a stored model. Raises UserError if its rules have changed."""
+    system = loader.load(job_value(job, folder, "system"))
+    versions = job_value(job, folder, "system_version")
+    check_system_version(versions, system, f"the model in {folder}")
+    return system
+
+
+def check_system_version(versions: Mapping[str, str], system: System, taught: str) -> None:
+    """Raise UserError if the rules of a bidding system differ from those that a network learnt.
+
+    versions: fingerprints of the rules by system, at the time of training. taught: the model or
+    run, named in the error. Other rules would change the features that the network sees.
+    """
+    if not isinstance(versions, Mapping) or versions.get(system.name) != loader.fingerprint(system):
+        raise UserError(
+            f"the rules of {system.name} have changed since {taught} was taught: teach it again"
+        )
+
+
+def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
+    """Return the value of a key in a stored model's job. Raises UserError if it is missing."""
+    if key not in job:
+        raise UserError(f"{folder}/model.json is damaged, or of no bidder: it names no {key}")
+    return job[key]
+
+
+def answers(weights: Mapping[str, Array], job: Mapping[str, Any], folder: str) -> Answers | None:
+    """Return how a stored bidding model answers observations; None without a bidding network.
+
+    With a call network: the probability of each call, after look-ahead with the value network if
+    there is one. With a value network alone: the expected IMPs of each legal call, NaN for other
+    calls. The other side bids by OPPONENTS_SYSTEM. Raises UserError for a damaged model.
+    """
+    calls, imps = load_networks(weights, job, folder)
+    if calls is None and imps is None:
+        return None
+    ours, theirs = load_system(job, folder), loader.load(OPPONENTS_SYSTEM)
+
+    def answer_side(observations: Observations, ns: System, ew: System) -> Array:
+        assert observations.legal is not None
+        if calls is not None:
+            bidder = network_bidder.NetworkBidder(ns, ew, calls, imps)
+            policy = bidder.call_probabilities if imps is None else bidder.probs
+            return policy(observations)
+        assert imps is not None
+        row, call = np.nonzero(observations.legal)
+        values = np.full(observations.legal.shape, np.nan)
+        values[row, call] = network_bidder.expected_imps(
+            imps, observations.observation, row, call, ns, ew
+        )
+        return values
+
+    def answer(observations: Observations) -> Array:
+        found = np.empty((len(observations), len(CALLS)))
+        north = observations.observation[:, OBS_SEAT] % 2 == 0
+        for rows, (ns, ew) in ((north, (ours, theirs)), (~north, (theirs, ours))):
+            if rows.any():
+                found[rows] = answer_side(select_rows(observations, rows), ns, ew)
+        return found
+
+    return Answers("imps" if calls is None else "probabilities", tuple(CALLS), answer)

@@ -1,0 +1,138 @@
+"""Registry of the kinds of stored models that play by themselves, and how each is loaded.
+
+A kind is recognised by the names of its weights. A learner whose models are of another kind than
+those below registers it in its own module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overtrick.core import Array, Game, UserError
+from overtrick.policies.by_seat import PolicyBySeat
+from overtrick.policies.forward_pass import LOG_STD
+from overtrick.policies.network import network_policy
+from overtrick.policies.network_sizes import check_layers, input_size, output_size
+from overtrick.policies.tabular import TabularPolicy
+
+SEAT = "seat_{}"  # prefix of the weights of one seat, if each seat has its own network
+
+
+class StoredWeights(NamedTuple):
+    """The weights of a stored model, or those of one of its seats."""
+
+    arrays: dict[str, Array]
+    job: Mapping[str, Any]  # plain data of the job that trained the model
+    source: str  # the model's folder, named in errors
+
+    def under(self, prefix: str) -> dict[str, Array]:
+        """Return the arrays whose names begin with a prefix and a dot, without the prefix."""
+        start = f"{prefix}."
+        return {n.removeprefix(start): v for n, v in self.arrays.items() if n.startswith(start)}
+
+    def seat(self, seat: int) -> StoredWeights:
+        """Return the weights of one seat; empty unless each seat has its own network."""
+        return self._replace(arrays=self.under(SEAT.format(seat)))
+
+
+class ModelKind(NamedTuple):
+    """How models of one kind are recognised and loaded."""
+
+    matches: Callable[[StoredWeights], bool]
+    load: Callable[[StoredWeights, Any], Any]
+    """Build the policy for a game. Raises UserError for weights that do not fit the game."""
+
+
+KINDS: list[ModelKind] = []
+
+
+def register(kind: ModelKind) -> None:
+    """Register a kind of models."""
+    KINDS.append(kind)
+
+
+def kind_of(weights: StoredWeights) -> ModelKind | None:
+    """Find the kind of a model; None if it does not play by itself."""
+    return next((kind for kind in KINDS if kind.matches(weights)), None)
+
+
+def load_policy(weights: StoredWeights, game: Any) -> Any:
+    """Build the policy of a stored model for a game.
+
+    It is a behavioural policy unless actions are real vectors. Raises UserError for a model that
+    does not play by itself, is damaged, or does not fit the game.
+    """
+    kind = kind_of(weights)
+    if kind is None:
+        raise UserError(
+            f"the model in {weights.source} is no player by itself: it has to search, or to watch "
+            "its opponent first"
+        )
+    return kind.load(weights, game)
+
+
+def load_strategy(weights: StoredWeights, game: Any) -> TabularPolicy:
+    """Build the tabular policy of a stored strategy sigma (N, A).
+
+    Raises UserError for another game's shape, or for rows that are no probabilities.
+    """
+    sigma = weights.arrays["sigma"]
+    sets = getattr(game, "infosets", None)  # known by a game that lays out its own tree
+    if sigma.ndim != 2 or sigma.shape != (sets or len(sigma), game.actions):
+        raise UserError(
+            f"the strategy in {weights.source} is {sigma.shape}, but {game.name} has {sets} "
+            f"information sets and {game.actions} actions: was it solved with other options?"
+        )
+    sums = sigma.sum(axis=1)
+    wrong = np.flatnonzero(~(np.abs(sums - 1) < 1e-6) | (sigma < 0).any(axis=1))
+    if len(wrong):
+        raise UserError(
+            f"the strategy in {weights.source} is damaged: row {wrong[0]} must be probabilities "
+            f"with sum 1, but sums to {sums[wrong[0]]:.6g}; solve again or restore it"
+        )
+    return TabularPolicy(sigma)
+
+
+def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
+    """Build the policy of a model that has one network for each seat."""
+    policies = []
+    for seat in range(game.seats):
+        own = weights.seat(seat)
+        kind = kind_of(own) or NETWORK  # the network's check says what is missing
+        policies.append(kind.load(own, game))
+    return PolicyBySeat(policies)
+
+
+def load_network(weights: StoredWeights, game: Any) -> Any:
+    """Build the policy of a stored network, which may be a Gaussian over moves of real numbers."""
+    arrays = weights.under("policy")
+    check_network(arrays, game, weights.source)
+    return network_policy(game.features, arrays)
+
+
+def check_network(arrays: Mapping[str, Array], game: Any, source: str) -> None:
+    """Raise UserError unless arrays are a network whose inputs and outputs fit a game."""
+    model = f"the model in {source}"
+    if not isinstance(game, Game):
+        raise UserError(f"{model} is a network, which cannot see {game.name}")
+    if (LOG_STD in arrays) != (game.actions is None):
+        raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
+    layers = dict(arrays)
+    others = {LOG_STD: layers.pop(LOG_STD)} if LOG_STD in layers else {}
+    check_layers(layers, input_size(game), output_size(game), model, game.name, others)
+    if others and others[LOG_STD].shape != (output_size(game),):
+        raise UserError(f"{model} is damaged: log_std is {others[LOG_STD].shape}")
+
+
+def _has_own_networks(weights: StoredWeights) -> bool:
+    first = weights.seat(0)
+    return bool(first.arrays) and kind_of(first) is not None
+
+
+NETWORK = ModelKind(lambda weights: bool(weights.under("policy")), load_network)
+register(ModelKind(lambda weights: "sigma" in weights.arrays, load_strategy))
+register(ModelKind(_has_own_networks, load_seats))
+register(NETWORK)
