@@ -214,7 +214,7 @@ def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(c
         server_address.check(uri)
         (said,) = caplog.messages
         assert said.startswith(f"no MLflow server answers at {uri}")
-        assert "what is for it waits on disk" in said
+        assert "events for it wait on disk" in said
         with pytest.raises(UserError, match="start it, or set MLFLOW_TRACKING_URI"):
             server_address.check(uri, must_exist=True)
 

@@ -1,9 +1,9 @@
-"""Everything a run tells MLflow: batched, on a thread, and never in the way of training.
+"""Delivery of a run's metrics, files and model to MLflow, in batches on a background thread.
 
-Every event is first appended to a spool file in the run's folder, then delivered from there in
-order. While the server is away events wait on disk; what a run leaves undelivered goes out when
-the run is opened again. Delivering twice changes nothing: an event keeps its time and step, and
-MLflow drops a metric that it already has.
+Every event is first appended to a spool file in the run's folder and delivered from there, in
+order. While the server is away events wait on disk, and training continues; events that a run
+leaves undelivered are delivered when the run is opened again. A second delivery changes nothing:
+an event keeps its time and step, and MLflow drops a metric that it already has.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
 REJECTED_EVENTS = "track.rejected"  # the file in a run's folder of events that MLflow refuses
-IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's name for it
+IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's id of the run
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
-REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow will never take such an event
+REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow's error code for an event that it never accepts
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
-LOADER = (
-    Path(__file__).parents[1] / "serving" / "pyfunc_model.py"
-)  # what MLflow runs to load a model
-MODEL = "model"  # what MLflow calls the model of a run, and the folder of its data
-KIND = {"mlflow.experimentKind": "custom_model_development"}  # or its pages are of chat models
-STORED = f"artifacts/{MODEL}"  # where that lies within what MLflow keeps
+LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a model in MLflow
+MODEL = "model"  # MLflow's name for the model of a run, and the folder of the model's data
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expects chat models
+STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
 
 
 class Tracker:
-    """One run in MLflow, fed through a spool in the run's folder."""
+    """The record of one run in MLflow, fed through a spool file in the run's folder.
+
+    `reported`: the last iteration that was reported. `error`: why the last delivery failed.
+    `rejected`: the number of events that MLflow refused.
+    """
 
     def __init__(
         self, uri: str, experiment: str, name: str, folder: Path, tags: Mapping[str, str],
@@ -58,63 +60,70 @@ class Tracker:
         self._name = name
         self._tags = dict(tags)
         self._spool = folder / SPOOL
-        self._sent = folder / "track.sent"
+        self._sent = folder / "track.sent"  # holds the number of delivered events
         self._identity = folder / IDENTITY
-        self._parent = parent  # the folder of the run that this one is a part of
+        self._parent = parent  # the folder of the run group of a child run
         events = [json.loads(line) for line in read_complete_lines(self._spool)]
-        self.reported = max((e.get("step", 0) for e in events), default=0)  # last iteration told
-        self._told = max((e["time"] for e in events), default=0)  # ms since 1970
+        self.reported = max((e.get("step", 0) for e in events), default=0)
+        self._last_time = max((e["time"] for e in events), default=0)  # ms since 1970
         self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
         self._waiting = deque(events[self._sent_events :])
         self._new = threading.Event()
         self._new.set()
         self._closing = threading.Event()
         self._deadline = 0.0  # monotonic time at which a closing run gives up
-        self.error = ""  # why the last try failed
-        self.rejected = 0  # events that MLflow will never take, stored in REJECTED_EVENTS
+        self.error = ""
+        self.rejected = 0
         self._thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         self._thread.start()
 
     @property
     def run_id(self) -> str | None:
-        """MLflow's name for the run, once it has been delivered."""
+        """MLflow's id of the run; None before its first event is delivered."""
         return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
-        """The run's configuration by dotted key; written once."""
+        """Report the run's configuration by dotted key; to be called once."""
         self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """One iteration's metrics; an iteration that was reported before is passed over."""
+        """Report an iteration's metrics; an iteration that was reported before is ignored."""
         if step > self.reported:
             self._add({"step": step, "metrics": dict(values)})
             self.reported = step
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
-        """Every iteration reported so far and its metrics, in order."""
+        """Return every reported iteration and its metrics, in order."""
         return history(self.folder)
 
     def artifact(self, path: Path, place: str = "") -> None:
-        """A file or folder that belongs to the run."""
+        """Report a file or folder of the run; place: the folder in MLflow that it is stored in."""
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
-        """The folder of the model that the run leaves behind; what it answers: see `_log_model`."""
+        """Report the folder of the trained model.
+
+        answers: the model's inputs and outputs as `predictor.mlflow_description` returns them.
+        """
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
 
     def note(self, text: str) -> None:
-        """What stands at the top of the run's page, in Markdown."""
+        """Set the description at the top of the run's page in MLflow; text is Markdown."""
         self._add({"note": text})
 
     def register(self, name: str) -> None:
-        """Let that model stand in the registry under a name."""
+        """Register the reported model under a name in MLflow's model registry."""
         self._add({"register": name})
 
     def close(self, status: str, patience: float = 30.0) -> int:
-        """Deliver what is left for so many seconds; the number of events that stay on disk."""
+        """End the run, deliver waiting events, and return how many could not be delivered.
+
+        status: MLflow's status of the run. patience: seconds after which delivery gives up; the
+        events that are left stay on disk.
+        """
         try:
             self._add({"status": status})
-        finally:  # what stands in the spool goes out even if the disk takes no more
+        finally:  # events of before are delivered even if the disk is full
             self._deadline = time.monotonic() + patience
             self._closing.set()
             self._new.set()
@@ -122,23 +131,27 @@ class Tracker:
         return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
-        self._told = event["time"] = max(self._told, time.time_ns() // 1_000_000)  # never back
+        """Append an event to the spool; its time is never before that of the previous one."""
+        now = time.time_ns() // 1_000_000
+        self._last_time = event["time"] = max(self._last_time, now)
         append_line(self._spool, json.dumps(event))
         self._waiting.append(event)
         self._new.set()
 
     def _deliver(self) -> None:
+        """Deliver events as they come until the run is closed; the body of the thread."""
         wait, longest = BACKOFF
         client, run_id, size = None, "", BATCH
         while not (self._closing.is_set() and not self._waiting):
             self._new.wait()
             self._new.clear()
             while self._waiting:
-                part = list(itertools.islice(self._waiting, size))
+                batch = list(itertools.islice(self._waiting, size))
                 try:
                     if client is None:
                         client, run_id = self._open()
-                    size = size if self._hand_over(client, run_id, part) else 1  # which is it?
+                    if not self._deliver_batch(client, run_id, batch):
+                        size = 1  # to find the refused event
                     wait = BACKOFF[0]
                 except Exception as error:  # training goes on, events wait
                     self.error = " ".join(str(error).split())
@@ -147,34 +160,36 @@ class Tracker:
                     wait = min(2 * wait, longest)
             size = BATCH
 
-    def _hand_over(self, client: Any, run_id: str, part: list[dict[str, Any]]) -> bool:
-        """Deliver some events and count them; False if MLflow refuses one of several."""
+    def _deliver_batch(self, client: Any, run_id: str, batch: list[dict[str, Any]]) -> bool:
+        """Deliver events and count them; return False if MLflow refuses one of several.
+
+        A single refused event is moved to REJECTED_EVENTS.
+        """
         try:
-            _send(client, run_id, part)
+            _send(client, run_id, batch)
         except Exception as error:
             if getattr(error, "error_code", "") != REJECTED:
                 raise
-            if len(part) > 1:
+            if len(batch) > 1:
                 return False
-            append_line(
-                self.folder / "track.rejected", json.dumps({"error": str(error), **part[0]})
-            )
+            refused = json.dumps({"error": str(error), **batch[0]})
+            append_line(self.folder / REJECTED_EVENTS, refused)
             self.rejected += 1
-        write_text(self._sent, str(self._sent_events + len(part)))
-        self._sent_events += len(part)
-        for _ in part:
+        write_text(self._sent, str(self._sent_events + len(batch)))
+        self._sent_events += len(batch)
+        for _ in batch:
             self._waiting.popleft()
         return True
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before another try; False when the run is closing and its patience is over."""
+        """Wait before another try; return False if a closing run's patience is over."""
         if not self._closing.wait(seconds):
             return True
         time.sleep(min(seconds, 1.0))
         return time.monotonic() < self._deadline
 
     def _open(self) -> tuple[Any, str]:
-        """A client, and this run: the same one after a restart."""
+        """Connect to MLflow and return the client and the run's id, the same after a restart."""
         from mlflow.exceptions import MlflowException
 
         with server_address.sqlite_lock(self._uri):
@@ -187,34 +202,35 @@ class Tracker:
             try:
                 where = server_address.artifact_folder(self._uri, self._experiment)
                 client.create_experiment(self._experiment, where, KIND)
-            except MlflowException:  # another run has just made it
+            except MlflowException:  # another process has just made it
                 if known() is None:
                     raise
         tags = self._tags
-        if self._parent is not None:  # if it is not there yet, all waits for it
+        if self._parent is not None:  # fails, and is tried again, until the parent has an id
             tags = {**tags, "mlflow.parentRunId": (self._parent / IDENTITY).read_text().strip()}
-        place, began = known().experiment_id, self._waiting[0]["time"]
-        made = client.search_runs([place], f"attributes.start_time = {began}")
-        mine = [run for run in made if run.info.run_name == self._name]  # its answer was lost
-        run = mine[0] if mine else client.create_run(place, began, tags, self._name)
+        experiment, began = known().experiment_id, self._waiting[0]["time"]
+        found = client.search_runs([experiment], f"attributes.start_time = {began}")
+        # the run exists already if the answer to its creation was lost
+        same = [run for run in found if run.info.run_name == self._name]
+        run = same[0] if same else client.create_run(experiment, began, tags, self._name)
         write_text(self._identity, run.info.run_id)
         return client, run.info.run_id
 
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """Every iteration that a run in a folder has reported and its metrics; the run may go on."""
+    """Read every reported iteration of a run and its metrics, also while the run is going on."""
     events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, repair=False)]
     return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
 def run_id(folder: Path) -> str | None:
-    """MLflow's name for the run of a folder; None if it has not been delivered."""
+    """Read MLflow's id of the run in a folder; None if nothing has been delivered."""
     identity = folder / IDENTITY
     return identity.read_text().strip() if identity.exists() else None
 
 
 def connect(uri: str) -> Any:
-    """A client of MLflow; its registry is at the same address."""
+    """Return a client of the MLflow server at an address, its model registry included."""
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -222,7 +238,7 @@ def connect(uri: str) -> Any:
 
 @contextmanager
 def command_client(uri: str) -> Iterator[Any]:
-    """A client for a command: what MLflow complains of is RunError, in one line."""
+    """Yield an MLflow client for a command; errors of MLflow become RunError in one line."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -232,7 +248,7 @@ def command_client(uri: str) -> Iterator[Any]:
 
 
 def fetch(uri: str, file: str, folder: Path) -> Path:
-    """A copy in a folder of a file that MLflow keeps, by its address. Raises UserError."""
+    """Download a file of MLflow, given by its address, into a folder. Raises UserError."""
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
 
@@ -243,6 +259,7 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
+    """Deliver events of a run: all metrics first, then the others in order."""
     from mlflow.entities import Metric, Param
 
     metrics = [
@@ -270,23 +287,27 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
 
 
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
-    """Give MLflow the model of a run, loaded by code (served.py), its weights as they are.
+    """Log the model of a run in MLflow, with LOADER as its code; a second call changes nothing.
 
-    answers: `facts` and `said`, names to MLflow's types; an `example` of facts by column; and
-    `about`, what is known of the model. Done twice, it comes to the same.
+    event["answers"]: `facts` and `said`, MLflow's types of inputs and outputs by name; `example`,
+    inputs by column; `about`, metadata of the model.
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    known, told = model_versions.model_id(client, run_id), event["answers"]
+    known, answers = model_versions.model_id(client, run_id), event["answers"]
     if known is None:
-        place = client.get_run(run_id).info.experiment_id
-        known = client.create_logged_model(place, MODEL, run_id, model_type="overtrick").model_id
+        experiment = client.get_run(run_id).info.experiment_id
+        made = client.create_logged_model(experiment, MODEL, run_id, model_type="overtrick")
+        known = made.model_id
         client.log_outputs(run_id, [LoggedModelOutput(known, event["step"])])
     where = client.get_logged_model(known).artifact_location
-    both = (Schema([ColSpec(t, n) for n, t in told[key].items()]) for key in ("facts", "said"))
+    schemas = (
+        Schema([ColSpec(kind, name) for name, kind in answers[key].items()])
+        for key in ("facts", "said")
+    )
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as beside:
         pyfunc.save_model(
@@ -294,10 +315,10 @@ def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
             python_model=LOADER,
             artifacts={MODEL: event["model"]},
             mlflow_model=Model(where, run_id, model_id=known),
-            signature=ModelSignature(*both),
-            input_example=told["example"],
-            pip_requirements=[f"overtrick=={told['about']['version']}"],
-            metadata={"overtrick": told["about"]},
+            signature=ModelSignature(*schemas),
+            input_example=answers["example"],
+            pip_requirements=[f"overtrick=={answers['about']['version']}"],
+            metadata={"overtrick": answers["about"]},
         )
         client.log_model_artifacts(known, f"{beside}/{MODEL}")
     client.finalize_logged_model(known, "READY")

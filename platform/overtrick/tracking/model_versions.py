@@ -1,4 +1,4 @@
-"""Registered models: a name, its versions, and aliases that each mean one of them."""
+"""Names, versions and aliases of models in MLflow's model registry."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any, NamedTuple
 from overtrick.core import UserError, nearest
 
 SCHEME = "models:/"
-NAME = r"\w[\w .-]*"  # of a model
+NAME = r"\w[\w .-]*"  # of a model or an experiment
 NAMED = f"^{NAME}$"
 RESERVED = r"(?i)latest|v\d+"
 ALIAS = r"[\w-]*[A-Za-z_-][\w-]*"
-_WORDS = re.compile(rf"{SCHEME}(?P<name>{NAME})(/(?P<version>[0-9]+)|@(?P<alias>{ALIAS}))")
-MISSING, THERE = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow's codes
+_REFERENCE = re.compile(rf"{SCHEME}(?P<name>{NAME})(/(?P<version>[0-9]+)|@(?P<alias>{ALIAS}))")
+MISSING, EXISTS = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow's codes
 
 
-class NoModel(UserError):
-    """A run of which MLflow has no model."""
+class NoModelError(UserError):
+    """MLflow has no model of the run."""
 
-    error_code = "INVALID_PARAMETER_VALUE"  # as MLflow says that it will never take something
+    error_code = "INVALID_PARAMETER_VALUE"  # the code with which MLflow refuses an event for good
 
 
-class Asked(NamedTuple):
-    """One version of a registered model; by its number, or by an alias."""
+class ModelReference(NamedTuple):
+    """One version of a registered model, given by its number or by an alias."""
 
     name: str
     version: str | None
     alias: str | None
 
 
-def parse(words: str) -> Asked:
-    """What is meant by models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError."""
-    found = _WORDS.fullmatch(words)
+def parse(text: str) -> ModelReference:
+    """Parse models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError for anything else."""
+    found = _REFERENCE.fullmatch(text)
     if found is None:
         raise UserError(
-            f"'{words}' names no registered model: write {SCHEME}NAME/VERSION or {SCHEME}NAME@ALIAS"
+            f"'{text}' names no registered model: write {SCHEME}NAME/VERSION or {SCHEME}NAME@ALIAS"
         )
-    return Asked(**found.groupdict())
+    return ModelReference(**found.groupdict())
 
 
 def check_names(name: str, alias: str | None) -> None:
-    """Raise UserError for a name of a model, or an alias, that could not be asked for."""
+    """Raise UserError for a model name or an alias that MLflow, or `parse`, does not allow."""
     if not re.fullmatch(NAME, name):
         raise UserError(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
     if alias is not None and not re.fullmatch(ALIAS, alias):
@@ -50,13 +50,16 @@ def check_names(name: str, alias: str | None) -> None:
         raise UserError(f"an alias cannot be '{alias}': MLflow keeps latest, and v with a number")
 
 
-def find(client: Any, asked: Asked, uri: str) -> Any:
-    """MLflow's record of a version. Raises UserError, and says what there is instead."""
-    name, version, alias = asked
+def find(client: Any, reference: ModelReference, uri: str) -> Any:
+    """Return MLflow's record of a model version.
+
+    Raises UserError, which names the existing models, versions or aliases, if there is none.
+    """
+    name, version, alias = reference
     try:
         model = client.get_registered_model(name)
     except Exception as error:
-        _unless(error, MISSING)
+        _raise_unless(error, MISSING)
         known = sorted(each.name for each in client.search_registered_models())
         hint = f"did you mean '{nearest(name, known)}'?" if known else "`overtrick register` does"
         raise UserError(f"no model '{name}' is registered at {uri}: {hint}") from None
@@ -65,40 +68,44 @@ def find(client: Any, asked: Asked, uri: str) -> Any:
             others = ", ".join(sorted(model.aliases)) or "none"
             raise UserError(f"model '{name}' at {uri} has no alias '{alias}', but {others}")
         version = model.aliases[alias]
-    there = {str(each.version): each for each in client.search_model_versions(f"name='{name}'")}
-    if str(version) not in there:
-        others = ", ".join(sorted(there, key=int)) or "none"
+    versions = {str(v.version): v for v in client.search_model_versions(f"name='{name}'")}
+    if str(version) not in versions:
+        others = ", ".join(sorted(versions, key=int)) or "none"
         raise UserError(f"model '{name}' at {uri} has no version {version}, but {others}")
-    return there[str(version)]
+    return versions[str(version)]
 
 
 def model_id(client: Any, run_id: str) -> str | None:
-    """What MLflow calls the model of a run; None if it has none."""
+    """Return MLflow's id of the model of a run; None if the run has none."""
     outputs = client.get_run(run_id).outputs
     return outputs.model_outputs[0].model_id if outputs and outputs.model_outputs else None
 
 
 def register(client: Any, run_id: str, name: str, alias: str | None = None) -> int:
-    """The version under which the model of a run stands there, a new one unless it does already.
-    An alias, if one is given, comes to mean this version. Raises NoModel."""
+    """Register the model of a run under a name and return its version.
+
+    A model that is registered already keeps its version. alias: moved to this version. Raises
+    NoModelError.
+    """
     known = model_id(client, run_id)
     if known is None:
-        raise NoModel(f"MLflow has no model of run {run_id}: only one that answers by itself has")
+        reason = "only a model that answers by itself has one"
+        raise NoModelError(f"MLflow has no model of run {run_id}: {reason}")
     try:
         client.create_registered_model(name)
     except Exception as error:
-        _unless(error, THERE)
-    # by its place: a client that is told of the model alone looks for it at MLflow's default
-    where = client.get_logged_model(known).artifact_location
-    stand = [v for v in client.search_model_versions(f"name='{name}'") if v.source == where]
-    if not stand:
-        stand = [client.create_model_version(name, where, run_id, model_id=known)]
+        _raise_unless(error, EXISTS)
+    # with the model's id alone a client would look for it at MLflow's default address
+    location = client.get_logged_model(known).artifact_location
+    same = [v for v in client.search_model_versions(f"name='{name}'") if v.source == location]
+    if not same:
+        same = [client.create_model_version(name, location, run_id, model_id=known)]
     if alias is not None:
-        client.set_registered_model_alias(name, alias, stand[0].version)
-    return int(stand[0].version)
+        client.set_registered_model_alias(name, alias, same[0].version)
+    return int(same[0].version)
 
 
-def _unless(error: Exception, code: str) -> None:
-    """Raise what MLflow complains of, unless it is this."""
+def _raise_unless(error: Exception, code: str) -> None:
+    """Raise an error of MLflow unless it has this code."""
     if getattr(error, "error_code", "") != code:
         raise error

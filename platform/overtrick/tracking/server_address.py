@@ -1,4 +1,4 @@
-"""The address of MLflow: which one is meant, and whether anything answers there."""
+"""The address of the MLflow server or store: defaults, validation, and a check that it answers."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ from overtrick.core import UserError
 
 DEFAULT = "sqlite:///mlflow.db"
 API = "/api/2.0/mlflow"
-GATES = (
+GATEWAY_ERRORS = (
     http.HTTPStatus.BAD_GATEWAY,
     http.HTTPStatus.SERVICE_UNAVAILABLE,
     http.HTTPStatus.GATEWAY_TIMEOUT,
 )
-UNREACHED = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN)
-OTHERWISE = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
+UNREACHABLE = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN)
+OTHER_CREDENTIALS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 
 
 def absolute(uri: str) -> str:
-    """The same address from any folder."""
+    """Make the path in a sqlite address absolute; leave another address as it is."""
     path = uri.removeprefix("sqlite:///")
     return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
 
 
 def validate(uri: str) -> str:
-    """An address that somebody gives: the same from any folder. Raises ValueError for another kind
-    of address, and for one with a password in it: it would be kept with the run, and shown."""
+    """Validate an address and return it with an absolute path.
+
+    Raises ValueError unless it is sqlite:///FILE or http(s), and for one with a password in it,
+    which would be stored with the run and shown.
+    """
     if not uri.startswith("sqlite:///"):
         if not uri.startswith(("http://", "https://")):
             raise ValueError("must be sqlite:///FILE or the http address of a server")
@@ -56,13 +59,15 @@ def validate(uri: str) -> str:
 
 
 def default() -> str:
-    """Where one looks who names none: MLFLOW_TRACKING_URI, or mlflow.db here, as MLflow does.
-    Raises UserError for one with a password in it."""
+    """Return the address of MLFLOW_TRACKING_URI, or of mlflow.db in the current folder.
+
+    Raises UserError for an address with a password in it.
+    """
     return validated(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
 
 
 def validated(uri: str, where: str) -> str:
-    """As told; raises UserError, which names where the address was given."""
+    """Validate an address. Raises UserError that names `where`, the place it was given."""
     try:
         return validate(uri)
     except ValueError as error:
@@ -70,7 +75,7 @@ def validated(uri: str, where: str) -> str:
 
 
 def artifact_folder(uri: str, experiment: str) -> str | None:
-    """Where an experiment keeps its files: beside a SQLite file, else as the server chooses."""
+    """Return the folder of an experiment's files beside a SQLite store; None for a server."""
     if not uri.startswith("sqlite:///"):
         return None
     database = Path(uri.removeprefix("sqlite:///")).absolute()
@@ -78,10 +83,10 @@ def artifact_folder(uri: str, experiment: str) -> str | None:
 
 
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
-    """Raise UserError if nothing can be tracked at this address, into this experiment, before any
-    training; or, where something is to be there already, if it is not.
+    """Raise UserError if runs cannot be tracked at an address and in an experiment.
 
-    A server that is away only makes a run say so: what it has to tell waits on disk.
+    must_exist: also raise it if there is no store or the server does not answer. Otherwise a server
+    that is away is only a warning, because a run's events wait on disk.
     """
     if uri.startswith("sqlite:///"):
         file = Path(uri.removeprefix("sqlite:///")).absolute()
@@ -94,42 +99,45 @@ def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     _check_server(uri, must_exist, experiment)
 
 
-@functools.cache  # all trials of a sweep ask
+@functools.cache  # every trial of a sweep checks it
 def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
+    """Check a server's health and the rights of this user, once for each set of arguments."""
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        said = f"no MLflow server answers at {uri} ({reason})"
+        problem = f"no MLflow server answers at {uri} ({reason})"
         if not must_exist and _away(error, reason):
-            logging.getLogger(__name__).warning(f"{said}: what is for it waits on disk")
+            logging.getLogger(__name__).warning(f"{problem}: events for it wait on disk")
             return
         remedy = "MLFLOW_TRACKING_URI" if must_exist else "track.uri"
-        raise UserError(f"{said}: start it, or set {remedy}") from None
+        raise UserError(f"{problem}: start it, or set {remedy}") from None
     _check_rights(uri, experiment)
 
 
 def _away(error: Exception, reason: object) -> bool:
-    """Whether a server that does not answer may do so later, as it is asked now."""
-    if isinstance(error, urllib.error.HTTPError):  # of one who stands before it
-        return error.code in GATES
+    """Return whether a server that does not answer may do so later at the same address."""
+    if isinstance(error, urllib.error.HTTPError):  # of a proxy in front of the server
+        return error.code in GATEWAY_ERRORS
     if isinstance(reason, socket.gaierror):
-        return reason.errno == socket.EAI_AGAIN  # a name that nobody knows is a wrong one
+        return reason.errno == socket.EAI_AGAIN  # an unknown host name will not become right
     known = isinstance(reason, (ConnectionError, TimeoutError))
-    return known or (isinstance(reason, OSError) and reason.errno in UNREACHED)
+    return known or (isinstance(reason, OSError) and reason.errno in UNREACHABLE)
 
 
 def _check_rights(uri: str, experiment: str) -> None:
-    """Raise UserError if a server that answers wants a name and a password, or others, or takes no
-    runs of this name into an experiment that it has."""
-    if any(os.environ.get(name) for name in OTHERWISE):
-        return  # MLflow says who one is in a way that is not known here
+    """Raise UserError if a server asks for other credentials, or if this user may not add runs.
+
+    The latter is checked for an experiment that exists.
+    """
+    if any(os.environ.get(name) for name in OTHER_CREDENTIALS):
+        return  # another way to authenticate, which MLflow's client handles
     name, password = _credentials()
     headers = {"Content-Type": "application/json"}
     if name and password:
-        word = base64.b64encode(f"{name}:{password}".encode()).decode()
-        headers["Authorization"] = f"Basic {word}"
+        token = base64.b64encode(f"{name}:{password}".encode()).decode()
+        headers["Authorization"] = f"Basic {token}"
 
     def ask(path: str, content: dict[str, str] | None = None) -> Any:
         data = None if content is None else json.dumps(content).encode()
@@ -140,42 +148,42 @@ def _check_rights(uri: str, experiment: str) -> None:
             return json.load(answer)
 
     try:
-        ask("/experiments/search?max_results=1")  # what nobody may ask without a password
+        ask("/experiments/search?max_results=1")  # refused without credentials
         if experiment:
             query = urllib.parse.urlencode({"experiment_name": experiment})
             known = ask(f"/experiments/get-by-name?{query}")["experiment"]["experiment_id"]
-            # rights are looked at first, so that this asks for them and makes no run
+            # the server checks rights before the invalid time, so this makes no run
             ask("/runs/create", {"experiment_id": known, "start_time": "never"})
     except urllib.error.HTTPError as error:
         both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         if error.code == http.HTTPStatus.UNAUTHORIZED:
-            said = "does not take the name and password in" if name else "wants a password: set"
-            raise UserError(f"MLflow at {uri} {said} {both}") from None
+            problem = "does not take the name and password in" if name else "wants a password: set"
+            raise UserError(f"MLflow at {uri} {problem} {both}") from None
         if error.code == http.HTTPStatus.FORBIDDEN:
             why = " ".join(error.read(200).decode(errors="replace").split())
-            said = f"lets '{name}' see nothing ({why}): set {both}"
+            problem = f"lets '{name}' see nothing ({why}): set {both}"
             if experiment:
-                said = (
+                problem = (
                     f"takes no runs of '{name}' in the experiment '{experiment}' ({why}): ask for "
                 )
-                said += "EDIT on it, or set track.experiment to one of your own"
-            raise UserError(f"MLflow at {uri} {said}") from None
+                problem += "EDIT on it, or set track.experiment to one of your own"
+            raise UserError(f"MLflow at {uri} {problem}") from None
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
-        return  # it answers to its health alone: what it is told waits until it listens
+        return  # it only answers its health check yet; events wait on disk
 
 
 def _credentials() -> tuple[str | None, str | None]:
-    """The name and password that MLflow's clients give: of the environment, or of their file."""
+    """Return the name and password of MLflow's clients, from the environment or their file."""
     names = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
-    kept = configparser.ConfigParser(interpolation=None)
-    kept.read(Path.home() / ".mlflow" / "credentials")
-    name, password = (os.environ.get(n) or kept.get("mlflow", n, fallback=None) for n in names)
+    stored = configparser.ConfigParser(interpolation=None)
+    stored.read(Path.home() / ".mlflow" / "credentials")
+    name, password = (os.environ.get(n) or stored.get("mlflow", n, fallback=None) for n in names)
     return name, password
 
 
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
-    """Nobody else opens this SQLite file meanwhile: two that make its tables at once spoil it."""
+    """Lock a SQLite store, because two processes that create its tables at once damage it."""
     if not uri.startswith("sqlite:///"):
         yield
         return
@@ -185,6 +193,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 
 def _check_sqlite(uri: str, file: Path) -> None:
+    """Raise UserError if a SQLite store cannot be written, or is no SQLite file."""
     place = file if file.exists() else file.parent
     if not os.access(place, os.W_OK):
         raise UserError(f"track.uri {uri}: {place} cannot be written")
