@@ -173,10 +173,10 @@ def test_a_log_goes_on_where_it_was_when_the_connection_broke(
     statuses = iter(("RUNNING", "RUNNING"))
     known = there.job
 
-    def not_yet(submission: str) -> job_client.Listed:
+    def not_yet(submission: str) -> job_client.SubmittedJob:
         found = known(submission)
         status = next(statuses, found.status)
-        return job_client.Listed(job, "", status, found.start, found.seconds, found.exit_code)
+        return job_client.SubmittedJob(job, "", status, found.start, found.seconds, found.exit_code)
 
     monkeypatch.setattr(there, "job", not_yet)
     shown: list[str] = []
@@ -246,7 +246,7 @@ def test_a_network_that_blinks_does_not_end_the_looking(
 ) -> None:
     where, answers = blinking
     there = job_client.Cluster(where)
-    monkeypatch.setattr(job_client, "PACE", 0.01)
+    monkeypatch.setattr(job_client, "POLL_INTERVAL", 0.01)
     tail, log = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs"
     answers[:] = [
         (tail, None), (JOBS_PAGE, None), (JOBS_PAGE, 502),
@@ -259,7 +259,7 @@ def test_a_network_that_blinks_does_not_end_the_looking(
     assert answers == [("/the end", None)]
     assert len(caplog.messages) == 3  # each time that nobody answers is told once
     # it does not wait for ever, and not at all for what no waiting mends
-    monkeypatch.setattr(job_client, "AWAY", 0.1)
+    monkeypatch.setattr(job_client, "MAX_OUTAGE", 0.1)
     answers[:] = [(tail, None), (JOBS_PAGE, None)]
     with pytest.raises(UserError, match=f"no Ray cluster answers at {where}"):
         there.follow("x", shown.append)
@@ -277,8 +277,8 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
 ) -> None:
     where, answers = blinking
     there = job_client.Cluster(where)
-    monkeypatch.setattr(job_client, "PACE", 0.01)
-    monkeypatch.setattr(job_client, "QUIET", 0.5)
+    monkeypatch.setattr(job_client, "POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(job_client, "SILENCE", 0.5)
     tail, log, going = f"{JOBS_PAGE}/logs/tail", f"{JOBS_PAGE}/logs", {**OVER, "status": "RUNNING"}
     first, _ = LOG.splitlines(keepends=True)
     answers[:] = [
@@ -293,7 +293,7 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
     assert "".join(shown) == LOG
     assert answers == [("/the end", None)]
     assert len(caplog.messages) == 1
-    monkeypatch.setattr(job_client, "AWAY", 0.1)
+    monkeypatch.setattr(job_client, "MAX_OUTAGE", 0.1)
     answers[:] = [(tail, SILENT), (JOBS_PAGE, SILENT)]
     with pytest.raises(
         UserError, match=rf"no Ray cluster answers at {where} \(ReadTimeout\): start"

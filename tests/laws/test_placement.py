@@ -8,7 +8,13 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.core import UserError
-from overtrick.distributed.placement import all_bundles, check_room, grown, times, total
+from overtrick.distributed.placement import (
+    all_bundles,
+    check_fits,
+    copies_that_fit,
+    total_resources,
+    with_autoscaler_nodes,
+)
 from overtrick.runs.tune_trial import Trial
 from overtrick.training.registry import JOBS
 
@@ -45,7 +51,7 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
 def test_what_fits_is_not_refused(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]]
 ) -> None:
-    check_room([total(bundles)] if together else bundles, machines)
+    check_fits([total_resources(bundles)] if together else bundles, machines)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_what_can_never_fit_is_refused(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], said: str
 ) -> None:
     with pytest.raises(UserError) as refused:
-        check_room([total(bundles)] if together else bundles, machines)
+        check_fits([total_resources(bundles)] if together else bundles, machines)
     assert said in str(refused.value)
 
 
@@ -87,7 +93,7 @@ def test_what_can_never_fit_is_refused(
 def test_bundles_are_held_as_often_as_there_are_places(
     bundles: list[dict[str, float]], machines: list[dict[str, float]], most: int, held: int
 ) -> None:
-    assert times(bundles, machines, most) == held
+    assert copies_that_fit(bundles, machines, most) == held
 
 
 def test_what_is_to_be_together_is_one_place() -> None:
@@ -103,14 +109,14 @@ def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
     small, gpu, tpu = {"CPU": 8.0}, {"CPU": 8.0, "GPU": 1.0}, {"TPU": 0.5}
     head: dict[str, float] = {"node:__internal_head__": 1.0}
     with pytest.raises(UserError, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
-        check_room([small], grown([head], ""))
-    check_room([small, small, gpu, tpu], grown([head], most))
+        check_fits([small], with_autoscaler_nodes([head], ""))
+    check_fits([small, small, gpu, tpu], with_autoscaler_nodes([head], most))
     # what is there already is not counted twice, and takes the place of its own kind
     for there in ([], [small], [gpu], [small, gpu, tpu], [{**gpu, "memory": 1e9}]):
-        assert total(grown([head, *there], most))["CPU"] == 24
-        assert total(grown([head, *there], most))["GPU"] == 1
+        assert total_resources(with_autoscaler_nodes([head, *there], most))["CPU"] == 24
+        assert total_resources(with_autoscaler_nodes([head, *there], most))["GPU"] == 1
     # what is of no kind is a machine more
-    assert total(grown([{"CPU": 4.0}], most))["CPU"] == 28
+    assert total_resources(with_autoscaler_nodes([{"CPU": 4.0}], most))["CPU"] == 28
 
 
 @pytest.mark.parametrize(
@@ -118,4 +124,4 @@ def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
 )
 def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
     with pytest.raises(UserError, match="must be machines by their number and what each has, such"):
-        grown([], most)
+        with_autoscaler_nodes([], most)

@@ -63,7 +63,7 @@ def submit(
     as_json: arguments.Json = False,
 ) -> None:
     """Send a job to a running cluster; it continues when this machine disconnects."""
-    from overtrick.distributed.job_package import Order
+    from overtrick.distributed.job_package import ClusterTask
     from overtrick.runs import provenance
 
     if (job is None) == (resume is None):
@@ -80,7 +80,7 @@ def submit(
         command, config, name = "resume", None, str(resume)
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
-    submission = cluster.send(Order(command, name, config, runs, environment))
+    submission = cluster.submit(ClusterTask(command, name, config, runs, environment))
     say(f"{submission}: {command} {name} at {cluster.address}")
     code = _follow(cluster, submission, as_json) if follow else 0
     exit_code = code if follow else None

@@ -95,7 +95,7 @@ class BiddingExamples:
         """The same, read by the cluster."""
         files = [str(self.files[k]) for places in windows for k in places]
         parts, had = list[dict[str, Array]](), 0
-        coming = data_parallel.read(_loaded, files, self.readers)
+        coming = data_parallel.read_files(_loaded, files, self.readers)
         for places in windows:
             wanted = sum(self.counts[k] for k in places)
             while had < wanted:

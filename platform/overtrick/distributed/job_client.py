@@ -1,7 +1,7 @@
-"""Jobs on a running cluster: the code and one job go there, and this machine may leave.
+"""Client of Ray Jobs: submit a job with this code to a running cluster, and follow it.
 
-Ray Jobs keeps what is sent in the cluster's own store and runs the driver there, so nothing of a
-job depends on who submitted it. Passwords are never sent: the cluster's own environment has them.
+Ray Jobs stores the code and the job on the cluster and runs the driver there, so the machine that
+submitted it may disconnect. Passwords are not sent; they are in the cluster's own environment.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from overtrick.core import UserError
-from overtrick.distributed.job_package import Order, packed
+from overtrick.distributed.job_package import ClusterTask, pack
 
 PACKAGE = Path(__file__).parents[1]
-OURS = "overtrick.job"  # in a submission's metadata: what it runs
-GRACE = 30  # seconds that a stopped job has to tell MLflow and to leave
-PACE = 1.0  # seconds between looks at a job
+METADATA_KEY = "overtrick.job"  # of a submission: its command and the name of its job
+GRACE = 30  # seconds in which a stopped job reports to MLflow and ends
+POLL_INTERVAL = 1.0  # seconds between requests about a job
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
-AWAY = 600.0  # seconds that a cluster may not answer while its job is followed
-QUIET = 60.0  # seconds of silence after which the network may have gone without a word
+MAX_OUTAGE = 600.0  # seconds without an answer after which following a job fails
+SILENCE = 60.0  # seconds without log lines after which the connection is checked
 T = TypeVar("T")
 
 
 class _Client(JobSubmissionClient):
-    """Ray's, which waits no longer than this for an answer to a question."""
+    """Ray's client with a timeout of SILENCE seconds for GET requests."""
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
         if method == "GET":
-            more.setdefault("timeout", QUIET)
+            more.setdefault("timeout", SILENCE)
         return super()._do_request(method, endpoint, **more)
 
 
-class Away(UserError):
-    """Nobody answers for the cluster now; later somebody may."""
+class ClusterUnreachableError(UserError):
+    """The cluster does not answer now, but may answer later."""
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One submission."""
+class SubmittedJob:
+    """A job submitted to a cluster."""
 
     id: str
     job: str
@@ -63,9 +63,13 @@ class Listed:
 
 
 class Cluster:
-    """A running cluster, by the address of its dashboard. Raises UserError if it cannot be used."""
+    """A running Ray cluster, given by the address of its dashboard.
+
+    Raises UserError if it does not answer, refuses the token, or runs another version of Ray.
+    """
 
     def __init__(self, address: str) -> None:
+        """address: of the dashboard, such as http://HEAD:8265."""
         if not address.startswith(("http://", "https://")):
             raise UserError(
                 f"--address {address}: must be that of the cluster's dashboard, such as "
@@ -73,11 +77,13 @@ class Cluster:
             )
         self.address = address.rstrip("/")
         for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
-            os.environ.pop(name, None)  # Ray would take these before the address
-        logging.disable(logging.INFO)  # Ray tells of every step on its way
-        with self._asked():
+            os.environ.pop(name, None)  # they would override the address
+        logging.disable(logging.INFO)  # Ray logs every step
+        with self._request():
             self._client = _Client(self.address)
-            there = self._client._server_ray_version  # get_version() is that of the Jobs API
+            there = (
+                self._client._server_ray_version
+            )  # get_version() returns the version of the Jobs API
         here = version("ray")
         if there != here:
             raise UserError(
@@ -85,121 +91,132 @@ class Cluster:
                 "the same version on both"
             )
 
-    def send(self, order: Order) -> str:
-        """The id of a new submission. Raises UserError if its files are too large."""
+    def submit(self, task: ClusterTask) -> str:
+        """Submit a job and return its id. Raises UserError if its files are too large."""
         with tempfile.TemporaryDirectory() as folder:
-            entry = packed(order, Path(folder))
+            entry = pack(task, Path(folder))
             runtime = {
                 "working_dir": folder,
                 "py_modules": [str(PACKAGE)],
                 "excludes": ["__pycache__", "*.pyc"],
                 "env_vars": {
-                    **order.environment,
-                    **({"OVERTRICK_RUNS": order.runs} if order.runs else {}),
-                    "RAY_JOB_STOP_SIGNAL": "SIGINT",  # it ends as after Ctrl-C
+                    **task.environment,
+                    **({"OVERTRICK_RUNS": task.runs} if task.runs else {}),
+                    "RAY_JOB_STOP_SIGNAL": "SIGINT",  # the job ends as after Ctrl-C
                     "RAY_JOB_STOP_WAIT_TIME_S": str(GRACE),
                 },
             }
-            metadata = {OURS: f"{order.command} {order.name}"}
+            metadata = {METADATA_KEY: f"{task.command} {task.name}"}
             deadline = time.monotonic() + GRACE
-            with self._asked():
+            with self._request():
                 while True:
                     try:
                         return self._client.submit_job(
                             entrypoint=entry, runtime_env=runtime, metadata=metadata
                         )
-                    except RuntimeError as error:  # a head that has only just started
+                    except RuntimeError as error:  # the head has only just started
                         if "No available agent" not in str(error) or time.monotonic() > deadline:
                             raise
-                    time.sleep(PACE)
+                    time.sleep(POLL_INTERVAL)
 
-    def jobs(self) -> list[Listed]:
-        """Every submission that the cluster knows, the newest first."""
-        with self._asked():
-            found = [_listed(each) for each in self._client.list_jobs() if each.submission_id]
+    def jobs(self) -> list[SubmittedJob]:
+        """List all jobs that were submitted to the cluster, the newest first."""
+        with self._request():
+            found = [
+                _submitted_job(each) for each in self._client.list_jobs() if each.submission_id
+            ]
         return sorted(found, key=lambda each: -(each.start or time.time()))
 
-    def job(self, submission: str) -> Listed:
-        """One submission. Raises UserError if there is none of this id."""
-        with self._asked(submission):
-            return _listed(self._client.get_job_info(submission))
+    def job(self, submission: str) -> SubmittedJob:
+        """Look up a job by its id. Raises UserError for an unknown id."""
+        with self._request(submission):
+            return _submitted_job(self._client.get_job_info(submission))
 
-    def stop(self, submission: str) -> Listed:
-        """Have a job stop as after Ctrl-C, and wait until it has."""
-        with self._asked(submission):
+    def stop(self, submission: str) -> SubmittedJob:
+        """Stop a job as Ctrl-C does, and wait until it has ended."""
+        with self._request(submission):
             self._client.stop_job(submission)
         deadline = time.monotonic() + 2 * GRACE
-        while not _over(job := self.job(submission)) and time.monotonic() < deadline:
-            time.sleep(PACE)
+        while not _has_ended(job := self.job(submission)) and time.monotonic() < deadline:
+            time.sleep(POLL_INTERVAL)
         return job
 
     def log(self, submission: str) -> str:
-        """What a job has written so far."""
-        with self._asked(submission):
-            return hidden(self._client.get_job_logs(submission))
+        """Return the log of a job so far, without passwords."""
+        with self._request(submission):
+            return redact(self._client.get_job_logs(submission))
 
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
-        """Write a job's log from its beginning as it grows; the job's exit code.
+        """Write a job's log as it grows, from its beginning; return the job's exit code.
 
-        A connection that breaks is made again, and the log goes on where it was. Raises UserError
-        if nobody answers for AWAY seconds.
+        After a broken connection the log continues where it stopped. Raises UserError
+        if the cluster does not answer for MAX_OUTAGE seconds.
         """
         shown = 0
         while True:
             shown = asyncio.run(self._tail(submission, shown, write))
-            job = self._awaited(lambda: self.job(submission))
-            if _over(job):
+            job = self._retry(lambda: self.job(submission))
+            if _has_ended(job):
                 break
-            time.sleep(PACE)
-        write(self._awaited(lambda: self.log(submission))[shown:])
+            time.sleep(POLL_INTERVAL)
+        write(self._retry(lambda: self.log(submission))[shown:])
         return _exit_code(job)
 
-    def _awaited(self, ask: Callable[[], T]) -> T:
-        """What a cluster answers, who is asked again while it is away."""
-        deadline, told = time.monotonic() + AWAY, False
+    def _retry(self, ask: Callable[[], T]) -> T:
+        """Call a function, again and again while the cluster is unreachable; return its result."""
+        deadline, warned = time.monotonic() + MAX_OUTAGE, False
         while True:
             try:
                 return ask()
-            except Away as error:
+            except ClusterUnreachableError as error:
                 if time.monotonic() > deadline:
                     raise
-                if not told:
+                if not warned:
                     logging.getLogger(__name__).warning(f"{error}; asking again")
-                    told = True
-            time.sleep(PACE)
+                    warned = True
+            time.sleep(POLL_INTERVAL)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
-        """Write what comes beyond the first `shown` characters, until the connection ends, or is
-        found to have ended without a word."""
-        seen = 0
+        """Write the log beyond its first `shown` characters until the connection ends.
+
+        Return how many characters have been written in all. A connection that has ended silently
+        is found by `_has_more`.
+        """
+        received = 0
         lines: AsyncIterator[str] = self._client.tail_job_logs(submission)
         try:
             while True:
                 following = asyncio.ensure_future(anext(lines, None))
-                # a ping would not tell: the head answers none
-                while not (await asyncio.wait([following], timeout=QUIET))[0]:
-                    if self._unheard(submission, shown):
+                # WebSocket pings are of no use: the head does not answer them
+                while not (await asyncio.wait([following], timeout=SILENCE))[0]:
+                    if self._has_more(submission, shown):
                         return shown
                 if (part := following.result()) is None:
                     return shown
-                text = hidden(part)
-                seen += len(text)
-                if seen > shown:
-                    write(text[len(text) - (seen - shown) :])
-                    shown = seen
-        except (RuntimeError, OSError, aiohttp.ClientError):  # a connection that broke
+                text = redact(part)
+                received += len(text)
+                if received > shown:
+                    write(text[len(text) - (received - shown) :])
+                    shown = received
+        except (RuntimeError, OSError, aiohttp.ClientError):  # a broken connection
             return shown
 
-    def _unheard(self, submission: str, shown: int) -> bool:
-        """Does the cluster not answer, or has there been more to hear than was?"""
+    def _has_more(self, submission: str, shown: int) -> bool:
+        """Return whether a job has ended or its log is longer than `shown` characters.
+
+        Also true if the cluster does not answer, so that the connection is made anew.
+        """
         try:
-            return _over(self.job(submission)) or len(self.log(submission)) > shown
+            return _has_ended(self.job(submission)) or len(self.log(submission)) > shown
         except UserError:
             return True
 
     @contextmanager
-    def _asked(self, submission: str = "") -> Iterator[None]:
-        """Say in one line why the cluster does not do as it is asked. Raises UserError."""
+    def _request(self, submission: str = "") -> Iterator[None]:
+        """Turn errors of a request to the cluster into UserError in one line.
+
+        submission: the id of the job that is asked about, if any.
+        """
         try:
             yield
         except AuthenticationError:
@@ -211,7 +228,7 @@ class Cluster:
             ) from None
         except (OSError, ValueError) as error:
             reason = type(error).__name__
-            raise Away(
+            raise ClusterUnreachableError(
                 f"no Ray cluster answers at {self.address} ({reason}): start one, or give the "
                 "address of its dashboard, such as http://HEAD:8265"
             ) from None
@@ -220,24 +237,28 @@ class Cluster:
                 raise UserError(
                     f"no job '{submission}' at {self.address}: `overtrick cluster jobs` lists them"
                 ) from None
-            kind = Away if re.search(r"status code 5\d\d", str(error)) else UserError
-            raise kind(f"the cluster at {self.address}: {hidden(str(error))}") from None
+            kind = (
+                ClusterUnreachableError
+                if re.search(r"status code 5\d\d", str(error))
+                else UserError
+            )
+            raise kind(f"the cluster at {self.address}: {redact(str(error))}") from None
 
 
-def hidden(text: str) -> str:
-    """A text without the passwords and tokens of this machine's environment."""
+def redact(text: str) -> str:
+    """Replace the passwords and tokens of this machine's environment by stars."""
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= 6:
             text = text.replace(value, "*" * 3)
     return text
 
 
-def _over(job: Listed) -> bool:
+def _has_ended(job: SubmittedJob) -> bool:
     return JobStatus(job.status).is_terminal()
 
 
-def _exit_code(job: Listed) -> int:
-    """The exit code of a job that is over."""
+def _exit_code(job: SubmittedJob) -> int:
+    """Return the exit code of a job that has ended."""
     if job.status == JobStatus.SUCCEEDED:
         return 0
     if job.status == JobStatus.STOPPED:
@@ -245,10 +266,13 @@ def _exit_code(job: Listed) -> int:
     return job.exit_code if job.exit_code and job.exit_code > 0 else 1
 
 
-def _listed(details: Any) -> Listed:
+def _submitted_job(details: Any) -> SubmittedJob:
+    """Convert Ray's details of a job."""
     start = None if details.start_time is None else details.start_time / 1000
     end = time.time() if details.end_time is None else details.end_time / 1000
-    name = (details.metadata or {}).get(OURS) or hidden(details.entrypoint)
+    name = (details.metadata or {}).get(METADATA_KEY) or redact(details.entrypoint)
     seconds = None if start is None else end - start
     status = str(details.status.value)
-    return Listed(details.submission_id, name, status, start, seconds, details.driver_exit_code)
+    return SubmittedJob(
+        details.submission_id, name, status, start, seconds, details.driver_exit_code
+    )

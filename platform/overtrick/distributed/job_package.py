@@ -1,4 +1,4 @@
-"""What travels to a cluster with a job: the files that it names, and the command to run there."""
+"""Packaging of a job for a cluster: the files that it names and the command that runs it there."""
 
 from __future__ import annotations
 
@@ -13,63 +13,68 @@ from typing import Any
 
 from overtrick.core import UserError
 
-LARGEST = 100 * 2**20  # bytes of files that travel with a job; Ray takes 500 MiB of all together
-HOMELESS = (
+MAX_SIZE = 100 * 2**20  # bytes of files sent with a job; Ray takes 500 MiB in all
+NO_RUNS_FOLDER = (
     "error: this cluster does not say where it keeps runs: name an absolute path that outlives the "
     "job, by --runs, or as OVERTRICK_RUNS where its head is started"
 )
-KNOWN = f'case "$OVERTRICK_RUNS" in /*) ;; *) echo "{HOMELESS}" >&2; exit 2;; esac'
-URI = "${MLFLOW_TRACKING_URI:-sqlite:///$OVERTRICK_RUNS/mlflow.db}"
+CHECK_RUNS_FOLDER = (
+    f'case "$OVERTRICK_RUNS" in /*) ;; *) echo "{NO_RUNS_FOLDER}" >&2; exit 2;; esac'
+)
+TRACKING_URI = "${MLFLOW_TRACKING_URI:-sqlite:///$OVERTRICK_RUNS/mlflow.db}"
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be done on the cluster."""
+class ClusterTask:
+    """A job to run on the cluster."""
 
-    command: str  # of `overtrick` there: train, sweep, evaluate, resume
-    name: str  # of the job, or of the run to go on with
-    job: Mapping[str, Any] | None  # plain data, or None: go on
-    runs: str  # the folder of runs on the cluster; "" is the one that it names itself
-    environment: Mapping[str, str]  # that the driver is given
+    command: str  # the command of `overtrick`: train, sweep, evaluate or resume
+    name: str  # of the job, or of the run to resume
+    job: Mapping[str, Any] | None  # plain data; None: resume the run
+    runs: str  # the folder of runs on the cluster; "": its own OVERTRICK_RUNS
+    environment: Mapping[str, str]  # environment variables of the driver
 
 
-def packed(order: Order, folder: Path) -> str:
-    """Lay what travels into a folder; the command that the cluster runs there."""
-    call = f'export MLFLOW_TRACKING_URI="{URI}" && exec python -m overtrick {order.command}'
-    runs = f'{KNOWN}; mkdir -p "$OVERTRICK_RUNS"'
-    if order.job is None:
-        return f"{runs} && {call} {shlex.quote(order.name)}"
-    files = sorted(set(_files(order.job)))
+def pack(task: ClusterTask, folder: Path) -> str:
+    """Write the job and its files into a folder; return the shell command to run in its copy.
+
+    Raises UserError if the files are too large, or if no folder on the cluster is named for them.
+    """
+    call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
+    runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'
+    if task.job is None:
+        return f"{runs} && {call} {shlex.quote(task.name)}"
+    files = sorted(set(_files(task.job)))
     size = sum(_size(path) for path in files)
-    if size > LARGEST:
+    if size > MAX_SIZE:
         largest = max(files, key=_size)
         raise UserError(
-            f"the files that {order.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
-            f"{LARGEST >> 20} MiB travel with a job; put them where the cluster sees them, name "
+            f"the files that {task.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
+            f"{MAX_SIZE >> 20} MiB travel with a job; put them where the cluster sees them, name "
             "them as there, and submit with --files-there"
         )
-    if files and not order.runs:
+    if files and not task.runs:
         raise UserError(
-            f"{order.name} names {files[0]}, which is kept with the runs: name their folder on the "
+            f"{task.name} names {files[0]}, which is kept with the runs: name their folder on the "
             "cluster by --runs"
         )
     there = {}
     for path in files:
-        kept = f"{_digest(path)}/{path.name}"
-        (folder / "files" / kept).parent.mkdir(parents=True, exist_ok=True)
+        stored = f"{_digest(path)}/{path.name}"
+        (folder / "files" / stored).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if path.is_dir() else shutil.copyfile
-        copy(path, folder / "files" / kept)
-        there[str(path)] = f"{order.runs}/.files/{kept}"
-    file = f"{order.name}.yaml"  # JSON is YAML
-    (folder / file).write_text(json.dumps(_renamed(order.job, there), indent=1) + "\n")
-    if there:  # they stay with the runs, whose models may be judged later
-        kept = '"$OVERTRICK_RUNS/.files"'
-        runs = f"{KNOWN}; mkdir -p {kept} && cp -r files/. {kept}"
+        copy(path, folder / "files" / stored)
+        there[str(path)] = f"{task.runs}/.files/{stored}"
+    file = f"{task.name}.yaml"  # JSON is YAML
+    (folder / file).write_text(json.dumps(_with_paths(task.job, there), indent=1) + "\n")
+    if there:  # stored with the runs, because a model may be evaluated later
+        store = '"$OVERTRICK_RUNS/.files"'
+        runs = f"{CHECK_RUNS_FOLDER}; mkdir -p {store} && cp -r files/. {store}"
     return f"{runs} && {call} {shlex.quote(file)}"
 
 
 def _files(plain: Any) -> Iterator[Path]:
-    """The files and folders of this machine that a job names; it names them absolutely."""
+    """Yield the files and folders of this machine that a job names by absolute path."""
     if isinstance(plain, Mapping):
         plain = list(plain.values())
     if isinstance(plain, list):
@@ -79,27 +84,27 @@ def _files(plain: Any) -> Iterator[Path]:
         yield Path(plain)
 
 
-def _renamed(plain: Any, there: Mapping[str, str]) -> Any:
-    """Plain data with other paths."""
+def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:
+    """Copy plain data with paths replaced by those on the cluster."""
     if isinstance(plain, Mapping):
-        return {key: _renamed(value, there) for key, value in plain.items()}
+        return {key: _with_paths(value, there) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_renamed(each, there) for each in plain]
+        return [_with_paths(each, there) for each in plain]
     return there.get(plain, plain) if isinstance(plain, str) else plain
 
 
-def _parts(path: Path) -> list[Path]:
-    """The file, or all files in the folder."""
+def _files_in(path: Path) -> list[Path]:
+    """List a file itself, or all files in a folder."""
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
 def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in _parts(path))
+    return sum(part.stat().st_size for part in _files_in(path))
 
 
 def _digest(path: Path) -> str:
-    """What a file or folder holds, shortly: the same holds the same."""
-    told = hashlib.sha256()
-    for part in _parts(path):
-        told.update(str(part.relative_to(path)).encode() + b"\0" + part.read_bytes())
-    return told.hexdigest()[:16]
+    """Compute a short digest of the content of a file or folder."""
+    digest = hashlib.sha256()
+    for part in _files_in(path):
+        digest.update(str(part.relative_to(path)).encode() + b"\0" + part.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,4 +1,7 @@
-"""What a job asks a cluster for: bundles of resources by kind, each of them on one node."""
+"""Resource bundles of a job on a Ray cluster, and whether the cluster's nodes can hold them.
+
+A bundle is an amount of each kind of resource, such as CPU or GPU, on one node.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,16 @@ from typing import Any
 from overtrick.core import UserError
 
 Bundle = dict[str, float]
-MACHINES = "OVERTRICK_MACHINES"  # what a cluster that grows may have
-UNITS = 10_000  # Ray counts in ten thousandths
-WAYS = 10_000  # to place bundles that are looked at
+MACHINES = "OVERTRICK_MACHINES"  # the environment variable with the nodes of an autoscaler
+UNITS = 10_000  # Ray counts resources in ten thousandths
+WAYS = 10_000  # placements that are tried before the search gives up
 
 
 def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """What a trial asks Tune for, first for itself, then for each worker; one that speaks for
-    several learners needs little."""
+    """Return the bundles that a trial reserves with Tune: its own first, then one for each worker.
+
+    job: plain data of the job. A trial with several learners only coordinates them: one CPU.
+    """
     several = job["resources"]["learners"] > 1
     own = {"CPU": 1.0} if several else learner_bundle(job["resources"])
     worker = {"CPU": float(job["resources"]["worker_cpus"])}
@@ -27,27 +32,35 @@ def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
 
 
 def later_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """What Ray Train and Ray Data ask for by themselves, once the trial runs."""
+    """Return the bundles that Ray Train and Ray Data reserve once a trial runs.
+
+    These are the learners, if there are several, and the readers of training data.
+    """
     learners, readers = (int(job["resources"][kind]) for kind in ("learners", "data_readers"))
     spread = [learner_bundle(job["resources"])] * learners if learners > 1 else []
     return spread + [{"CPU": 1.0}] * readers * learners
 
 
 def all_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """All that a job needs at once, each on one node."""
+    """Return all bundles that a job holds at once."""
     own = trial_bundles(job)
-    return ([total(own)] if job["resources"]["single_node"] else own) + later_bundles(job)
+    return ([total_resources(own)] if job["resources"]["single_node"] else own) + later_bundles(job)
 
 
 def learner_bundle(resources: dict[str, Any]) -> Bundle:
-    """What one learner needs."""
+    """Return the bundle of one learner from a job's `resources` section."""
     cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
 
 
-def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[str, float]]:
-    """Machines, and those that may yet join them: most is what a cluster that grows may have, such
-    as 20x16CPU,4x8CPU+1GPU, in which the machines that are there are counted. Raises UserError."""
+def with_autoscaler_nodes(
+    machines: Sequence[Mapping[str, float]], most: str
+) -> list[Mapping[str, float]]:
+    """Return the nodes of a cluster together with those that its autoscaler may still add.
+
+    machines: the present nodes' resources. most: all nodes that the cluster may have, such as
+    20x16CPU,4x8CPU+1GPU; the present ones are counted in it. Raises UserError for another form.
+    """
     left = []
     for words in most.split(",") if most else ():
         count, _, held = words.strip().partition("x")
@@ -58,7 +71,7 @@ def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[st
                 "20x16CPU,4x8CPU+1GPU"
             )
         left += [{part[2]: float(part[1]) for part in parts if part}] * int(count)
-    left.sort(key=len, reverse=True)  # one with a GPU is no other's, though it has as many CPUs
+    left.sort(key=len, reverse=True)  # a node with a GPU is not matched as one without
     for machine in machines:
         like = (each for each in left if all(machine.get(k) == n for k, n in each.items()))
         if (there := next(like, None)) is not None:
@@ -66,19 +79,20 @@ def grown(machines: Sequence[Mapping[str, float]], most: str) -> list[Mapping[st
     return [*machines, *left]
 
 
-def check_room(
+def check_fits(
     bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
 ) -> None:
-    """Raise UserError if bundles can never find room on machines, each all its own."""
-    have = total(machines)
-    for kind, amount in total(bundles).items():
+    """Raise UserError if nodes can never hold all bundles of a job at once."""
+    have = total_resources(machines)
+    for kind, amount in total_resources(bundles).items():
         if amount > have.get(kind, 0):
             raise UserError(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
                 f"lower 'workers' or 'resources'; of a cluster that grows, set {MACHINES}"
             )
     for bundle in bundles:
-        if (gpus := bundle.get("GPU", 0)) > 1 and gpus % 1:  # Ray would fail when it is started
+        gpus = bundle.get("GPU", 0)
+        if gpus > 1 and gpus % 1:  # Ray would fail only when the process starts
             raise UserError(
                 f"resources.gpus {gpus:g}: Ray gives a process a part of one GPU, or whole ones: "
                 f"ask for {math.ceil(gpus)}"
@@ -89,43 +103,51 @@ def check_room(
                 f"no node of the cluster has {asked} for one process, or for all that are to be "
                 "together: lower 'resources'"
             )
-    if _fit(bundles, machines) is False:
+    if _fits(bundles, machines) is False:
         raise UserError(
             "the nodes of the cluster cannot hold at once what each process of the job keeps, "
             "though all of them together have as much: lower 'workers' or 'resources'"
         )
 
 
-def times(
+def copies_that_fit(
     bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]], most: int
 ) -> int:
-    """How many times, at most so many, machines that can hold bundles do so, if they lie well; as
-    far as can be looked."""
-    return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fit([*bundles] * k, machines))
+    """Return how many copies of a set of bundles nodes can hold at once, from 1 to `most`.
+
+    An upper bound where the search gives up.
+    """
+    return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 
 
-def _fit(
+def _fits(
     bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
 ) -> bool | None:
-    """Can all bundles lie on machines at once? The kind with the most bundles is counted into the
-    room that the others leave, which are placed in all ways, the largest first; None if there are
-    more ways than can be looked at."""
+    """Return whether nodes can hold all bundles at once; None if the search gives up.
+
+    Depth-first search over the placements of all bundles but the most frequent size, the largest
+    first; bundles of that size are then counted into the room that is left.
+    """
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
-    many, count = sizes.most_common(1)[0]
-    few = sorted((size for size in sizes.elements() if size != many), reverse=True)
+    frequent, count = sizes.most_common(1)[0]
+    others = sorted((size for size in sizes.elements() if size != frequent), reverse=True)
     start = tuple(sorted(_amounts(machine, kinds) for machine in machines))
     ways = [(0, start)]
     seen: set[tuple[int, tuple[tuple[int, ...], ...]]] = set()
     while ways and len(seen) < WAYS:
         placed, free = ways.pop()
-        if placed == len(few):
-            if sum(_times(many, room) for room in free) >= count:
+        if placed == len(others):
+            if sum(_count_fitting(frequent, room) for room in free) >= count:
                 return True
             continue
-        for k, room in reversed(list(enumerate(free))):  # what has the least room is tried first
-            if _times(few[placed], room) and room not in free[k - 1 : k]:  # they lie in order
-                less = tuple(a - b for a, b in zip(room, few[placed], strict=True))
+        for k, room in reversed(
+            list(enumerate(free))
+        ):  # so that the node with the least room is tried first
+            if (
+                _count_fitting(others[placed], room) and room not in free[k - 1 : k]
+            ):  # equal nodes are neighbours
+                less = tuple(a - b for a, b in zip(room, others[placed], strict=True))
                 way = placed + 1, tuple(sorted((*free[:k], less, *free[k + 1 :])))
                 if way not in seen:
                     seen.add(way)
@@ -134,16 +156,16 @@ def _fit(
 
 
 def _amounts(bundle: Mapping[str, float], kinds: Sequence[str]) -> tuple[int, ...]:
-    """How much of each kind, in the units in which Ray counts."""
+    """Return the amount of each kind in a bundle, in Ray's integer units."""
     return tuple(round(bundle.get(kind, 0) * UNITS) for kind in kinds)
 
 
-def _times(size: tuple[int, ...], room: tuple[int, ...]) -> float:
-    """How many bundles of a size find room."""
+def _count_fitting(size: tuple[int, ...], room: tuple[int, ...]) -> float:
+    """Return how many bundles of a size fit into the free room of one node."""
     return min((r // s for s, r in zip(size, room, strict=True) if s), default=math.inf)
 
 
-def total(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What bundles come to, by kind."""
+def total_resources(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Add up bundles by kind."""
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}

@@ -1,8 +1,8 @@
-"""Who does the work: Ray actors, or this process. The same shards, the same results.
+"""Worker pools that run shards of work on Ray actors or in this process, with equal results.
 
-Work is cut into shards of fixed size. Shard k always gets the k-th spawned generator, results
-are joined in shard order, and a shard whose worker died is simply run again, so the numbers do
-not depend on how many workers there are or on what happens to them.
+Work is cut into shards of a fixed size. Shard k always gets the k-th spawned random generator,
+results are joined in the order of the shards, and a shard whose worker died is run again. Results
+therefore do not depend on the number of workers or on their failures.
 """
 
 from __future__ import annotations
@@ -31,31 +31,37 @@ from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, RunError, UserError
 from overtrick.core.ray_metrics import WorkerMetrics
-from overtrick.distributed.placement import MACHINES, check_room, grown, times, total
+from overtrick.distributed.placement import (
+    MACHINES,
+    check_fits,
+    copies_that_fit,
+    total_resources,
+    with_autoscaler_nodes,
+)
 
 LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
-LOSSES = 5  # workers that one shard may take down before the run gives up
-SOON = 1.0  # seconds; if the first shard is done by then, a worker always has the next one too
+MAX_LOSSES = 5  # workers that may die on one shard before the run fails
+SHORT_SHARD = 1.0  # seconds; after a shorter first shard each worker is given two at a time
 Shard = tuple[Any, ...]
 Work = Callable[..., Any]
-"""A function of (generator, common, *shard) at the top of a module."""
-Told = Callable[[int, Any], None]
-"""Hears of a shard, by its number, and of its result."""
+"""A module-level function of (generator, common, *shard); Ray pickles it by name."""
+OnResult = Callable[[int, Any], None]
+"""Receives the number of a finished shard and its result."""
 
 
-def _nobody(shard: int, result: Any) -> None:
-    """Nobody listens."""
+def _ignore(shard: int, result: Any) -> None:
+    """Ignore a result."""
 
 
 class Hostable(Protocol):
-    """An object that an actor can host: all that it knows is in its state."""
+    """An object that an actor can host; its state holds everything that it needs to continue."""
 
     def state(self) -> dict[str, Array]: ...
     def load(self, state: Mapping[str, Array]) -> None: ...
 
 
 class RemoteObject(Protocol):
-    """A hosted object: call its methods by name."""
+    """A hosted object whose methods are called by name."""
 
     def call(self, method: str, *args: Any) -> Any: ...
     def state(self) -> dict[str, Array]: ...
@@ -63,7 +69,7 @@ class RemoteObject(Protocol):
 
 
 def chunks(total: int, size: int) -> list[Shard]:
-    """Cut work of a total size into shards (count,) of a fixed size; the last may be smaller."""
+    """Cut an amount of work into shards (count,) of a fixed size; the last may be smaller."""
     return [(min(size, total - first),) for first in range(0, total, size)]
 
 
@@ -73,49 +79,60 @@ def array_chunks(size: int, *arrays: np.ndarray) -> list[Shard]:
 
 
 class WorkerPool(Protocol):
-    """Runs shards and hosts objects."""
+    """A pool of workers that runs shards of work and hosts objects."""
 
     def map(
-        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+        self,
+        work: Work,
+        common: Any,
+        shards: Sequence[Shard],
+        rng: Generator,
+        on_result: OnResult = _ignore,
     ) -> list[Any]:
-        """work(generator, common, *shard) for every shard, results in shard order.
+        """Return work(generator, common, *shard) of every shard, in the order of the shards.
 
-        told hears of each shard and its result when it is done, in any order.
+        rng: spawns one generator for each shard. on_result: called after each shard, in any order.
         """
 
     def host(self, thing: Hostable) -> RemoteObject:
-        """Give an object a home."""
+        """Host an object and return a handle to it."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop the workers and the hosted objects."""
 
 
 def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
-    """A crew of so many Ray actors, with so many CPUs each; with 0 the same work is done in this
-    process."""
+    """Start a pool of Ray actors with `cpus` CPUs each, or return this process if workers is 0."""
     return RayPool(workers, cpus) if workers else LocalPool()
 
 
 class LocalPool:
-    """All work in this process, one shard after the other."""
+    """Worker pool that runs all shards in this process, one after the other."""
 
     def map(
-        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+        self,
+        work: Work,
+        common: Any,
+        shards: Sequence[Shard],
+        rng: Generator,
+        on_result: OnResult = _ignore,
     ) -> list[Any]:
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
             results.append(_run(work, child, common, shard))
-            told(k, results[k])
+            on_result(k, results[k])
         return results
 
     def host(self, thing: Hostable) -> RemoteObject:
+        """Return a handle to an object in this process."""
         return _LocalHost(thing)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no workers."""
 
 
 class RayPool:
-    """Work on Ray actors; a dead one is replaced and its shard run again."""
+    """Worker pool of Ray actors; a dead actor is replaced and its shard is run again."""
 
     def __init__(self, workers: int, cpus: float = 1.0) -> None:
         self._cpus = cpus
@@ -123,11 +140,16 @@ class RayPool:
         self._hosts: list[_RayHost] = []
 
     def map(
-        self, work: Work, common: Any, shards: Sequence[Shard], rng: Generator, told: Told = _nobody
+        self,
+        work: Work,
+        common: Any,
+        shards: Sequence[Shard],
+        rng: Generator,
+        on_result: OnResult = _ignore,
     ) -> list[Any]:
         shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
-        load, most = [0 for _ in workers], 1  # shards that each worker has, and may have
+        load, most = [0 for _ in workers], 1  # shards of each worker, and the most it may have
         running: dict[Any, tuple[int, int, Any]] = {}
         results: list[Any] = [None] * len(shards)
         losses, began = [0] * len(shards), time.perf_counter()
@@ -135,14 +157,14 @@ class RayPool:
             while waiting:
                 worker = min(workers, key=load.__getitem__)
                 if load[worker] >= (most if len(waiting) > len(workers) else 1):
-                    break  # the last ones go to whoever is free first
+                    break  # the last shards go to the first free workers
                 shard, actor = waiting.popleft(), self._workers[worker]
                 call = actor.run.remote(work, rngs[shard], shared, shards[shard])
                 running[call] = (shard, worker, actor)
                 load[worker] += 1
             first = len(waiting) + len(running) == len(shards)
             (done, *_), _ = ray.wait(list(running), num_returns=1)
-            if first and time.perf_counter() - began < SOON:
+            if first and time.perf_counter() - began < SHORT_SHARD:
                 most = 2
             shard, worker, actor = running.pop(done)
             load[worker] -= 1
@@ -150,17 +172,17 @@ class RayPool:
                 result = ray.get(done)
             except LOST as error:
                 losses[shard] += 1
-                if losses[shard] == LOSSES:
-                    raise RunError(f"shard {shard} lost {LOSSES} workers: {error}") from error
-                if self._workers[worker] is actor:  # its other shard may have told of it before
-                    ray.kill(actor)  # it may only be out of reach, and hold its CPU
+                if losses[shard] == MAX_LOSSES:
+                    raise RunError(f"shard {shard} lost {MAX_LOSSES} workers: {error}") from error
+                if self._workers[worker] is actor:  # not yet replaced for its other shard
+                    ray.kill(actor)  # it may be alive but unreachable, and hold its CPU
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
-                told(shard, result)
+                on_result(shard, result)
         return results
 
     def host(self, thing: Hostable) -> RemoteObject:
@@ -173,6 +195,8 @@ class RayPool:
 
 
 class _LocalHost:
+    """Handle to a hosted object in this process."""
+
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
@@ -187,8 +211,11 @@ class _LocalHost:
 
 
 class _RayHost:
-    """An object behind an actor. Its state after each call is kept here: if the actor dies, a
-    new one takes up from it and the call is made again."""
+    """Handle to an object in a Ray actor.
+
+    The object's state is copied here after each call. If the actor dies, a new one is started from
+    that state and the call is repeated.
+    """
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
@@ -196,17 +223,17 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
-        for _ in range(LOSSES):
+        for _ in range(MAX_LOSSES):
             try:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
                 return result
             except LOST:
-                ray.kill(self.actor)  # it may only be out of reach, and a second one would run
+                ray.kill(self.actor)  # it may be alive but unreachable
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except RayTaskError as error:
                 raise error.as_instanceof_cause() from None
-        raise RunError(f"{method}: the host died {LOSSES} times")
+        raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
         return self._state
@@ -216,7 +243,7 @@ class _RayHost:
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-    """One shard on one thread: sums must not depend on how many threads share them."""
+    """Run one shard on one thread, because sums depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -227,6 +254,8 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 
 @ray.remote(max_restarts=0)
 class _Worker:
+    """Ray actor that runs shards and reports Ray metrics of them."""
+
     def __init__(self) -> None:
         self._meters = WorkerMetrics()
 
@@ -236,7 +265,9 @@ class _Worker:
 
 
 @ray.remote(num_cpus=0, max_restarts=0)
-class _Hosting:
+class _HostActor:
+    """Ray actor that hosts an object."""
+
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
@@ -250,25 +281,25 @@ def _new_worker(cpus: float) -> Any:
 
 
 def _new_host(thing: Hostable) -> Any:
-    actor: Any = _Hosting
+    actor: Any = _HostActor
     return actor.remote(thing)
 
 
 def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
-    """Join the cluster of RAY_ADDRESS, or start Ray on this machine, and check that it can serve.
+    """Connect to the cluster of RAY_ADDRESS, or start Ray on this machine.
 
-    On this machine Ray is told of as many CPUs as the bundles ask for: with fewer cores the
-    learner and its workers take turns. Raises UserError if a cluster does not let us in, or can
-    never fit the bundles, nor when it has grown as far as it may, where Tune would wait for ever.
+    bundles: the resources that will be used at once, by kind. A local Ray is given as many CPUs as
+    they ask for; with fewer cores the processes take turns. Raises UserError if the cluster refuses
+    the connection, or could never hold the bundles, even fully grown: Tune would wait for ever.
     """
-    wanted = total(bundles)
-    disable_log_once_globally()  # Tune keeps every state that it saves as text, to tell it once
+    wanted = total_resources(bundles)
+    disable_log_once_globally()  # else Tune holds every saved state as text
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if cluster := os.environ.get("RAY_ADDRESS"):
             host, _, port = cluster.rpartition(":")
             try:
-                if port.isdecimal():  # Ray would call for many minutes to where nobody is
+                if port.isdecimal():  # Ray would try an unreachable address for minutes
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
             except (OSError, ValueError, RuntimeError, RayError) as error:
@@ -278,25 +309,29 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
-            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # nobody is shown them
+            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # they are not shown
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-    check_room(bundles, _machines())
+    check_fits(bundles, _machines())
 
 
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
-    """How many times, at most so many, the cluster of `start_ray` holds all these bundles."""
-    return times(bundles, _machines(), most)
+    """Return how many copies of a set of bundles the cluster can hold at once, from 1 to `most`."""
+    return copies_that_fit(bundles, _machines(), most)
 
 
 def _machines() -> list[Mapping[str, float]]:
-    """What each node of the cluster has, and each that it may yet get: Ray's autoscaler makes them
-    when they are asked for, and tells nobody before."""
+    """Return the resources of each node, and of each that the autoscaler may add (MACHINES).
+
+    Ray does not say which nodes its autoscaler could add.
+    """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return grown(there, os.environ.get(MACHINES, "") if os.environ.get("RAY_ADDRESS") else "")
+    return with_autoscaler_nodes(
+        there, os.environ.get(MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
+    )
 
 
 class RngStream(IntEnum):
-    """The first part of a generator's key: what the numbers are for."""
+    """Independent streams of random numbers: the first part of a generator's key."""
 
     INITIAL = 0
     TRAIN = 1
@@ -305,5 +340,8 @@ class RngStream(IntEnum):
 
 
 def generator(seed: int, *key: int) -> Generator:
-    """The generator of one piece of work, from the job's seed and the place of the work."""
+    """Return the random generator of one piece of work.
+
+    seed: the job's. key: an RngStream and numbers that identify the work.
+    """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
