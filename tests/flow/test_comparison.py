@@ -87,7 +87,7 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
             write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.eval_deals=50"]
         )
         schedule.check(table)
-        ours, never = schedule.planned(table, RunFolder(tmp_path)).jobs
+        ours, never = schedule.plan_comparison(table, RunFolder(tmp_path)).jobs
         assert (ours.evaluate.games, ours.evaluate.eval_deals) == (10, 50)
         assert (never.evaluate.games, never.evaluate.eval_deals) == (200, 50)
         kept = schedule.in_training(table, never)
@@ -253,7 +253,7 @@ def test_curves_show_what_was_measured_while_the_methods_learnt(
 
 def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
     table = table_job.load(write(tmp_path), ["evaluate={every: null}"])
-    for each in schedule.planned(table, RunFolder(tmp_path)).jobs[:2]:
+    for each in schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[:2]:
         unwatched = schedule.in_training(table, each)
         assert unwatched.evaluate.opponents == ("random",)
         assert unwatched.evaluate.every > each.stop.iterations
@@ -268,7 +268,7 @@ def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
     }
     methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
     table = table_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
-    ours = schedule.planned(table, RunFolder(tmp_path)).jobs[0]
+    ours = schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[0]
     assert (ours.population.size, ours.population.head_init_scale) == (4, 2.0)
     assert ours.population.fitness_games == 50  # the default, not the 10 of the file
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
@@ -280,7 +280,7 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
     game = {"name": "sumo", "reward": "result"}
     theirs = {"trainer": "meta", "evaluate": {"opponents": ["random"]}}
 
-    def loaded(**options: Any) -> table_job.Table:
+    def loaded(**options: Any) -> table_job.ComparisonJob:
         methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
         asked = {"game": game, "opponents": {"still": "motionless"}, "methods": methods}
         return table_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
@@ -296,7 +296,7 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
     strangers = {"learnt": {"method": "other"}, "call": "call"}
     table = table_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
-    made = schedule.planned(table, RunFolder(tmp_path / "t"))
+    made = schedule.plan_comparison(table, RunFolder(tmp_path / "t"))
     theirs = str(RunFolder(tmp_path / "t").child(2).model)
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
     assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]

@@ -1,5 +1,5 @@
-"""Every method against every stranger, with the same budget: one table, worked on side by side.
+"""Comparison tables: methods trained and evaluated against opponents under one budget.
 
-`plan.py` says what a table's job file holds and who plays whom, `work.py` trains and judges,
-`outcome.py` makes figures of it: means over seeds, shares, significance, Markdown and CSV.
+`table_job.py` is the job file, `schedule.py` plans the trainings and evaluations, `runner.py` does
+them, and `statistics.py` computes means over seeds, shares and significance.
 """

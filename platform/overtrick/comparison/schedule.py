@@ -1,4 +1,4 @@
-"""Who plays whom in a table, and who is to be trained for it."""
+"""Plan of a comparison table: which jobs are trained, and which cells are evaluated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick.comparison.table_job import EXACT, Method, ModelOf, Table
+from overtrick.comparison.table_job import EXACT, ComparisonJob, Method, ModelOf
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
@@ -21,90 +21,101 @@ from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
 
-UNWATCHED = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "every": 10**9}
-"""The evaluation of a training that nobody looks at: its last iteration has one all the same."""
+MINIMAL_EVALUATION = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "every": 10**9}
+"""Evaluation during a training without learning curve; only its last iteration has one."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A player: a method with one seed; an oracle that learns is another for each stranger."""
+    """A method with one seed; a learnt oracle has one entry for each opponent."""
 
     method: str
     seed: int
-    columns: tuple[int, ...]  # the strangers that it is judged against
-    policy: str | None = None  # it plays unchanged, or it is the exact oracle
-    job: Job | None = None  # else it is trained, and judged, by this
-    trial: int = -1  # its number among those that are trained
+    columns: tuple[int, ...]  # indices of its opponents
+    policy: str | None = None  # a policy without training, or EXACT
+    job: Job | None = None  # otherwise the job that trains and evaluates it
+    trial: int = -1  # its number among the trained entries
 
 
 @dataclass(frozen=True)
 class ComparisonSchedule:
-    """Everyone who plays, and against whom."""
+    """All entries of a comparison table and their opponents."""
 
-    strangers: list[str]  # by column: a name, or the folder of a model
+    opponents: list[str]  # by column: a name, or the folder of a model
     entries: list[Entry]
-    early: int  # so many trials come first: the others meet their models
+    early: int  # number of trials that are trained first; the others need their models
 
     @property
     def trials(self) -> list[Entry]:
-        """The entries that are trained, in the order of their numbers."""
+        """Entries that are trained, by trial number."""
         trained = [entry for entry in self.entries if entry.job is not None]
         return sorted(trained, key=lambda entry: entry.trial)
 
     @property
     def jobs(self) -> list[Job]:
-        """By which they are judged."""
+        """Job of each trial; training may replace its evaluation (`in_training`)."""
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
     def cells(self) -> list[tuple[Entry, int]]:
-        """Every entry with each stranger, by column, that it is judged against."""
+        """Cells of the table: every entry with the column of each of its opponents."""
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
-def planned(table: Table, folder: RunFolder) -> ComparisonSchedule:
-    """The plan of a table that is worked on in a folder. Raises UserError."""
+def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedule:
+    """Plan the trainings and evaluations of a comparison table.
+
+    folder: of the table, which will hold the models that are opponents. Raises UserError.
+    """
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
-    met, columns = [], range(len(table.opponents))
+    opponents, columns = [], range(len(table.opponents))
     for who in table.opponents.values():
         if isinstance(who, ModelOf):
             number = trials.index((who.method, table.seeds[0]))
-            met.append(str(folder.child(number).model))
+            opponents.append(str(folder.child(number).model))
         else:
-            met.append(who)
+            opponents.append(who)
     entries = []
     for name, method in table.methods.items():
         for seed in table.seeds:
             if method.job is not None:
-                job = _job(table, method, name, seed, met)
+                job = _job(table, method, name, seed, opponents)
                 number = trials.index((name, seed))
                 entries.append(Entry(name, seed, tuple(columns), job=job, trial=number))
-            elif method.learnt is None:
+            elif method.training_job is None:
                 policy = method.policy or EXACT
                 entries.append(Entry(name, seed, tuple(columns), policy=policy))
     number = early = len(trials)
-    for k in sorted(columns, key=lambda k: k in _trained_for_it(table)):  # these models come last
+    for k in sorted(columns, key=lambda k: k in _trained_columns(table)):  # trained opponents last
         for name, method in table.methods.items():
-            if method.job is None and method.learnt is not None:
+            if method.job is None and method.training_job is not None:
                 for seed in table.seeds:
-                    job = _job(table, method, name, seed, met, met[k])
+                    job = _job(table, method, name, seed, opponents, opponents[k])
                     entries.append(Entry(name, seed, (k,), job=job, trial=number))
                     number += 1
-        early = early if k in _trained_for_it(table) else number
-    return ComparisonSchedule(met, entries, early)
+        early = early if k in _trained_columns(table) else number
+    return ComparisonSchedule(opponents, entries, early)
 
 
-def _trained_for_it(table: Table) -> list[int]:
-    """The columns whose strangers are methods of the table."""
+def _trained_columns(table: ComparisonJob) -> list[int]:
+    """List the columns whose opponents are models of the table's methods."""
     return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
 def _job(
-    table: Table, method: Method, name: str, seed: int, met: list[str], opponent: str | None = None
+    table: ComparisonJob,
+    method: Method,
+    name: str,
+    seed: int,
+    opponents: list[str],
+    opponent: str | None = None,
 ) -> Job:
-    """By what a method is trained with a seed and then judged: its own job, the table's budget."""
-    assert isinstance(method.learnt, dict)
-    content = {**copy.deepcopy(method.learnt), "seed": seed, "workers": 0}
+    """Return the job that trains and evaluates a method with a seed under the table's budget.
+
+    opponents: the columns. opponent: the one that a learnt oracle is trained against.
+    """
+    assert isinstance(method.training_job, dict)
+    content = {**copy.deepcopy(method.training_job), "seed": seed, "workers": 0}
     for key in ("checkpoints", "track"):
         content[key] = getattr(table, key).model_dump()
     if opponent is not None:
@@ -112,7 +123,7 @@ def _job(
     if "evaluate" in content:
         section = JOBS[content["trainer"]].model_fields["evaluate"].annotation
         budget = _used_values(section, table.evaluate.model_dump(exclude={"every"}))
-        content["evaluate"] = {**content["evaluate"], **budget, "opponents": met}
+        content["evaluate"] = {**content["evaluate"], **budget, "opponents": opponents}
     return job_file.parse(content, JOBS, f"methods.{name}")
 
 
@@ -124,7 +135,7 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in section.never_used_keys()}
 
 
-def in_training(table: Table, job: Job) -> Job:
+def in_training(table: ComparisonJob, job: Job) -> Job:
     """Return the job with the held-out opponents that exist before any model is trained.
 
     Without a learning curve (`evaluate.every` of the table) training evaluates as little as it can.
@@ -132,16 +143,16 @@ def in_training(table: Table, job: Job) -> Job:
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job
     existing = tuple(who for who in table.opponents.values() if isinstance(who, str))
-    changes = _used_values(type(job.evaluation), UNWATCHED)
+    changes = _used_values(type(job.evaluation), MINIMAL_EVALUATION)
     if table.evaluate.every is not None and existing:
         changes = {"opponents": existing, "every": table.evaluate.every}
     return job.model_copy(update={"evaluate": job.evaluation.model_copy(update=changes)})
 
 
-def check(table: Table) -> int:
-    """How much there is to do: iterations of training and cells to judge.
+def check(table: ComparisonJob) -> int:
+    """Validate a table and return its amount of work: training iterations plus cells.
 
-    Raises UserError for what would only fail later.
+    Raises UserError for a table that would only fail later.
     """
     game, tree = two_seat_game(table.game)
     named = {f"opponents.{k}": who for k, who in table.opponents.items() if isinstance(who, str)}
@@ -157,7 +168,7 @@ def check(table: Table) -> int:
                 f"methods.{name}: exact needs a tree, and {game.name} is too large for one: name a "
                 "job file that learns a best response"
             )
-    plan = planned(table, RunFolder(Path("table")))
+    plan = plan_comparison(table, RunFolder(Path("table")))
     for entry in plan.trials[: plan.early]:
         if entry.seed == table.seeds[0] and entry.job is not None:
             try:

@@ -1,4 +1,4 @@
-"""What a table came to: means over seeds, shares of the oracle, and significance."""
+"""Results of a comparison table: means over seeds, shares of the oracle, and significance."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
-from overtrick.comparison.table_job import EXACT, Table
+from overtrick.comparison.table_job import EXACT, ComparisonJob
 from overtrick.core.files import write_text
 from overtrick.evaluation.evaluate import Row
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 
 FILES = ("table.md", "table.csv", "table.json")
-LEAST = 0.01  # points of the oracle, below which a share says nothing
-LEVEL = 0.05  # of significance
+MIN_ORACLE = 0.01  # payoff of the oracle, in points, below which shares are left out
+SIGNIFICANCE = 0.05  # level of the t test
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A table in figures."""
+    """The results of a comparison table."""
 
     game: str
     unit: str
@@ -36,16 +36,16 @@ class Outcome:
     against_baselines: Rows  # stranger, ours, baselines, difference, p, verdict
     notes: list[str]
 
-    def noting(self, notes: Sequence[str]) -> Outcome:
-        """The same with more to say below it."""
+    def with_notes(self, notes: Sequence[str]) -> Outcome:
+        """Return the results with further notes."""
         return replace(self, notes=[*self.notes, *notes])
 
 
-def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
-    """The outcome of a table, from what was judged by method, seed and column.
+def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -> Outcome:
+    """Compute the results of a table from its evaluated cells.
 
-    A method that could not be trained has no mean; all figures are points a game after the last
-    step.
+    cells: by method, seed and column. Payoffs are points per game after the last adaptation step. A
+    method that could not be trained has no mean.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -53,25 +53,25 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
     rows = []
     for method in table.methods:
         for k, stranger in enumerate(columns):
-            cells = {s: judged[method, s, k] for s in table.seeds if (method, s, k) in judged}
-            won = {seed: float(row["steps"][-1]) for seed, row in cells.items()}
-            steps = [row["steps"] for row in cells.values()]
+            by_seed = {s: cells[method, s, k] for s in table.seeds if (method, s, k) in cells}
+            payoffs = {seed: float(row["steps"][-1]) for seed, row in by_seed.items()}
+            steps = [row["steps"] for row in by_seed.values()]
             rows.append(
                 {
                     "method": method,
                     "stranger": stranger,
-                    "mean": _mean(won),
-                    "standard_error": _error(won),
+                    "mean": _mean(payoffs),
+                    "standard_error": _standard_error(payoffs),
                     "share": None,
                     "paper": table.paper.get(method, {}).get(stranger),
-                    "payoffs": won,
+                    "payoffs": payoffs,
                     "steps": np.mean(steps, axis=0).tolist() if steps else [],
                 }
             )
     best = {row["stranger"]: row["mean"] for row in rows if row["method"] == oracle}
     for row in rows:
         most = best.get(row["stranger"])
-        if most is not None and most > LEAST and row["mean"] is not None:
+        if most is not None and most > MIN_ORACLE and row["mean"] is not None:
             row["share"] = row["mean"] / most
     budget = table.evaluate
     notes = [
@@ -82,14 +82,14 @@ def of(table: Table, judged: Mapping[tuple[str, int, int], Row]) -> Outcome:
         exact = table.methods[oracle].oracle == EXACT
         how = "the exact best response" if exact else "a training against each stranger"
         notes.append(f"in brackets: share of {oracle}, which is {how}")
-    faced = _against(table, rows, oracle) if table.ours is not None else []
-    return Outcome(game.name, game.unit, list(table.seeds), rows, faced, notes)
+    against = _against_baselines(table, rows, oracle) if table.ours is not None else []
+    return Outcome(game.name, game.unit, list(table.seeds), rows, against, notes)
 
 
-def _against(table: Table, rows: Rows, oracle: str | None) -> Rows:
-    """Ours and the mean of the baselines, stranger by stranger, seed against seed.
+def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
+    """Compare `ours` with the mean of the baselines against each opponent.
 
-    p is of Welch's two-sided t test over seeds; None where there is nothing to test.
+    p is that of Welch's two-sided t test over seeds; None with too few seeds or no variance.
     """
     aside = {table.ours, oracle, *table.variants}
     baselines = [method for method in table.methods if method not in aside]
@@ -112,25 +112,25 @@ def _against(table: Table, rows: Rows, oracle: str | None) -> Rows:
                 "baselines": mean_theirs,
                 "difference": mean - mean_theirs,
                 "p": p,
-                "verdict": said if p is not None and p < LEVEL else "not told apart",
+                "verdict": said if p is not None and p < SIGNIFICANCE else "not told apart",
             }
         )
     return faced
 
 
-def _mean(won: Mapping[int, float]) -> float | None:
-    return float(np.mean(list(won.values()))) if won else None
+def _mean(payoffs: Mapping[int, float]) -> float | None:
+    return float(np.mean(list(payoffs.values()))) if payoffs else None
 
 
-def _error(won: Mapping[int, float]) -> float | None:
-    """The standard error of a mean over seeds; None of one seed."""
-    if len(won) < 2:
+def _standard_error(payoffs: Mapping[int, float]) -> float | None:
+    """Return the standard error of a mean over seeds; None for a single seed."""
+    if len(payoffs) < 2:
         return None
-    return float(np.std(list(won.values()), ddof=1) / np.sqrt(len(won)))
+    return float(np.std(list(payoffs.values()), ddof=1) / np.sqrt(len(payoffs)))
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """p of the hypothesis that both have the same mean (Welch 1947)."""
+    """Return the p value of the hypothesis of equal means (Welch 1947); None without variance."""
     if min(len(ours), len(theirs)) < 2:
         return None
     spreads = [float(np.std(each, ddof=1)) for each in (ours, theirs)]
@@ -144,7 +144,10 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
 
 
 def wide(found: Outcome) -> Rows:
-    """A row a method, with a column a stranger and the paper's figure beside it, in words."""
+    """Format the table with a row for each method and a column for each opponent.
+
+    Published payoffs have columns of their own.
+    """
     published = {row["stranger"] for row in found.rows if row["paper"] is not None}
     lines: dict[str, dict[str, Any]] = {}
     for row in found.rows:
@@ -157,42 +160,43 @@ def wide(found: Outcome) -> Rows:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
+    """Format mean, standard error and share of a cell."""
     if row["mean"] is None:
         return "failed"
     error, share = row["standard_error"], row["share"]
-    said = f"{row['mean']:.3f}" + (f" ± {error:.3f}" if error is not None else "")
-    return said if share is None else f"{said} ({share:.0%})"
+    mean = f"{row['mean']:.3f}" + (f" ± {error:.3f}" if error is not None else "")
+    return mean if share is None else f"{mean} ({share:.0%})"
 
 
 def markdown(found: Outcome) -> str:
-    """The table, what ours does against the baselines, and the notes."""
-    texts = [_lines(wide(found))]
+    """Format the table, the comparison of `ours` with the baselines, and the notes as Markdown."""
+    texts = [_markdown_table(wide(found))]
     if found.against_baselines:
         texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
         shown = [
             row | {"p": None if row["p"] is None else f"{row['p']:.2g}"}
             for row in found.against_baselines
         ]
-        texts.append(_lines(shown))
+        texts.append(_markdown_table(shown))
     texts.append("\n".join(f"- {note}" for note in found.notes))
     return "\n\n".join(texts) + "\n"
 
 
-def _lines(rows: Rows) -> str:
-    """Rows that all have the keys of the first, as Markdown."""
+def _markdown_table(rows: Rows) -> str:
+    """Format rows with the same keys as a Markdown table."""
     header = list(rows[0])
-    lines = [header, ["---"] * len(header), *(map(_short, row.values()) for row in rows)]
+    lines = [header, ["---"] * len(header), *(map(_format, row.values()) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _short(entry: Any) -> str:
+def _format(entry: Any) -> str:
     if entry is None:
         return "-"
     return f"{entry:.3f}" if isinstance(entry, float) else str(entry)
 
 
 def save(found: Outcome, folder: Path) -> None:
-    """Write the table in every form."""
+    """Write the table as Markdown, CSV and JSON (FILES) into a folder."""
     text = io.StringIO()
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     writer = csv.writer(text, lineterminator="\n")

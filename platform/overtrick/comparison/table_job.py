@@ -1,4 +1,4 @@
-"""What a table's job file says: methods, strangers, seeds, and one budget for all."""
+"""Job file of a comparison table: methods, opponents, seeds, and one evaluation budget for all."""
 
 from __future__ import annotations
 
@@ -19,93 +19,95 @@ from overtrick.runs import provenance
 from overtrick.training.registry import JOBS
 
 Name = Annotated[str, Field(pattern=r"^\w[\w +-]*$")]
-"""A row's or a column's: no dots, so that overrides by dotted path reach what it names."""
+"""Name of a row or a column; without dots, so that overrides by dotted path can name it."""
 
-EXACT = "exact"  # the oracle that needs no training
+EXACT = "exact"  # the oracle that computes the best response instead of learning it
 
 
 class Method(Section):
-    """A row of the table: exactly one of job, policy and oracle."""
+    """A row of the table: a trained method, a fixed policy, or an oracle; exactly one of them."""
 
     job: str | dict[str, Any] | None = Field(
         default=None,
-        description="a job file, seen from the table's folder, or what stands in one; it is "
-        "trained with every seed of the table",
+        description="job file, relative to the table's folder, or its content; trained with every "
+        "seed of the table",
     )
     without: tuple[str, ...] = Field(
-        default=(), description="dotted keys of the job that are left out: their defaults hold"
+        default=(), description="dotted keys of the job to remove, so that their defaults apply"
     )
-    set: dict[str, Any] = Field(
-        default={}, description="dotted keys of the job, and other values for them"
-    )
+    set: dict[str, Any] = Field(default={}, description="new values for dotted keys of the job")
     policy: Opponent | None = Field(
         default=None,
-        description="a stranger, a run, or the folder of a model, that plays unchanged",
+        description="reference opponent, run, or folder of a model that plays without adaptation",
     )
     oracle: str | dict[str, Any] | None = Field(
         default=None,
-        description="exact: the best response on the tree; else as job, of a training against "
-        "each stranger",
+        description="exact: the best response on the game tree; otherwise, as `job`, the job that "
+        "learns a best response to each opponent",
     )
     key: str = Field(
-        default="exploit.opponent", description="where the oracle's job names its opponent"
+        default="exploit.opponent",
+        description="dotted key of the oracle's job that names its opponent",
     )
 
     @model_validator(mode="after")
     def _one_of_three(self) -> Method:
         if sum(each is not None for each in (self.job, self.policy, self.oracle)) != 1:
             raise ValueError("name exactly one of job, policy and oracle")
-        if (self.set or self.without) and self.learnt is None:
+        if (self.set or self.without) and self.training_job is None:
             raise ValueError("set and without change a job, and this method has none")
         return self
 
     @property
-    def learnt(self) -> str | dict[str, Any] | None:
-        """The job by which this method is trained, if it is."""
+    def training_job(self) -> str | dict[str, Any] | None:
+        """The job file or job with which the method is trained; None if it is not trained."""
         return self.job if self.oracle in (None, EXACT) else self.oracle
 
 
 class ModelOf(Section):
-    """A stranger that is trained for this table."""
+    """An opponent that is the model of one of the table's methods."""
 
-    method: Name = Field(description="the method whose model of the first seed it is")
+    method: Name = Field(
+        description="method whose model, trained with the first seed, is the opponent"
+    )
 
 
 class ComparisonEvaluation(EvaluationBudget):
-    """The same for every method."""
+    """Evaluation budget of a comparison table, the same for every method."""
 
     every: Count | None = Field(
         default=None,
-        description="iterations between evaluations while a method is trained, for its learning "
-        "curve; none: no curve, and no time for it",
+        description="iterations between evaluations during training, for learning curves; none: no "
+        "learning curves",
     )
 
 
-class Table(BaseJob):
-    """Every method against every stranger."""
+class ComparisonJob(BaseJob):
+    """Job of a comparison table: every method against every opponent."""
 
     trainer: Literal["table"]
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        default=(0, 1, 2), min_length=1, description="every method is trained with each"
+        default=(0, 1, 2), min_length=1, description="seeds with which every method is trained"
     )
     workers: int = Field(
-        default=0, ge=0, description="Ray workers that judge side by side; 0 = in this process"
+        default=0, ge=0, description="Ray workers that evaluate in parallel; 0: this process"
     )
     evaluate: ComparisonEvaluation = ComparisonEvaluation()
     opponents: dict[Name, Opponent | ModelOf] = Field(
-        min_length=1, description="columns: a stranger, a model's folder, or {method: ...}"
+        min_length=1,
+        description="columns: a reference opponent, a model's folder, or {method: NAME}",
     )
-    methods: dict[Name, Method] = Field(min_length=1, description="rows")
-    ours: Name | None = Field(default=None, description="the row that the baselines face")
+    methods: dict[Name, Method] = Field(min_length=1, description="rows of the table, by name")
+    ours: Name | None = Field(default=None, description="row that is compared with the baselines")
     variants: tuple[Name, ...] = Field(
-        default=(), description="rows that are neither ours nor baselines: ours, changed"
+        default=(), description="rows that are variants of `ours`, and so no baselines"
     )
     paper: dict[Name, dict[Name, float]] = Field(
-        default={}, description="by row and column: what was published"
+        default={}, description="published payoffs, by row and column"
     )
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Table:
+    def _names_exist(self) -> ComparisonJob:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one of them stands twice")
         for key, names, known in self._references():
@@ -118,7 +120,7 @@ class Table(BaseJob):
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
-        """Where rows and columns are named, which, and those that there are."""
+        """Yield each key that refers to rows or columns, its names, and the existing names."""
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
         yield "variants", self.variants, self.methods
@@ -130,12 +132,12 @@ class Table(BaseJob):
                 yield f"opponents.{column}", [who.method], learners or ["(no method has a job)"]
 
 
-TABLES: dict[str, type[Table]] = {"table": Table}
-"""As `config.load` wants it: a table is no trainer's job, but it is asked for in the same way."""
+TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
+"""Job classes by trainer, as `job_file.load` takes them; a table has no trainer of its own."""
 
 
-def load(path: str | Path, overrides: Sequence[str]) -> Table:
-    """Read a table's file, and the job files of its methods into it. Raises UserError."""
+def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
+    """Load a table's job file and the job files of its methods. Raises UserError."""
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)
@@ -144,9 +146,12 @@ def load(path: str | Path, overrides: Sequence[str]) -> Table:
     return table.model_copy(update={"methods": methods})
 
 
-def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method:
-    """The method with the whole of its job in the place of a file's name."""
-    asked = method.learnt
+def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
+    """Return a method with its complete, validated job in place of a file name.
+
+    source names the method in errors. Raises UserError.
+    """
+    asked = method.training_job
     if asked is None:
         return method
     if isinstance(asked, str):
@@ -162,18 +167,20 @@ def _with_job(method: Method, folder: Path, source: str, table: Table) -> Method
     for key, value in provenance.dotted(method.set).items():
         set_value(content, key, value, where)
     if method.oracle is not None:
-        set_value(content, method.key, "random", where)  # is there such a key?
+        set_value(content, method.key, "random", where)  # raises for an unknown key
     job = job_file.parse(content, JOBS, where)
-    if _judged(job.game) != _judged(table.game):
-        raise UserError(f"{source}: it plays {_said(job.game)}, but the table {_said(table.game)}")
-    whole = job.model_dump(mode="json") | {"search": {}}
+    if _evaluation_game(job.game) != _evaluation_game(table.game):
+        raise UserError(
+            f"{source}: it plays {_describe(job.game)}, but the table {_describe(table.game)}"
+        )
+    complete = job.model_dump(mode="json") | {"search": {}}
     return method.model_copy(
-        update={"set": {}, "without": (), "oracle" if method.oracle else "job": whole}
+        update={"set": {}, "without": (), "oracle" if method.oracle else "job": complete}
     )
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
-    """Remove what stands at a dotted path. Raises UserError if nothing does."""
+    """Remove the value at a dotted key. Raises UserError if there is none."""
     *parents, leaf = key.split(".")
     place: Any = content
     for parent in parents:
@@ -183,14 +190,13 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
     del place[leaf]
 
 
-def _judged(choice: GameChoice) -> tuple[str, dict[str, Any]]:
-    """The game in which a policy is judged, whatever it learns from."""
+def _evaluation_game(choice: GameChoice) -> tuple[str, dict[str, Any]]:
+    """Return the name and options of the game in which a job's policy is evaluated."""
     game = registry.evaluation_game(registry.make(choice.name, **choice.options))
-    return choice.name, game.portable_options() if isinstance(
-        game, PortableOptions
-    ) else choice.options
+    portable = isinstance(game, PortableOptions)
+    return choice.name, game.portable_options() if portable else choice.options
 
 
-def _said(choice: GameChoice) -> str:
-    """A game and its options."""
+def _describe(choice: GameChoice) -> str:
+    """Write a game and its options for an error message."""
     return f"{choice.name} {choice.options}" if choice.options else choice.name
