@@ -423,7 +423,7 @@ def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) 
 
 def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path) -> None:
     (a_run / "model").rename(a_run / "gone")
-    line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
+    line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` continues it"
     named = JOB.replace("leduc", "kuhn") + "evaluate: {opponents: [kuhn-7]}\n"
     job = write_job_file(a_run.parents[1], named)
     for words in (
@@ -434,7 +434,7 @@ def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path
     ):  # fmt: skip
         assert refused(*words) == line
     a_run.rename(a_run.parents[1] / "kuhn-7")  # where resume would not know it by its name
-    assert f"`overtrick resume {a_run.parents[1] / 'kuhn-7'}` goes on" in refused(
+    assert f"`overtrick resume {a_run.parents[1] / 'kuhn-7'}` continues it" in refused(
         "evaluate", "./kuhn-7"
     )
 
@@ -446,7 +446,10 @@ def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
     (a_run / "model").rename(a_run / "gone")
     assert refused("evaluate", "kuhn-7").startswith("kuhn-7 has child runs: name one of those in")
     said = refused("match", "kuhn-7/trials/kuhn-7-001", "call")
-    assert said == "kuhn-7-001 is not done and has no model yet: `overtrick resume kuhn-7` goes on"
+    assert (
+        said
+        == "kuhn-7-001 is not done and has no model yet: `overtrick resume kuhn-7` continues it"
+    )
 
 
 def test_a_name_almost_of_a_run_is_told_it(refused, a_run: Path) -> None:

@@ -318,7 +318,7 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
         ({"evaluate": {"step": 2}}, "unknown key 'evaluate.step' in table.yaml: did you mean "
          "'evaluate.steps'?"),
         ({"seeds": []}, "'seeds' in table.yaml: tuple should have at least 1"),
-        ({"seeds": [0, 0]}, "seeds: one of them stands twice"),
+        ({"seeds": [0, 0]}, "seeds: one of them is given twice"),
         ({"methods": {**METHODS, "ours": {"job": "absent.yaml"}}}, "methods.ours of table.yaml: "
          "cannot read job file absent.yaml: No such file"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"meta.solvr": "ppo"}}}},

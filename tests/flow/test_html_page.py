@@ -203,12 +203,12 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
         (
             KeyboardInterrupt(),
             "KILLED",
-            "It was stopped after iteration 7; `overtrick resume r` goes on.",
+            "It was stopped after iteration 7; `overtrick resume r` continues it.",
         ),
         (
             SystemExit(1),
             "KILLED",
-            "It was stopped after iteration 7; `overtrick resume r` goes on.",
+            "It was stopped after iteration 7; `overtrick resume r` continues it.",
         ),
     ],
 )
@@ -247,8 +247,8 @@ def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
         events = map(json.loads, (place.path / mlflow_tracker.SPOOL).read_text().splitlines())
         said.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
     assert said == [
-        "It was stopped after iteration 0; `overtrick resume sweep` goes on.",
-        "It was stopped after iteration 1; `overtrick resume sweep` goes on.",
+        "It was stopped after iteration 0; `overtrick resume sweep` continues it.",
+        "It was stopped after iteration 1; `overtrick resume sweep` continues it.",
         "It failed: the trial failed",
         "It was stopped at iteration 4: others did better.",
         "It is done.",
@@ -285,7 +285,10 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
         ("r --boards 2", "--boards is of games that a run's model plays: name an opponent by"),
         ("games.parquet --seed 0", "--seed is of a run, and games.parquet is a file"),
         ("games.parquet --system natural", "--system is of boards, and games.parquet holds games"),
-        ("r --against call", "r is not done and has no model yet: `overtrick resume r` goes on"),
+        (
+            "r --against call",
+            "r is not done and has no model yet: `overtrick resume r` continues it",
+        ),
         ("r --against randim", "unknown player 'randim': did you mean 'random'?"),
         ("models:/x/1", "models:/x/1 is a model without a run: name a run, or a file"),
     ):

@@ -32,8 +32,8 @@ class Outcome:
     game: str
     unit: str
     seeds: list[int]
-    rows: Rows  # method, stranger, mean, standard_error, share, paper, payoffs by seed, steps
-    against_baselines: Rows  # stranger, ours, baselines, difference, p, verdict
+    rows: Rows  # by method and `stranger` (the opponent); `payoffs` by seed, `steps` their mean
+    against_baselines: Rows  # stranger (the opponent), ours, baselines, difference, p, verdict
     notes: list[str]
 
     def with_notes(self, notes: Sequence[str]) -> Outcome:
@@ -52,18 +52,18 @@ def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -
     oracle = next((n for n, m in table.methods.items() if m.oracle is not None), None)
     rows = []
     for method in table.methods:
-        for k, stranger in enumerate(columns):
+        for k, opponent in enumerate(columns):
             by_seed = {s: cells[method, s, k] for s in table.seeds if (method, s, k) in cells}
             payoffs = {seed: float(row["steps"][-1]) for seed, row in by_seed.items()}
             steps = [row["steps"] for row in by_seed.values()]
             rows.append(
                 {
                     "method": method,
-                    "stranger": stranger,
+                    "stranger": opponent,
                     "mean": _mean(payoffs),
                     "standard_error": _standard_error(payoffs),
                     "share": None,
-                    "paper": table.paper.get(method, {}).get(stranger),
+                    "paper": table.paper.get(method, {}).get(opponent),
                     "payoffs": payoffs,
                     "steps": np.mean(steps, axis=0).tolist() if steps else [],
                 }
@@ -80,7 +80,11 @@ def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -
     ]
     if oracle is not None:
         exact = table.methods[oracle].oracle == EXACT
-        how = "the exact best response" if exact else "a training against each stranger"
+        how = (
+            "the exact best response"
+            if exact
+            else "a best response that is trained against each opponent"
+        )
         notes.append(f"in brackets: share of {oracle}, which is {how}")
     against = _against_baselines(table, rows, oracle) if table.ours is not None else []
     return Outcome(game.name, game.unit, list(table.seeds), rows, against, notes)
@@ -94,28 +98,28 @@ def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> 
     aside = {table.ours, oracle, *table.variants}
     baselines = [method for method in table.methods if method not in aside]
     payoffs = {(row["method"], row["stranger"]): row["payoffs"] for row in rows}
-    faced = []
-    for stranger in table.opponents:
-        ours = payoffs[table.ours, stranger]
-        others = [payoffs[method, stranger] for method in baselines]
+    compared = []
+    for opponent in table.opponents:
+        ours = payoffs[table.ours, opponent]
+        others = [payoffs[method, opponent] for method in baselines]
         shared = [seed for seed in table.seeds if others and all(seed in won for won in others)]
         theirs = {seed: float(np.mean([won[seed] for won in others])) for seed in shared}
         if not ours or not theirs:
             continue
         mean, mean_theirs = _mean(ours) or 0.0, _mean(theirs) or 0.0
         p = _welch(list(ours.values()), list(theirs.values()))
-        said = "better" if mean > mean_theirs else "worse"
-        faced.append(
+        verdict = "better" if mean > mean_theirs else "worse"
+        compared.append(
             {
-                "stranger": stranger,
+                "stranger": opponent,
                 "ours": mean,
                 "baselines": mean_theirs,
                 "difference": mean - mean_theirs,
                 "p": p,
-                "verdict": said if p is not None and p < SIGNIFICANCE else "not told apart",
+                "verdict": verdict if p is not None and p < SIGNIFICANCE else "not told apart",
             }
         )
-    return faced
+    return compared
 
 
 def _mean(payoffs: Mapping[int, float]) -> float | None:

@@ -109,7 +109,7 @@ class ComparisonJob(BaseJob):
     @model_validator(mode="after")
     def _names_exist(self) -> ComparisonJob:
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: one of them stands twice")
+            raise ValueError("seeds: one of them is given twice")
         for key, names, known in self._references():
             for name in names:
                 if name not in known:

@@ -74,7 +74,7 @@ def _cut(whole: BoardFile) -> Iterator[BoardFile]:
 
 def count_parts(path: Path) -> int:
     """How many parts of a file there are, or at least. Raises UserError."""
-    return parquet.parts(path) if path.suffix.lower() == ".parquet" else 1
+    return parquet.batch_count(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:

@@ -21,7 +21,7 @@ def parts_folder(out: Path) -> Path:
 
 def load_existing(
     out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]
-) -> parquet.Stored | None:
+) -> parquet.StoredTable | None:
     """What a file holds that was made with these parameters; None if there is no file. Raises
     UserError if anything else lies there."""
     if out.is_dir():

@@ -1,1 +1,1 @@
-"""One run: its folder, its Tune trial, its page and videos, from the job to the record."""
+"""Execution of one run: Tune trial, listeners, results, HTML report and videos."""

@@ -28,7 +28,7 @@ def describe(run: RunFolder, end: str = "") -> str:
     elif run.table.exists():
         result = _table(job, json.loads(run.table.read_text()))
     else:
-        result = "It goes on; what it comes to will stand here."
+        result = "It is running; its table will appear here."
     return f"{_lead(job)}\n\n{result}"
 
 
@@ -43,7 +43,9 @@ def stopped(run: RunFolder, iteration: int) -> str:
 
     run: the run, or the run group that a stopped child run belongs to.
     """
-    return f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` goes on."
+    return (
+        f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` continues it."
+    )
 
 
 def _lead(job: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""Files of models, recorded games and tables of arrays, and how runs and models are located."""
+"""Files of runs, models, recorded games and tables of arrays, and look-up of runs and models."""

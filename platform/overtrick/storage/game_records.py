@@ -1,7 +1,4 @@
-"""Games as they were played, move by move, kept on disk and gone through again.
-
-A file holds the deals and the moves; what the seats knew is worked out by the rules again.
-"""
+"""Recorded games on disk: deals and moves, from which observations are computed again."""
 
 from __future__ import annotations
 
@@ -17,25 +14,25 @@ from overtrick.games import registry
 from overtrick.storage import parquet
 
 KIND = parquet.Kind("played games", 1, "play them again with --keep")
-NOBODY = -1  # in the columns of seats and actions, after the end of a game
+PADDING = -1  # in the columns of seats and actions, after the end of a game
 
 
 class Move(NamedTuple):
-    """What a seat did; all that are at the table may see it."""
+    """One action of a seat."""
 
     seat: int
     action: int
 
 
 class Step(NamedTuple):
-    """A move, and what the seat knew that made it."""
+    """A move and the observation of the seat that made it."""
 
     move: Move
     observation: Array  # (K,)
 
 
 class Recorder:
-    """A game that writes down the deals and the moves of what is played on it."""
+    """Wrapper of a game that records the deals and moves of the games played on it."""
 
     def __init__(self, game: Any) -> None:
         self.game = game
@@ -47,33 +44,35 @@ class Recorder:
         return getattr(self.game, name)
 
     def start(self, deals: Deals) -> Any:
+        """Start games, one for each deal, and forget those recorded before."""
         self.deals, self.moves = deals, [[] for _ in deals]
         self.payoff = np.zeros((len(deals), self.game.seats))
         return self.game.start(deals)
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
-        gained: Array = self.game.step(state, observations, action)
-        self.payoff += gained
+        """Play and record the actions of all seats to move; return the payoffs of the step."""
+        reward: Array = self.game.step(state, observations, action)
+        self.payoff += reward
         for game, seat, made in zip(observations.game, observations.seat, action, strict=True):
             self.moves[game].append(Move(int(seat), int(made)))
-        return gained
+        return reward
 
 
 @dataclass(frozen=True)
 class Games:
-    """G games, of one or more players."""
+    """G recorded games of one or more players."""
 
     game: str
     options: Mapping[str, Any]
     players: tuple[str, ...]
     deals: Deals  # (G, C)
     moves: Sequence[Sequence[Move]]  # of each game
-    who: Array  # (G, S) which of the players sat in each seat
+    who: Array  # (G, S) index of the player in each seat
     payoff: Array  # (G, S)
-    systems: tuple[str, ...] = ()  # of an auction, by which each of the players bids
+    systems: tuple[str, ...] = ()  # the bidding system of each player, for auctions
 
     def first(self, count: int) -> Games:
-        """Some of the games, from the first on."""
+        """Return the first `count` games."""
         some = slice(count)
         return replace(
             self, deals=self.deals[some], moves=self.moves[some], who=self.who[some],
@@ -82,7 +81,7 @@ class Games:
 
 
 def check(path: Path) -> None:
-    """Raise UserError for a file that cannot be written."""
+    """Raise UserError for a path to which games cannot be written."""
     if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
         raise UserError(
             f"cannot keep games in {path}: name a .parquet file of a folder that exists"
@@ -90,9 +89,9 @@ def check(path: Path) -> None:
 
 
 def save(path: Path, games: Games) -> None:
-    """Write games to a file."""
+    """Write recorded games to a Parquet file."""
     longest = max((len(moves) for moves in games.moves), default=0)
-    seat, action = np.full((2, len(games.moves), longest), NOBODY, np.int16)
+    seat, action = np.full((2, len(games.moves), longest), PADDING, np.int16)
     for row, moves in enumerate(games.moves):
         for column, move in enumerate(moves):
             seat[row, column], action[row, column] = move
@@ -106,13 +105,13 @@ def save(path: Path, games: Games) -> None:
 
 
 def load(path: Path) -> Games:
-    """The games of a file. Raises UserError."""
+    """Read recorded games from a Parquet file. Raises UserError."""
     stored = parquet.load(path, KIND)
     try:
         about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
         seat, action = (stored.columns[name] for name in ("seat", "action"))
         moves = [
-            [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != NOBODY]
+            [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != PADDING]
             for row in zip(seat, action, strict=True)
         ]
         deals, who, payoff = (stored.columns[name] for name in ("deal", "who", "payoff"))
@@ -121,18 +120,18 @@ def load(path: Path) -> Games:
     return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff, tuple(about[3]))
 
 
-def steps(kept: Games, game: int) -> Iterator[Step]:
-    """One of the games gone through again. Raises UserError for moves that the rules forbid."""
-    rules = registry.make(kept.game, **kept.options)
-    state = rules.start(kept.deals[[game]])
-    left = list(kept.moves[game])
+def steps(games: Games, game: int) -> Iterator[Step]:
+    """Replay one of the games and yield its steps. Raises UserError for illegal moves."""
+    rules = registry.make(games.game, **games.options)
+    state = rules.start(games.deals[[game]])
+    left = list(games.moves[game])
     while len(observations := rules.observe(state)):
         now, left = left[: len(observations)], left[len(observations) :]
         seats, actions = zip(*now, strict=True) if now else ((), ())
         if list(seats) != observations.seat.tolist():
-            raise UserError(f"game {game + 1} is not by the rules of {kept.game}: {KIND.remedy}")
-        for move, seen in zip(now, observations.observation, strict=True):
-            yield Step(move, seen)
+            raise UserError(f"game {game + 1} is not by the rules of {games.game}: {KIND.remedy}")
+        for move, observation in zip(now, observations.observation, strict=True):
+            yield Step(move, observation)
         try:
             rules.step(state, observations, np.array(actions))
         except ValueError as error:

@@ -77,7 +77,7 @@ def model_folder(name: str) -> Path:
     group = run.group
     resumed = group.name if group.path.parent == runs_folder() else group
     raise UserError(
-        f"{run.name} is not done and has no model yet: `overtrick resume {resumed}` goes on"
+        f"{run.name} is not done and has no model yet: `overtrick resume {resumed}` continues it"
     )
 
 

@@ -51,7 +51,7 @@ def check_place(folder: Path) -> None:
             )
     above = next(path for path in folder.absolute().parents if os.path.exists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise UserError(f"no model can be kept in {folder}: {above} cannot be written")
+        raise UserError(f"no model can be written to {folder}: {above} cannot be written")
 
 
 def save(model: Model, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""Names that job files and stored runs had before version 0.2, and what they are called now.
+"""Translation of job keys and values from before version 0.2 to their present names.
 
-A job file with an old key is refused with the new name; the job of a stored run or model is
-translated. Nothing else in the package knows an old name.
+A job file with an old key is refused with the new name in the error; the job of a stored run or
+model is translated. No other module contains an old name.
 """
 
 from __future__ import annotations
@@ -246,8 +246,7 @@ KEYS: dict[str, dict[str, str]] = {
         "tabular.shards": "tabular.merged_tables",
     },
 }
-"""Old dotted key: new dotted key,
-by trainer. Keys that depend on `solver` are in `_SOLVER_KEYS`."""
+"""New dotted key by old dotted key, by trainer; see `_SOLVER_KEYS` for keys that need `solver`."""
 
 _SOLVER_KEYS = {
     "meta.outer_step": {"trpo": "meta.outer_kl", "ppo": "meta.outer_lr"},
@@ -260,13 +259,13 @@ _VALUES = {
     "gradient_estimator": {"hindsight": "privileged_critic", "model": "opponent_model"},
     "policy": {"response": "best_response"},
 }
-"""Old value: new value, by the last part of the new key."""
+"""New value by old value, by the last part of the new key."""
 
 
 def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
-    """Return the name today of an old dotted key of a trainer's job, or None if it is no old key.
+    """Return the present name of an old dotted key of a trainer's job; None if it is no old key.
 
-    job is the plain data of the job file: the new name of some keys depends on its `solver`.
+    job: plain data of the job file, because some new names depend on its `solver`.
     """
     if key in _SOLVER_KEYS:
         section = key.partition(".")[0]
@@ -278,7 +277,7 @@ def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
 
 
 def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the plain data of a stored job, with old keys and values under their new names."""
+    """Copy a stored job's plain data, with old keys and values replaced by the present ones."""
     new = deepcopy(dict(job))
     trainer = new.get("trainer")
     for key, value in list(job.items()):
@@ -295,7 +294,7 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(job: dict[str, Any], old: str, new: str | None) -> None:
-    """Move the value at an old dotted key to the new one, if there is a new one."""
+    """Move the value at an old dotted key of a job to the new key; nothing if `new` is None."""
     if new is None:
         return
     section, _, leaf = old.rpartition(".")

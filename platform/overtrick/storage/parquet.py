@@ -1,9 +1,8 @@
-"""Arrays on disk: Parquet files that say what they are and how they were made.
+"""Tables of arrays in Parquet files whose metadata say what they hold and how they were made.
 
-A file is one table: every column is an array whose first axis is the rows, and what further axes
-it has lie flat in lists of fixed length. Kind, version and parameters are JSON in the metadata of
-the schema, under `overtrick`. A file appears whole or not at all. Columns of text, or with gaps
-(None), are arrays of objects.
+Every column is an array (R, ...); the axes after the rows are flattened into lists of fixed length.
+Kind, version and parameters are JSON in the metadata of the schema, under `overtrick`. A file
+appears complete or not at all. Columns of text, or with missing values (None), are object arrays.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ from pyarrow import parquet
 from overtrick.core import Array, UserError
 from overtrick.core.files import replacing
 
-FORMAT = 1  # of the layout above
+FORMAT = 1  # version of the layout described above
 KEY = b"overtrick"
-ROWS = 10_000  # of a batch, where a file is read bit by bit
+ROWS = 10_000  # of a batch, where a file is read in batches
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file holds; raise the version when its columns come to mean something else."""
+    """A kind of file; its version is raised when the meaning of its columns changes."""
 
     name: str
     version: int
-    remedy: str  # what to do about a file that cannot be used, as a request
+    remedy: str  # what the user should do about an unusable file, in the imperative
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a file holds and how it was made."""
+class StoredTable:
+    """The columns of a file, and the parameters it was made with."""
 
     parameters: dict[str, Any]
     columns: dict[str, Array]  # (R, ...) each
 
 
 @dataclass(frozen=True)
-class Head:
-    """What a file says of itself."""
+class TableHeader:
+    """The metadata of a file."""
 
     rows: int
     columns: tuple[str, ...]
@@ -56,9 +55,10 @@ class Head:
 def save(
     path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
 ) -> None:
-    """Write columns beside the path, then rename: (R, ...) of numbers or truths, or (R,) objects.
+    """Write columns to a file that appears complete or not at all.
 
-    Raises ValueError for columns of different lengths and for parameters that JSON cannot hold.
+    columns: numbers or booleans (R, ...), or objects (R,). parameters: what the file is made with;
+    must be JSON. Raises ValueError for columns of different lengths and for other parameters.
     """
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     about = {
@@ -78,13 +78,13 @@ def save(
         parquet.write_table(table, temporary, compression="zstd")
 
 
-def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Stored:
-    """Read a file of some kind; with parameters, one that was made with just these.
+def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> StoredTable:
+    """Read a file of a kind.
 
     Raises UserError, with the kind's remedy, for a file that is missing, damaged, of another kind
-    or version, or made with other parameters.
+    or version, or made with other parameters, if they are given.
     """
-    file, about = _opened(path, kind)
+    file, about = _open(path, kind)
     try:
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -96,31 +96,34 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
             name: _array(table.column(name), name in objects).reshape(len(table), *shape)
             for name, shape in about["shapes"].items()
         }
-        whole = digest == _digest(about, columns)
-    except (KeyError, TypeError, ValueError, AttributeError):  # the metadata lost its form
-        whole = False
-    if not whole:
+        intact = digest == _digest(about, columns)
+    except (KeyError, TypeError, ValueError, AttributeError):  # malformed metadata
+        intact = False
+    if not intact:
         raise UserError(f"{path} is damaged (its digest is another): {kind.remedy}")
     if parameters is not None:
-        _same(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
-    return Stored(about["parameters"], columns)
+        _check_parameters(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
+    return StoredTable(about["parameters"], columns)
 
 
-def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> Head:
-    """What a file of some kind says of itself, its rows unread and their digest unchecked. Raises
-    UserError as `load`."""
-    file, about = _opened(path, kind)
+def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> TableHeader:
+    """Read the metadata of a file without its rows; the digest is not checked.
+
+    Raises UserError for a file that is missing, damaged, of another kind or version, or made with
+    other parameters, if they are given.
+    """
+    file, about = _open(path, kind)
     try:
-        told = Head(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
+        header = TableHeader(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
     except KeyError as error:
         raise _damaged(path, kind, error) from None
     if parameters is not None:
-        _same(path, kind, told.parameters, json.loads(json.dumps(dict(parameters))))
-    return told
+        _check_parameters(path, kind, header.parameters, json.loads(json.dumps(dict(parameters))))
+    return header
 
 
-def _opened(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
-    """A file and what it says of itself, if it is of a kind and version that we read."""
+def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
+    """Open a file and parse its metadata. Raises UserError for another kind or version."""
     if not path.is_file():
         raise UserError(f"no {kind.name} at {path}: {kind.remedy}")
     try:
@@ -143,22 +146,26 @@ def _opened(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]
 
 
 def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
+    """Return the error for a file that cannot be read."""
     why = " ".join(str(error).split())[:100]
     return UserError(f"{path} is damaged ({why}): {kind.remedy}")
 
 
 def batches(
-    path: Path, needed: Sequence[str], also: Sequence[str]
+    path: Path, required: Sequence[str], optional: Sequence[str]
 ) -> Iterator[dict[str, list[Any]]]:
-    """Columns of any Parquet file as lists, some rows at a time: those needed, and of the others
-    those that it has. Raises UserError for a file that cannot be read or lacks what is needed."""
+    """Yield columns of any Parquet file as lists, ROWS rows at a time.
+
+    optional: columns that are left out if the file lacks them. Raises UserError for a file that
+    cannot be read or lacks a required column.
+    """
     try:
         with parquet.ParquetFile(path) as file:
-            there = file.schema_arrow.names
-            for name in needed:
-                if name not in there:
-                    raise UserError(f"{path} has no column '{name}', but {', '.join(there)}")
-            names = [name for name in (*needed, *also) if name in there]
+            present = file.schema_arrow.names
+            for name in required:
+                if name not in present:
+                    raise UserError(f"{path} has no column '{name}', but {', '.join(present)}")
+            names = [name for name in (*required, *optional) if name in present]
             for batch in file.iter_batches(ROWS, columns=names):
                 yield batch.to_pydict()
     except (pa.ArrowException, OSError) as error:
@@ -166,16 +173,18 @@ def batches(
         raise UserError(f"cannot read {path}: {why}") from None
 
 
-def parts(path: Path) -> int:
-    """How many times `batches` yields. Raises UserError for a file that cannot be read."""
+def batch_count(path: Path) -> int:
+    """Return the number of batches of ROWS rows in a file. Raises UserError if it is unreadable."""
     try:
         return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"cannot read {path}: {' '.join(str(error).split())[:100]}") from None
 
 
-def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise UserError for the first parameter that differs."""
+def _check_parameters(
+    path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> None:
+    """Raise UserError, which names the first difference, if parameters differ."""
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
             sides = (found, wanted)
@@ -184,17 +193,17 @@ def _same(path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str,
 
 
 def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
-    """Of everything that a file says: Parquet itself guards no metadata."""
+    """Compute a SHA-256 digest of metadata and columns; Parquet does not protect its metadata."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
-        bare = column.dtype == object  # whose bytes are only addresses
-        digest.update(json.dumps(column.tolist()).encode() if bare else column.data)
+        pointers = column.dtype == object  # its bytes are addresses
+        digest.update(json.dumps(column.tolist()).encode() if pointers else column.data)
     return digest.hexdigest()
 
 
 def _column(array: Array) -> pa.Array:
-    """(R, ...) as R numbers, or R lists of them, or R strings of bytes."""
+    """Convert an array (R, ...) to a Parquet column of R numbers, lists, or byte strings."""
     if array.ndim == 2 and array.dtype == np.uint8 and array.size:
         kind = pa.binary(array.shape[1])
         return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(array)])
@@ -205,13 +214,13 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """All numbers of a column, or objects, one after another."""
+    """Convert a Parquet column to a flat array of numbers, or to an array of R objects."""
     if objects:
         return np.array(column.to_pylist(), object)
-    whole = column.combine_chunks()
-    if pa.types.is_fixed_size_binary(whole.type):
-        first, width = whole.offset, whole.type.byte_width
-        return np.frombuffer(whole.buffers()[1], np.uint8, len(whole) * width, first * width)
-    if pa.types.is_fixed_size_list(whole.type):
-        whole = whole.flatten()
-    return whole.to_numpy(zero_copy_only=False)
+    chunk = column.combine_chunks()
+    if pa.types.is_fixed_size_binary(chunk.type):
+        first, width = chunk.offset, chunk.type.byte_width
+        return np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, first * width)
+    if pa.types.is_fixed_size_list(chunk.type):
+        chunk = chunk.flatten()
+    return chunk.to_numpy(zero_copy_only=False)

@@ -1,1 +1,1 @@
-"""Many runs of one job: grid and random search, ASHA, population based training."""
+"""Sweeps over variants of one job: grid and random search, ASHA, population based training."""

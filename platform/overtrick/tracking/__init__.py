@@ -1,1 +1,1 @@
-"""Delivery of metrics, files and models to MLflow, and its model registry."""
+"""Delivery of metrics, files and models to MLflow, and access to its model registry."""
