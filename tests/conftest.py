@@ -17,7 +17,9 @@ from hypothesis import settings  # noqa: E402
 from scipy.stats import chisquare  # noqa: E402
 
 import overtrick  # noqa: E402
-from overtrick.datasets.card_abstraction_build import generate  # noqa: E402
+from overtrick.datasets.card_abstraction_build import AbstractionConfig  # noqa: E402
+from overtrick.datasets.chunked_build import generate  # noqa: E402
+from overtrick.distributed.workers import LocalPool  # noqa: E402
 from overtrick.solvers.extensive.tree import build  # noqa: E402
 
 # tables that take seconds to build are kept between runs, but not in anybody's home
@@ -53,7 +55,7 @@ def abstraction(tmp_path_factory):
     """The file of a small abstraction: hold'em with five ranks, six buckets a round."""
     file = tmp_path_factory.mktemp("abstraction") / "small.parquet"
     counts = ["preflop=300", "flop=20", "turn=10", "river=5", "deals=20000"]
-    generate("abstraction", file, ["ranks=5", *counts])
+    generate(AbstractionConfig.parse(["ranks=5", *counts]), file, LocalPool())
     return file
 
 

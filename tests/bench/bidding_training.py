@@ -13,7 +13,8 @@ from tests.bench.measure import Result, in_turns
 from torch import nn
 
 from overtrick.config import job_file
-from overtrick.datasets import bidding_examples_build
+from overtrick.datasets import chunked_build
+from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders
@@ -64,10 +65,8 @@ def _examples(place: Path) -> str:
         "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
     }
     pq.write_table(pa.table(columns), place / "boards.parquet")
-    plan = bidding_examples_build.plan_of([place / "boards.parquet"], [])
-    bidding_examples_build.generate(
-        plan, place / "examples", LocalPool(), lambda stage, done, total: None
-    )
+    plan = ExamplesConfig.parse([], [place / "boards.parquet"])
+    chunked_build.generate(plan, place / "examples", LocalPool(), lambda stage, done, total: None)
     return str(place / "examples")
 
 

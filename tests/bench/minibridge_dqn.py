@@ -83,7 +83,7 @@ class Masked(Wrapper):
     def __init__(self, config: Mapping[str, Any]) -> None:
         others = [config["others"]()]
         super().__init__(single_env(config["game"], others, 0, **config["options"]))
-        self.observation_space = observation_space(self.unwrapped.game, facts=False)
+        self.observation_space = observation_space(self.unwrapped.game, raw=False)
         self.env.reset(seed=config["seed"])
 
     def reset(
@@ -105,7 +105,7 @@ class Masked(Wrapper):
 def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
     two of the rules; else one seat, and the rest inside."""
-    about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "renamed": renamed}
+    about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "canonical": renamed}
     rules = partial(make_opponent, "rules", make("minibridge", **OPTIONS), None)
     network = RLModuleSpec(
         module_class=MaskedDqn, catalog_class=NoCatalog, model_config={"hidden": (256, 256)}
@@ -119,7 +119,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
         .debugging(log_level="ERROR")  # with a seed here every game has the same deal
     )
     if whole:
-        view = {**about, "options": {**OPTIONS, "seats": 4}, "facts": True}
+        view = {**about, "options": {**OPTIONS, "seats": 4}, "raw": True}
         told = {"make": rules, **{name: view[name] for name in about}}
         both = {
             "learner": network,

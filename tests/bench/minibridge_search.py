@@ -29,7 +29,7 @@ def run() -> Result:
     table = QTable(prospects, TabularConfig("sarsa", None, 0.0))
     for luck in range(LEARNT // 5000):
         kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))
-        table.learn(decision_trajectories(kept.deals, kept.cards, (0, 2), kept.worth(True)))
+        table.learn(decision_trajectories(kept.deals, kept.cards, (0, 2), kept.rewards(True)))
     guide, found = table.policy(False), {}
     players: dict[str, Policy] = {
         "the table alone": guide,

@@ -68,7 +68,7 @@ def _row(
     table = QTable(REPRESENTATIONS[name], TabularConfig(rule, **how), similar_cards())
     for first in range(0, count, BLOCK):
         block = CardplayGames(*(column[first : first + BLOCK] for column in part))
-        table.learn(decision_trajectories(block.deals, block.cards, (0, 2), block.worth(True)))
+        table.learn(decision_trajectories(block.deals, block.cards, (0, 2), block.rewards(True)))
     policy = table.policy(False)
     made, known = _made(policy, unseen)
     trained, known_there = _made(policy, part.deals[:DEALS])

@@ -124,7 +124,7 @@ def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> An
     rng = np.random.default_rng(2)
     boards = bidders.rotate_deals(bidders.sample_deals(str(deals), BOARDS, 0), rng)
     common = side, reward, 1.0
-    return boards, *self_play._meet(rng, common, boards, other)
+    return boards, *self_play._play_boards(rng, common, boards, other)
 
 
 def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Path):

@@ -19,7 +19,8 @@ from tests.rounding import assert_float32_close
 from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
-from overtrick.datasets import bidding_examples, bidding_examples_build, board_files
+from overtrick.datasets import bidding_examples, bidding_examples_build, board_files, chunked_build
+from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders
@@ -71,11 +72,11 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(boards: Path) -> str:
     """Their examples."""
-    plan = bidding_examples_build.plan_of(
-        [boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    plan = ExamplesConfig.parse(
+        ["outcomes=true", "system_ns=natural", "system_ew=natural"], [boards]
     )
     out = boards.parent / "examples"
-    made = bidding_examples_build.generate(plan, out, LocalPool(), silent)
+    made = chunked_build.generate(plan, out, LocalPool(), silent)
     assert made["left_out"] == []
     return str(out)
 
@@ -120,9 +121,7 @@ def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypat
     """Of files of different lengths, several to a window."""
     monkeypatch.setattr(parquet, "ROWS", 40)
     out = tmp_path / "many"
-    bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), out, LocalPool(), silent
-    )
+    chunked_build.generate(ExamplesConfig.parse([], [boards]), out, LocalPool(), silent)
     both = [bidding_examples.BiddingExamples(str(out), "train", readers) for readers in (0, 2)]
     assert len(both[0].files) > 2 * bidding_examples.FILES_PER_WINDOW
     own, spread = (list(each.batches(64, np.random.default_rng(4))) for each in both)
@@ -142,8 +141,8 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     row |= {"dealer": "N", "vulnerability": "None", "dd_table": format_trick_table(table)}
     row |= {"auction": "1S P 3S P P P"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "one.parquet")
-    plan = bidding_examples_build.plan_of([tmp_path / "one.parquet"], ["outcomes=true"])
-    bids = bidding_examples_build._recorded(
+    plan = ExamplesConfig.parse(["outcomes=true"], [tmp_path / "one.parquet"])
+    bids = bidding_examples_build._group_by_systems(
         plan, next(board_files.iterate_parts(tmp_path / "one.parquet")).boards
     )
     columns = bidding_examples_build._columns(plan, bids[0])
@@ -153,12 +152,10 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
 
 def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
     out = tmp_path / "recorded"
-    bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), out, LocalPool(), silent
-    )
+    chunked_build.generate(ExamplesConfig.parse([], [boards]), out, LocalPool(), silent)
     # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
-    told = bidding_examples_build.plan_of([boards], ["system_ns=natural", "system_ew=precision"])
-    bidding_examples_build.generate(told, tmp_path / "told", LocalPool(), silent)
+    told = ExamplesConfig.parse(["system_ns=natural", "system_ew=precision"], [boards])
+    chunked_build.generate(told, tmp_path / "told", LocalPool(), silent)
     for split in bidding_examples.SPLITS:
         one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
         keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
@@ -169,8 +166,8 @@ def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Pat
 
 
 def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monkeypatch):
-    plan = bidding_examples_build.plan_of(
-        [boards], ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    plan = ExamplesConfig.parse(
+        ["outcomes=true", "system_ns=natural", "system_ew=natural"], [boards]
     )
     out, save, written_files = tmp_path / "again", parquet.save, []
 
@@ -182,11 +179,11 @@ def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monke
 
     monkeypatch.setattr(parquet, "save", stops)
     with pytest.raises(KeyboardInterrupt):
-        bidding_examples_build.generate(plan, out, LocalPool(), silent)
+        chunked_build.generate(plan, out, LocalPool(), silent)
     assert not out.exists()
     monkeypatch.setattr(parquet, "save", save)
     stamp = written_files[0].stat().st_mtime_ns
-    bidding_examples_build.generate(plan, out, LocalPool(), silent)
+    chunked_build.generate(plan, out, LocalPool(), silent)
     assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
     for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
@@ -197,36 +194,36 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
     """Parts that a stop left count only for the plan that made them."""
     out = tmp_path / "mine"
     left = tmp_path / ".mine.parts"
-    other = bidding_examples_build.plan_of([boards], ["system_ns=precision", "system_ew=precision"])
-    bidding_examples_build.generate(other, left, LocalPool(), silent)
+    other = ExamplesConfig.parse(["system_ns=precision", "system_ew=precision"], [boards])
+    chunked_build.generate(other, left, LocalPool(), silent)
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], told), out, LocalPool(), silent
-    )
+    chunked_build.generate(ExamplesConfig.parse(told, [boards]), out, LocalPool(), silent)
     for split in bidding_examples.SPLITS:
         one, two = every(str(out), split), every(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
     with pytest.raises(
         UserError, match="made with system_ns natural, not with system_ns precision"
     ):
-        bidding_examples_build.generate(other, out, LocalPool(), silent)
+        chunked_build.generate(other, out, LocalPool(), silent)
     mixed = next(out.glob("test/*.parquet"))
     kept = parquet.load(mixed, bidding_examples.KIND)
     parquet.save(out / "test" / "9.parquet", bidding_examples.KIND, {**kept.parameters, "seed": 9},
                kept.columns)  # fmt: skip
-    with pytest.raises(UserError, match=r"9.parquet was made otherwise than .*00001.parquet"):
+    with pytest.raises(
+        UserError, match=r"9.parquet was made with other parameters than .*00001.parquet"
+    ):
         bidding_examples.BiddingExamples(str(out), "test")
 
 
 @pytest.mark.usefixtures("local_ray")
 def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(bidding_examples_build, "BOARDS_AT_ONCE", 150)
-    plan = bidding_examples_build.plan_of(
-        [boards], ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"]
+    plan = ExamplesConfig.parse(
+        ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"], [boards]
     )
     crew = RayPool(2)
     for name, who in (("one", LocalPool()), ("two", crew)):
-        made = bidding_examples_build.generate(plan, tmp_path / name, who, silent)
+        made = chunked_build.generate(plan, tmp_path / name, who, silent)
         assert made["rows"] > 4 * BOARDS
     crew.close()
     for split in bidding_examples.SPLITS:
@@ -237,18 +234,18 @@ def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, 
 def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path):
     texts = tmp_path / "boards.pbn"
     board_files.save(texts, board_files.load(boards).boards)
-    plan = bidding_examples_build.plan_of([texts], [])
-    made = bidding_examples_build.generate(plan, tmp_path / "texts", LocalPool(), silent)
+    plan = ExamplesConfig.parse([], [texts])
+    made = chunked_build.generate(plan, tmp_path / "texts", LocalPool(), silent)
     told = pq.read_table(boards).column("auction").to_pylist()
     assert made["rows"] == sum(len(auction.split()) for auction in told)
-    none = bidding_examples_build.plan_of([texts], ["kind=human"])
-    with pytest.raises(UserError, match=r"no board of .* can be learnt from, as it is asked"):
-        bidding_examples_build.generate(none, tmp_path / "none", LocalPool(), silent)
-    half = bidding_examples_build.plan_of([texts, boards], ["outcomes=true"])
-    made = bidding_examples_build.generate(half, tmp_path / "half", LocalPool(), silent)
+    none = ExamplesConfig.parse(["kind=human"], [texts])
+    with pytest.raises(UserError, match=r"no board of .* gives an example with these options"):
+        chunked_build.generate(none, tmp_path / "none", LocalPool(), silent)
+    half = ExamplesConfig.parse(["outcomes=true"], [texts, boards])
+    made = chunked_build.generate(half, tmp_path / "half", LocalPool(), silent)
     assert made["left_out"] == [
         f"{texts}: {BOARDS} boards are left out: they have no auction, are of another kind, or "
-        "lack the double-dummy tricks that outcomes take"
+        "lack the double-dummy tricks that outcomes need"
     ]
 
 
@@ -444,13 +441,13 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
     trainer.step()
     places = np.arange(100)
     rows = trainer.outcomes.memory.at(places)
-    goal, last = trainer.outcomes.goal(places, rows), rows["last"]
+    goal, last = trainer.outcomes.targets(places, rows), rows["last"]
     assert_float32_close(goal.sum(axis=1), 1)
     assert (goal[last].argmax(axis=1) == rows["imps"][last] + network_bidder.MAX_IMPS).all()
     assert (goal[last].max(axis=1) == 1).all()
     assert (goal[~last].max(axis=1) < 1).all()
     possible = np.ones((100, network_bidder.IMP_CLASSES), bool)
-    after = trainer.outcomes.goals.log_probs(unpack(rows["after"]), possible)
+    after = trainer.outcomes.target_network.log_probs(unpack(rows["after"]), possible)
     inside = np.flatnonzero(~last[:-1])
     assert_float32_close(goal[inside], np.exp(after[inside + 1]))
 
@@ -531,10 +528,8 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
     with pytest.raises(UserError, match="are those of natural and natural, not of precision"):
         check(job_of(folder, system="precision"))
     plain = tmp_path / "plain"
-    bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], []), plain, LocalPool(), silent
-    )
-    with pytest.raises(UserError, match="do not say what calls brought: generate them again with"):
+    chunked_build.generate(ExamplesConfig.parse([], [boards]), plain, LocalPool(), silent)
+    with pytest.raises(UserError, match="have no IMPs: generate them again with"):
         check(job_of(str(plain), target="imps"))
     files = [next(plain.glob(f"{split}/*.parquet")) for split in bidding_examples.SPLITS]
     kept = parquet.load(files[0], bidding_examples.KIND)
@@ -564,9 +559,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     with pytest.raises(UserError, match=told):  # before it plays a match, or is asked
         bidders.load_side(place)
     with pytest.raises(UserError, match=told):
-        bidding_examples_build.plan_of(
-            [boards], [*plan, f"system_ns={place}", f"system_ew={place}"]
-        )
+        ExamplesConfig.parse([*plan, f"system_ns={place}", f"system_ew={place}"], [boards])
     with pytest.raises(UserError, match=told):
         registry.TRAINERS["bidder"].validate(bidder_job(taught, boards))
     weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
@@ -574,9 +567,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
         registry.TRAINERS["bidder"].evaluate_model(job, weights, LocalPool(), rng)
     made = tmp_path / "made"
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    bidding_examples_build.generate(
-        bidding_examples_build.plan_of([boards], told), made, LocalPool(), silent
-    )
+    chunked_build.generate(ExamplesConfig.parse(told, [boards]), made, LocalPool(), silent)
     new = job_of(str(made))
     registry.TRAINERS["bidding"].validate(new)
     old = new.model_copy(update={"system_version": before.system_version})
@@ -596,9 +587,9 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
     with pytest.raises(UserError, match="unknown bidding system 'naturel': did you mean 'natural'"):
         check(job_of(folder, system="naturel"))
     with pytest.raises(UserError, match="examples of which boards"):
-        bidding_examples_build.plan_of([], [])
+        ExamplesConfig.parse([], [])
     with pytest.raises(UserError, match="say who bids with --system-ns"):
-        bidding_examples_build.plan_of([boards], ["solved=true"])
+        ExamplesConfig.parse(["solved=true"], [boards])
     rows = pq.read_table(boards).slice(0, 2).to_pylist()
     rows[1]["deal"] = None
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "odd.parquet")
@@ -626,9 +617,9 @@ def test_models_that_do_not_serve_are_one_line(
     taught: dict[str, Path], boards: Path, tmp_path: Path
 ):
     check = registry.TRAINERS["bidder"].validate
-    with pytest.raises(UserError, match="only values calls: to bid takes one of calls, too"):
+    with pytest.raises(UserError, match="has no network of calls, which a bidder needs"):
         bidders.load_side(str(taught["imps"]))
-    with pytest.raises(UserError, match="has no network of calls: train one with learn: calls"):
+    with pytest.raises(UserError, match="has no network of calls: train one with target: calls"):
         check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
     plain = bidder_job(taught, boards).model_dump(mode="json")
     other = job_file.parse({**plain, "system": "precision"}, registry.JOBS, "tiny")

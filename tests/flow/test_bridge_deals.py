@@ -40,14 +40,14 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
 def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The file of an undisturbed run, in parts of ten boards."""
     monkeypatch.setattr(bridge_deals, "SHARDS_PER_PART", 2)
-    bridge_deals.generate(PLAN, tmp_path / "whole.parquet", LocalPool(), silent)
+    chunked_build.generate(PLAN, tmp_path / "whole.parquet", LocalPool(), silent)
     return (tmp_path / "whole.parquet").read_bytes()
 
 
 def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     out = tmp_path / "deals.parquet"
     plan = DealsConfig(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
-    answer = bridge_deals.generate(plan, out, LocalPool(), silent)
+    answer = chunked_build.generate(plan, out, LocalPool(), silent)
     assert (answer["path"], answer["rows"]) == (str(out), 12)
     rows = pq.read_table(out).to_pylist()
     assert [row["board"] for row in rows] == list(range(1, 13))
@@ -85,7 +85,7 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bridge_deals.generate(PLAN, out, LocalPool(), until)
+        chunked_build.generate(PLAN, out, LocalPool(), until)
     assert not out.exists()
     left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_folder(out).iterdir()}
     assert len(left) == stop // 2
@@ -95,7 +95,7 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
         told.append(done)
         assert {path: path.stat().st_mtime_ns for path in left} == left
 
-    bridge_deals.generate(PLAN, out, LocalPool(), watch)
+    chunked_build.generate(PLAN, out, LocalPool(), watch)
     assert told == list(range(stop - stop % 2, 10))
     assert out.read_bytes() == whole
     assert not chunked_build.parts_folder(out).exists()
@@ -103,21 +103,21 @@ def test_a_stopped_run_goes_on_and_does_no_part_twice(
 
 def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
     plan = DealsConfig(boards=12, seed=5)
-    bridge_deals.generate(
+    chunked_build.generate(
         plan, tmp_path / "b.parquet", LocalPool(), silent
     )  # compiles for all of them
     crew = RayPool(2)
-    bridge_deals.generate(plan, tmp_path / "a.parquet", crew, silent)
+    chunked_build.generate(plan, tmp_path / "a.parquet", crew, silent)
     crew.close()
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
 def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
-    assert bridge_deals.generate(PLAN, out, LocalPool(), silent)["rows"] == 45
+    assert chunked_build.generate(PLAN, out, LocalPool(), silent)["rows"] == 45
     remedy = "remove it, or name another file with --out"
     with pytest.raises(UserError, match=f"made with seed 3, not with seed 4: {remedy}"):
-        bridge_deals.generate(DealsConfig(boards=45, seed=4), out, LocalPool(), silent)
+        chunked_build.generate(DealsConfig(boards=45, seed=4), out, LocalPool(), silent)
     assert out.read_bytes() == whole
 
 
@@ -142,14 +142,14 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
     other = system_in("other", rules.replace("15-17", "12-14"))
     out, anew = tmp_path / "deals.parquet", tmp_path / "anew.parquet"
     with pytest.raises(KeyboardInterrupt):
-        bridge_deals.generate(before, out, LocalPool(), until)
+        chunked_build.generate(before, out, LocalPool(), until)
     told: list[int] = []
-    bridge_deals.generate(moved, out, LocalPool(), lambda stage, done, total: told.append(done))
+    chunked_build.generate(moved, out, LocalPool(), lambda stage, done, total: told.append(done))
     assert told == [2, 3, 4]
-    bridge_deals.generate(before, anew, LocalPool(), silent)
+    chunked_build.generate(before, anew, LocalPool(), silent)
     assert out.read_bytes() == anew.read_bytes()
     with pytest.raises(UserError, match="was made with rules"):
-        bridge_deals.generate(other, out, LocalPool(), silent)
+        chunked_build.generate(other, out, LocalPool(), silent)
 
 
 def test_from_the_command_line(
@@ -166,7 +166,7 @@ def test_from_the_command_line(
     assert (code, told["rows"], told["path"]) == (0, 7, "boards/deals-natural-natural-7-2.parquet")
     for words, said in (
         (("--system-ns", "naturl"), "unknown bidding system 'naturl': did you mean 'natural'?"),
-        (("--dealer", "fixed"), "'dealer': input should be 'random' or 'rotating', not fixed"),
+        (("--dealer", "fixed"), "'dealer': input should be 'random' or 'rotating', not 'fixed'"),
         (("--games", "5"), "No such option: --games"),
         (("boads=5",), "unknown key 'boads' of deals: did you mean 'boards'?"),
         (("--out", "."), "is a folder: name a file in it"),

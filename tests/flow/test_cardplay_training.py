@@ -13,7 +13,7 @@ import overtrick
 from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import UserError
-from overtrick.datasets import minibridge_games
+from overtrick.datasets import chunked_build, minibridge_games
 from overtrick.datasets.minibridge_games import KIND, MinibridgeConfig
 from overtrick.distributed.workers import LocalPool, generator
 from overtrick.evaluation import cardplay
@@ -56,7 +56,7 @@ def silent(stage: str, done: int, total: int) -> None:
 
 def made(folder, **changes) -> minibridge_games.Kept:
     plan = MinibridgeConfig(**{"games": 7000, **changes})
-    minibridge_games.generate(plan, folder, LocalPool(), silent)
+    chunked_build.generate(plan, folder, LocalPool(), silent)
     return minibridge_games.load(folder, plan)
 
 
@@ -83,15 +83,15 @@ def test_kept_games_were_won_and_are_the_same_however_often_they_are_made(tmp_pa
     kept = made(tmp_path / "a")
     assert len(kept.deals) == 7000
     assert (kept.above >= 0).all()
-    assert (kept.worth(True) == kept.above + 1).all()
+    assert (kept.rewards(True) == kept.above + 1).all()
     again = made(tmp_path / "b")
     for one, other in zip(kept, again, strict=True):
         assert np.array_equal(one, other)
     assert not list(tmp_path.glob(".*"))
     lost = made(tmp_path / "c", lost=True)
     assert 0.25 < (lost.above >= 0).mean() < 0.35
-    assert (lost.worth(True)[lost.above < 0] == lost.above[lost.above < 0]).all()
-    assert (lost.worth(False) == -lost.worth(True)).all()
+    assert (lost.rewards(True)[lost.above < 0] == lost.above[lost.above < 0]).all()
+    assert (lost.rewards(False) == -lost.rewards(True)).all()
 
 
 def test_generation_that_was_stopped_goes_on(tmp_path):
@@ -101,10 +101,10 @@ def test_generation_that_was_stopped_goes_on(tmp_path):
 
     plan = MinibridgeConfig(games=7000)
     with pytest.raises(KeyboardInterrupt):
-        minibridge_games.generate(plan, tmp_path / "games", LocalPool(), stop)
+        chunked_build.generate(plan, tmp_path / "games", LocalPool(), stop)
     assert not (tmp_path / "games").exists()
     told = []
-    minibridge_games.generate(
+    chunked_build.generate(
         plan, tmp_path / "games", LocalPool(), lambda *progress: told.append(progress)
     )
     assert told[0] == ("games", 1, 2)
@@ -153,7 +153,7 @@ def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
     alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), similar_cards())
     kept = minibridge_games.load(tmp_path / "g")
     alone.learn(
-        play_records.decision_trajectories(kept.deals, kept.cards, (0, 2), kept.worth(True))
+        play_records.decision_trajectories(kept.deals, kept.cards, (0, 2), kept.rewards(True))
     )
     tables = [alone.columns, trainer.tables["declarer"].columns]
     for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
@@ -280,7 +280,7 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"learners": ["declarer", "declarer"]}, "one of them stands twice"),
+        ({"learners": ["declarer", "declarer"]}, "a position is named twice"),
         ({"learners": ["left"]}, "epsilon 1 is for a declarer alone"),
         ({"epsilon": 0.5}, "set tabular.learn_lost_games"),
         ({"data": "x", "learn_lost_games": True}, "leave epsilon and learn_lost_games out"),
@@ -300,7 +300,7 @@ def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
         trained(tmp_path, game="kuhn")
     with pytest.raises(UserError, match="no defender is among"):
         trained(tmp_path, evaluate={"defenders": ["learned"]})
-    with pytest.raises(UserError, match="'learned' is nobody"):
+    with pytest.raises(UserError, match="has no learned defenders"):
         trained(tmp_path, trainer="dqn", evaluate={"defenders": ["learned"]})
 
 

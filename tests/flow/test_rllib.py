@@ -94,7 +94,13 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
 
 
 def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
-    about = {"game": "kuhn_three", "options": {}, "seed": 1, "guests": ["a", "b"], "share": 0.6}
+    about = {
+        "game": "kuhn_three",
+        "options": {},
+        "seed": 1,
+        "opponents": ["a", "b"],
+        "opponent_share": 0.6,
+    }
     env, met = GameEnv(about), []
     for _ in range(600):
         env.reset()
@@ -113,7 +119,7 @@ def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
 @pytest.mark.parametrize("game", ["brps", "sumo"])
 def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
     options = {"integrator": "euler"} if game == "sumo" else {}
-    told = {"guests": ["a"], "facts": True, "share": 1.0}
+    told = {"opponents": ["a"], "raw": True, "opponent_share": 1.0}
     env = GameEnv({"game": game, "options": options, "seed": 1, **told})
     seen, _ = env.reset()
     assert {agent[0] for agent in seen} == {"0", "1"}
@@ -162,7 +168,7 @@ class First(MemorylessPolicy):
 
 
 def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
-    told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "renamed": True}
+    told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "canonical": True}
     env, clubs = GameEnv(told), First()
     about = {
         "observation_space": observation_space(env.game, True),
@@ -174,7 +180,7 @@ def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
         gained, over = dict.fromkeys("01", 0.0), False
         while not over:
             ((agent, observation),) = seen.items()
-            facts = torch.from_numpy(env._turn.observation)
+            facts = torch.from_numpy(env._observations.observation)
             card = guest._forward({"obs": {OBSERVATION: facts}})["actions"].numpy()[0]
             assert observation[ACTION_MASK][card]
             seen, points, ends, _, _ = env.step({agent: card})
@@ -304,24 +310,24 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     assert gap == pytest.approx(second["exploitability_big_blind/policy"], abs=1e-9)
 
 
-def plan_of(algorithm, **own):
-    """A small plan for Leduc."""
+def setup_of(algorithm, **own):
+    """A small setup for Leduc."""
     return MultiAgentSetup(
-        algorithm=algorithm, game="leduc", options={}, seats=2, renamed=False, seed=0, workers=0,
-        cpus=1, turns=60, length=4, hidden=(8,), rate=0.01, discount=1, by_seat=False, past=0,
-        strangers=(), share=0, own=own,
+        algorithm=algorithm, game="leduc", options={}, seats=2, canonical=False, seed=0, workers=0,
+        cpus=1, env_steps=60, game_length=4, hidden=(8,), learning_rate=0.01, discount=1,
+        by_seat=False, past_selves=0, opponents=(), opponent_share=0, section=own,
     )  # fmt: skip
 
 
 def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
     ppo, dqn = (
-        algorithm_config(plan_of("PPO", **RllibPpoConfig().model_dump())),
+        algorithm_config(setup_of("PPO", **RllibPpoConfig().model_dump())),
         RllibDqnConfig().model_dump(),
     )
-    appo = algorithm_config(plan_of("APPO", **RllibPpoConfig().model_dump()))
+    appo = algorithm_config(setup_of("APPO", **RllibPpoConfig().model_dump()))
     assert ppo.lambda_ == RllibPpoConfig().gae_lambda
     assert (ppo.vf_loss_coeff, appo.vf_loss_coeff) == (0.5, 2 * 0.5)  # of half the squared error
-    assert [each.grad_clip for each in (ppo, appo, algorithm_config(plan_of("DQN", **dqn)))] == [
+    assert [each.grad_clip for each in (ppo, appo, algorithm_config(setup_of("DQN", **dqn)))] == [
         None
     ] * 3
 

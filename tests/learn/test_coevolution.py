@@ -9,7 +9,8 @@ import pytest
 
 from overtrick.config import job_file
 from overtrick.core import UserError
-from overtrick.datasets.card_abstraction_build import generate
+from overtrick.datasets.card_abstraction_build import AbstractionConfig
+from overtrick.datasets.chunked_build import generate
 from overtrick.distributed.workers import LocalPool
 from overtrick.games import registry
 from overtrick.population.evolution_strategy import EvolutionStrategy
@@ -288,7 +289,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
         )
     counts = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=7"]
     file.unlink()
-    generate("abstraction", file, counts)
+    generate(AbstractionConfig.parse(counts), file, LocalPool())
     with pytest.raises(UserError, match=r"mine.parquet is not the abstraction of the earlier run"):
         BucketedEvaluator(registry.make("abstract_holdem", **one.job.game.options))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from overtrick.cli import arguments, command_group, console, print_result, say
+
+if TYPE_CHECKING:
+    from overtrick.datasets.chunked_build import DatasetConfig
 
 group: typer.Typer = command_group(
     "generate",
@@ -44,14 +47,10 @@ def abstraction(
     as_json: arguments.Json = False,
 ) -> None:
     """Build the card abstraction of limit hold'em (Samothrakis et al. 2011)."""
-    from overtrick.datasets import card_abstraction_build as build
-    from overtrick.reports import progress
+    from overtrick.datasets.card_abstraction_build import AbstractionConfig
 
     asked = _assignments(values, buckets=buckets, seed=seed)
-    path = out or Path(f"abstractions/holdem-{build.plan_of(asked).buckets}.parquet")
-    with progress.stages(console) as show:
-        done = build.generate("abstraction", path, asked, samples_scale, workers, show)
-    _report(done, as_json)
+    _generate(AbstractionConfig.parse(asked, samples_scale), out, workers, as_json)
 
 
 @group.command()
@@ -68,11 +67,10 @@ def minibridge(
 
     Other values: strain=trump, lost=true (keep lost games too).
     """
-    from overtrick.datasets import minibridge_games as build
+    from overtrick.datasets.minibridge_games import MinibridgeConfig
 
-    config = build.plan_of(_assignments(values, games=games, defenders=defenders, seed=seed))
-    default = Path(f"boards/minibridge-{config.defenders}-{config.strain}-{config.seed}")
-    _generate(build.generate, config, out or default, workers, as_json)
+    asked = _assignments(values, games=games, defenders=defenders, seed=seed)
+    _generate(MinibridgeConfig.parse(asked), out, workers, as_json)
 
 
 @group.command()
@@ -89,12 +87,12 @@ def deals(
     as_json: arguments.Json = False,
 ) -> None:
     """Deal bridge boards, let two bidding systems bid them, and solve them double dummy."""
-    from overtrick.datasets import bridge_deals as build
+    from overtrick.datasets.bridge_deals import DealsConfig
 
     given = {"boards": boards, "system_ns": system_ns, "system_ew": system_ew}
     order = {"dealer": dealer, "vulnerability": vulnerability, "seed": seed}
-    config = build.plan_of(_assignments(values, **given, **order))
-    _generate(build.generate, config, out or build.place_of(config), workers, as_json)
+    asked = _assignments(values, **given, **order)
+    _generate(DealsConfig.parse(asked), out, workers, as_json)
 
 
 @group.command()
@@ -116,11 +114,10 @@ def examples(
     Other values: outcomes=true (add IMPs against par), solved=true (the files hold deals with
     double-dummy tricks, which the two sides bid), kind=human (only boards of this kind).
     """
-    from overtrick.datasets import bidding_examples_build as build
+    from overtrick.datasets.bidding_examples_build import ExamplesConfig
 
     asked = _assignments(values, system_ns=system_ns, system_ew=system_ew, seed=seed)
-    config = build.plan_of(file or (), asked)
-    _generate(build.generate, config, out or build.place_of(config), workers, as_json)
+    _generate(ExamplesConfig.parse(asked, file or ()), out, workers, as_json)
 
 
 def _assignments(values: list[str] | None, **options: Any) -> list[str]:
@@ -129,19 +126,15 @@ def _assignments(values: list[str] | None, **options: Any) -> list[str]:
     return [*given, *(values or [])]
 
 
-def _generate(build: Any, config: Any, out: Path, workers: int, as_json: bool) -> None:
-    """Build a data set with a function of datasets/, show its progress and print the result."""
+def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bool) -> None:
+    """Generate a data set, show its progress, and print its path, rows and seconds."""
+    from overtrick.datasets import chunked_build
     from overtrick.reports import progress
     from overtrick.runs import lifecycle
 
     with progress.stages(console) as show, lifecycle.open_pool(workers) as pool:
-        done = build(config, out, pool, show)
+        done = chunked_build.generate(config, out or config.default_path(), pool, show)
     for problem in done.get("left_out", ()):
         say(problem)
-    _report(done, as_json)
-
-
-def _report(done: dict[str, Any], as_json: bool) -> None:
-    """Print the path, rows and seconds of a data set."""
     say(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s")
     print_result(as_json, **done)

@@ -29,3 +29,10 @@ class BehaviouralPolicy(Policy, Protocol):
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""
+
+
+@runtime_checkable
+class PolicyWithMemory(Policy, Protocol):
+    """Policy whose session may remember earlier observations of its games, such as an LSTM."""
+
+    remembers: bool

@@ -1,1 +1,1 @@
-"""Data generated once and kept: bridge games, deals, bidding examples, card abstractions."""
+"""Generated data sets: bridge games, solved deals, bidding examples, card abstractions."""

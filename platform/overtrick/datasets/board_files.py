@@ -1,5 +1,7 @@
-"""Boards from any file that holds them, and what a set of boards is like (Zhang et al. 2022,
-Fig. 9)."""
+"""Bridge boards from files of all known formats, and statistics of a set of boards.
+
+The statistics are those of Zhang et al. 2022, Fig. 9.
+"""
 
 from __future__ import annotations
 
@@ -19,66 +21,75 @@ from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
 from overtrick.storage import parquet
 
 REQUIRED = ("deal", "dealer", "vulnerability")
-TEXT_COLUMNS = ("auction", "contract", "declarer", "play")
 SYSTEM_COLUMNS = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
 SOLVED = "dd_table"
-OPTIONAL = (
-    *TEXT_COLUMNS,
-    "result_tricks",
-    "board",
+TEXTS = (
+    "auction",
+    "contract",
+    "declarer",
+    "play",
     "kind",
     SOLVED,
     *itertools.chain(*SYSTEM_COLUMNS),
 )
-TABLE_ENDINGS = (".tsv", ".txt")  # rows of the paper's formats
+OPTIONAL = (*TEXTS, "result_tricks", "board")
+TABLE_ENDINGS = (".tsv", ".txt")  # the formats of Zhang et al. 2022
 ENDINGS = (".parquet", ".pbn", ".lin", *TABLE_ENDINGS)
 NOBODY = "nobody"
-UNKNOWN = ("", "unknown")  # words for a system that nobody knows
+UNKNOWN = ("", "unknown")  # values of a system column that name no system
 
 
 def load(path: Path) -> BoardFile:
-    """The boards of a file: Parquet with a deal, dealer and vulnerability a row (and what there is
-    of auction, contract, declarer, play, result_tricks, kind, and what each pair plays: stated
-    system_ns and _ew, inferred sys_inferred_ns and _ew), PBN, LIN, or the paper's rows.
+    """Read all boards of a file: Parquet, PBN, LIN, or a table in a format of Zhang et al. 2022.
 
-    A bad board is left out, and named with what is wrong. Raises UserError for a file that cannot
-    be read, or in which no board is sound.
+    A Parquet file has the columns deal, dealer and vulnerability, and optionally auction, contract,
+    declarer, play, result_tricks, kind, and the bidding systems of both pairs: stated (system_ns,
+    system_ew) or inferred (sys_inferred_ns, sys_inferred_ew). Invalid boards are left out and
+    listed with the reason as problems. Raises UserError for a file that cannot be read, or that
+    has no valid board.
     """
-    read = list(iterate_parts(path))
-    boards, problems = (
-        list(itertools.chain(*(getattr(part, name) for part in read)))
-        for name in ("boards", "problems")
-    )
-    return pbn_lin.board_file(path, boards, problems)
+    parts = list(iterate_parts(path))
+    boards = [board for part in parts for board in part.boards]
+    return pbn_lin.board_file(path, boards, [line for part in parts for line in part.problems])
 
 
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
-    """The same some boards at a time, so that a large Parquet file never lies whole in memory."""
+    """Read the boards of a file in parts of at most `parquet.ROWS` boards.
+
+    A large Parquet file is never in memory at once. Raises UserError for an unknown file ending
+    and for a file that cannot be read.
+    """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise UserError(f"{path}: boards are read from {', '.join(ENDINGS)} files")
     if ending in TABLE_ENDINGS:
-        yield from _cut(zhang_tsv.load(path))
+        yield from _split(zhang_tsv.load(path))
     elif ending != ".parquet":
-        yield from _cut(pbn_lin.load(path))
+        yield from _split(pbn_lin.load(path))
     else:
         yield from _from_parquet(path)
 
 
-def _cut(whole: BoardFile) -> Iterator[BoardFile]:
-    """Boards that lie in memory, in parts of the size of others."""
-    for first in range(0, len(whole.boards), parquet.ROWS):
-        problems = [] if first else whole.problems
-        yield BoardFile(whole.boards[first : first + parquet.ROWS], problems)
+def _split(file: BoardFile) -> Iterator[BoardFile]:
+    """Split boards that are in memory into parts of at most `parquet.ROWS` boards."""
+    for first in range(0, len(file.boards), parquet.ROWS):
+        problems = [] if first else file.problems
+        yield BoardFile(file.boards[first : first + parquet.ROWS], problems)
 
 
 def count_parts(path: Path) -> int:
-    """How many parts of a file there are, or at least. Raises UserError."""
+    """Return the number of parts that `iterate_parts` yields for a file, or a lower bound.
+
+    It is exact for Parquet files, and 1 for all others. Raises UserError for an unreadable file.
+    """
     return parquet.batch_count(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN, LIN or the paper's rows, by the file's ending. Raises UserError."""
+    """Write boards as PBN, LIN or a table of Zhang et al. 2022, by the file's ending.
+
+    Raises UserError for boards that the format cannot hold, or a file that cannot be written.
+    """
     write = zhang_tsv.save if path.suffix.lower() in TABLE_ENDINGS else pbn_lin.save
     write(path, boards)
 
@@ -100,7 +111,7 @@ def _from_parquet(path: Path) -> Iterator[BoardFile]:
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
-    """One row. Raises UserError."""
+    """Parse one row of a Parquet file of boards. Raises UserError for an invalid board."""
     for name in REQUIRED:
         if not isinstance(row[name], str):
             raise UserError(f"its {name} is {row[name]!r}, not text")
@@ -108,8 +119,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
         raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
-    texts = (*TEXT_COLUMNS, "kind", SOLVED, *itertools.chain(*SYSTEM_COLUMNS))
-    for name, kind in (*((name, str) for name in texts), ("result_tricks", int)):
+    for name, kind in (*((name, str) for name in TEXTS), ("result_tricks", int)):
         if not isinstance(row.get(name), kind | None):
             raise UserError(
                 f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
@@ -133,56 +143,57 @@ def _board(row: dict[str, Any], number: int) -> Board:
             tuple(CARD_NAMES.index(card) for card in played),
             row.get("result_tricks"),
             row.get("board") or number,
-            (_told(row, SYSTEM_COLUMNS[0]), _told(row, SYSTEM_COLUMNS[1])),
+            (_system(row, SYSTEM_COLUMNS[0]), _system(row, SYSTEM_COLUMNS[1])),
             row.get("kind") or "",
             zhang_tsv.parse_trick_table(row[SOLVED]) if row.get(SOLVED) else None,
         )
     )
 
 
-def _told(row: dict[str, Any], columns: tuple[str, ...]) -> str:
-    """What is said of a side's system, or inferred; nothing where nobody knows."""
+def _system(row: dict[str, Any], columns: tuple[str, ...]) -> str:
+    """Return the stated system of a pair, else the inferred one, else an empty string."""
     return next((row[name] for name in columns if row.get(name) not in (None, *UNKNOWN)), "")
 
 
 def statistics(boards: Sequence[Board]) -> dict[str, Any]:
-    """How a set of boards is distributed, in counts: who deals, who opens (makes the first bid), in
-    which place after the dealer, vulnerability, calls of an auction, first calls, opening bids; and
-    the mean and the standard deviation of the auctions' lengths, None without auctions."""
-    told = [board for board in boards if board.auction]
-    openings = [_opening(board.auction) for board in told]
-    lengths = np.array([len(board.auction) for board in told])
-    places = [NOBODY if place is None else place for place in openings]
+    """Compute the statistics of a set of boards (Zhang et al. 2022, Fig. 9).
+
+    Counts by dealer, opener (the first seat that bids), place of the opener after the dealer,
+    vulnerability, number of calls, first call and opening bid; and mean and standard deviation of
+    the number of calls, None without auctions. Boards without an auction count only for dealer and
+    vulnerability.
+    """
+    auctions = [board for board in boards if board.auction]
+    lengths = np.array([len(board.auction) for board in auctions])
+    opened = [(board, _opening_place(board.auction)) for board in auctions]
+    places = Counter(NOBODY if place is None else place for _, place in opened)
     opener = Counter(
         NOBODY if place is None else SEATS[(SEATS.index(board.dealer) + place) % 4]
-        for board, place in zip(told, openings, strict=True)
+        for board, place in opened
     )
-    bids = Counter(
-        board.auction[place] for board, place in zip(told, openings, strict=True)
-        if place is not None
-    )  # fmt: skip
-    first = Counter(board.auction[0] for board in told)
+    bids = Counter(board.auction[place] for board, place in opened if place is not None)
+    first = Counter(board.auction[0] for board in auctions)
     ordered = [auction_rules.CALLS[auction_rules.PASS], *auction_rules.CALLS[: auction_rules.BIDS]]
     return {
         "boards": len(boards),
-        "auctions": len(told),
+        "auctions": len(auctions),
         "dealer": _counts(Counter(board.dealer for board in boards), SEATS),
         "opener": _counts(opener, (*SEATS, NOBODY)),
         "opener_place": {
-            name: places.count(place)
+            name: places[place]
             for name, place in (("1st", 0), ("2nd", 1), ("3rd", 2), ("4th", 3), (NOBODY, NOBODY))
         },
         "vulnerability": _counts(Counter(board.vulnerable for board in boards), VULNERABLE),
-        "length": _by_length(lengths),
-        "mean_length": float(lengths.mean()) if told else None,
-        "length_deviation": float(lengths.std()) if told else None,
+        "length": _counts_by_length(lengths),
+        "mean_length": float(lengths.mean()) if auctions else None,
+        "length_deviation": float(lengths.std()) if auctions else None,
         "first_call": {call: first[call] for call in ordered if call in first},
         "opening": {bid: bids[bid] for bid in ordered if bid in bids},
     }
 
 
-def panels(told: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Statistics as counts by title, for people and for a picture."""
+def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the counts of `statistics` by title, for a text table or a figure."""
     titles = {
         "dealer": "dealer",
         "opener": "opener (makes the first bid)",
@@ -191,11 +202,11 @@ def panels(told: dict[str, Any]) -> dict[str, dict[str, int]]:
         "first_call": "first call",
         "opening": "opening bid",
     }
-    return {title: told[name] for name, title in titles.items()}
+    return {title: counts[name] for name, title in titles.items()}
 
 
-def _opening(calls: Sequence[str]) -> int | None:
-    """The place of the first bid."""
+def _opening_place(calls: Sequence[str]) -> int | None:
+    """Return the place of the first bid in an auction; None if there is none."""
     return next((k for k, call in enumerate(calls) if call not in ("P", "X", "XX")), None)
 
 
@@ -203,8 +214,8 @@ def _counts(found: Counter[str], names: Any) -> dict[str, int]:
     return {name: found[name] for name in names}
 
 
-def _by_length(lengths: Array) -> dict[str, int]:
-    """How many auctions have each length from the shortest to the longest."""
+def _counts_by_length(lengths: Array) -> dict[str, int]:
+    """Count the auctions of each length, from the shortest to the longest."""
     if not len(lengths):
         return {}
     return {str(n): int((lengths == n).sum()) for n in range(lengths.min(), lengths.max() + 1)}

@@ -1,16 +1,15 @@
-"""Boards that two bidding systems bid, solved double dummy and kept: a Parquet file for anyone.
+"""Boards bid by two bidding systems and solved double dummy, as a Parquet file for any reader.
 
-A row has the columns of real boards: dealer, vulnerability, deal (PBN), auction, system_ns,
-system_ew, contract, declarer; dd_table, 20 hexadecimal digits, seats N S E W by strains N S H D C;
-tricks, what the declaring side makes double dummy; score, the points of North-South; par_score and
-par_contract; imps, those of the score against par. Where all pass there is no declarer and there
-are no tricks.
+A row is a board, with the columns of recorded boards: dealer, vulnerability, deal (PBN), auction,
+system_ns, system_ew, contract, declarer. Further columns: dd_table, 20 hexadecimal digits, the
+double-dummy tricks of seats N S E W by strains N S H D C; tricks, the double-dummy tricks of the
+declaring side; score, the points of North-South; par_score and par_contract; imps, the score of
+North-South against par in IMPs. Boards that are passed out have no declarer and no tricks.
 """
 
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Section, validated
-from overtrick.config.overrides import field_overrides
-from overtrick.core import Array
+from overtrick.config.job_file import Count
+from overtrick.core import Array, concat_columns
 from overtrick.datasets import chunked_build
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.datasets.chunked_build import DatasetConfig
+from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -35,77 +34,76 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.storage import parquet
 
 KIND = parquet.Kind("bridge deals", 1, "generate them again, in another file")
-SHARD = 5  # boards, whatever the number of workers: about a second of work
-SHARDS_PER_PART = 40  # shards of a part
+SHARD = 5  # boards per shard: about a second of work
+SHARDS_PER_PART = 40
 Order = Literal["random", "rotating"]
 
-ROUND = 16  # boards after which dealer and vulnerability of a duplicate match repeat
+ROUND = 16  # boards in a cycle of dealer and vulnerability (Laws of Duplicate Bridge, Law 2)
 ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
-"""Vulnerability by board: None NS EW All, NS EW All None, and so on."""
+"""Vulnerability code of each board in the cycle: None NS EW All, NS EW All None, ..."""
 
 
-class DealsConfig(Section):
-    """Which boards, and who bids them."""
+class DealsConfig(DatasetConfig):
+    """Boards to deal, and the bidding systems that bid them."""
 
-    boards: Count = Field(default=1000, description="boards that are dealt")
-    system_ns: str = Field(default="natural", description="what North-South bid")
-    system_ew: str = Field(default="natural", description="what East-West bid")
-    dealer: Order = Field(default="random", description="or rotating, as boards of a match")
-    vulnerability: Order = Field(default="random", description="the same")
-    seed: int = Field(default=0, ge=0, description="same seed, same boards")
+    subject = "deals"
+
+    boards: Count = Field(default=1000, description="number of boards")
+    system_ns: str = Field(default="natural", description="bidding system of North-South")
+    system_ew: str = Field(default="natural", description="bidding system of East-West")
+    dealer: Order = Field(
+        default="random", description="random, or rotating as on the boards of a duplicate match"
+    )
+    vulnerability: Order = Field(
+        default="random", description="random, or rotating as on the boards of a duplicate match"
+    )
+    seed: int = Field(default=0, ge=0, description="random seed of the deals")
+
+    @model_validator(mode="after")
+    def _systems_exist(self) -> DealsConfig:
+        self.systems()
+        return self
 
     def systems(self) -> tuple[System, System]:
-        """Both systems, North-South's first. Raises Refused."""
+        """Load the systems of North-South and East-West. Raises UserError."""
         return loader.load(self.system_ns), loader.load(self.system_ew)
 
+    def default_path(self) -> Path:
+        names = "-".join(Path(name).stem for name in (self.system_ns, self.system_ew))
+        return Path(f"boards/deals-{names}-{self.boards}-{self.seed}.parquet")
 
-def plan_of(overrides: Sequence[str]) -> DealsConfig:
-    """The plan of key=value overrides. Raises Refused."""
-    plan = validated(DealsConfig, field_overrides(DealsConfig, overrides, "deals"))
-    plan.systems()
-    return plan
-
-
-def place_of(plan: DealsConfig) -> Path:
-    """Where the boards of a plan lie if nobody says another place."""
-    names = "-".join(Path(name).stem for name in (plan.system_ns, plan.system_ew))
-    return Path(f"boards/deals-{names}-{plan.boards}-{plan.seed}.parquet")
-
-
-def generate(
-    plan: DealsConfig, out: Path, crew: WorkerPool, progress: chunked_build.Progress
-) -> dict[str, Any]:
-    """Make the boards, or those that are still missing: the file, rows, and the seconds taken.
-
-    A file that is there already and was made by this plan, with systems that say the same wherever
-    their files lie, stays as it is. Raises Refused where anything else lies, or nothing can be
-    written.
-    """
-    began = time.monotonic()
-    systems = plan.systems()
-    made_with = plan.model_dump() | {
-        "system_ns": systems[0].name,
-        "system_ew": systems[1].name,
-        "rules": [loader.fingerprint(each) for each in systems],
-    }
-    if not chunked_build.load_existing(out, KIND, made_with):
-        shards = [
-            (first, min(SHARD, plan.boards - first)) for first in range(0, plan.boards, SHARD)
-        ]
-        common = (plan, *(replace(each, places=(), rules=()) for each in systems))  # words stay
-        columns = chunked_build.run_shards(
-            out, KIND, made_with, "boards", _solved, common, shards, SHARDS_PER_PART, crew, progress
-        )
-        parquet.save(out, KIND, made_with, columns)
-        shutil.rmtree(chunked_build.parts_folder(out))
-    return {"path": str(out), "rows": plan.boards, "seconds": time.monotonic() - began}
+    def build(
+        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
+    ) -> dict[str, Any]:
+        systems = self.systems()
+        made_with = self.model_dump() | {
+            # systems are compared by their rules, wherever their files are
+            "system_ns": systems[0].name,
+            "system_ew": systems[1].name,
+            "rules": [loader.fingerprint(each) for each in systems],
+        }
+        if not chunked_build.load_existing(out, KIND, made_with):
+            sizes = chunks(self.boards, SHARD)
+            shards = [(k * SHARD, count) for k, (count,) in enumerate(sizes)]
+            # explanations of calls are not sent to the workers
+            common = (self, *(replace(each, places=(), rules=()) for each in systems))
+            parts = chunked_build.run_shards(
+                out, KIND, made_with, "boards", _bid_and_solve, common, shards, SHARDS_PER_PART,
+                pool, progress,
+            )  # fmt: skip
+            parquet.save(out, KIND, made_with, concat_columns(list(parts)))
+            shutil.rmtree(chunked_build.parts_folder(out))
+        return {"rows": self.boards}
 
 
 def deal_boards(
     first: int, count: int, dealer: Order, vulnerability: Order, rng: Generator
 ) -> tuple[Array, Array, Array]:
-    """Boards from number `first` (from 0) on: who holds each card (G, 52), dealers (G,) and
-    vulnerabilities (G,)."""
+    """Deal G = count boards of a match, from board number `first` on (the first board is 0).
+
+    Returns the seat that holds each card (G, 52), dealers (G,) and vulnerability codes (G,).
+    dealer, vulnerability: drawn at random, or rotating with the number of the board.
+    """
     board = first + np.arange(count)
     holder = random_deals(count, rng)
     chance = rng.integers(4, size=(2, count))
@@ -113,13 +111,13 @@ def deal_boards(
     return holder, dealers, chance[1] if vulnerability == "random" else ROTATION[board % ROUND]
 
 
-def _solved(
+def _bid_and_solve(
     rng: Generator, common: tuple[DealsConfig, System, System], first: int, count: int
 ) -> dict[str, Array]:
-    """The rows of one shard."""
-    plan, ns, ew = common
-    luck = generator(plan.seed, RngStream.INITIAL, first // SHARD)
-    holder, dealer, vulnerable = deal_boards(first, count, plan.dealer, plan.vulnerability, luck)
+    """Deal, bid and solve the boards of one shard; return the columns of their rows."""
+    config, ns, ew = common
+    rng = generator(config.seed, RngStream.INITIAL, first // SHARD)
+    holder, dealer, vulnerable = deal_boards(first, count, config.dealer, config.vulnerability, rng)
     calls = auction_simulation.bid_auctions(hand_bits(holder), dealer, vulnerable, ns, ew)
     contracts = auction_rules.final_contracts(calls, dealer)
     tables = double_dummy.trick_tables(holder)

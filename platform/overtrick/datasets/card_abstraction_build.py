@@ -1,15 +1,13 @@
-"""What is worked out once and kept: so far the abstraction of limit hold'em.
+"""Generation of the card abstraction of limit hold'em, stored in a Parquet file.
 
-Work is cut into shards, and every AT_ONCE of them are a part: it is done by the crew, written to
-disk beside the result, and not done again if the build is stopped and started anew. A part has a
-generator of its own, so neither workers nor stops change a number.
+The rounds are built in order (roll-outs of all holdings, then k-means), and then the transition
+tables from sampled deals. Each of these stages is computed by shards, see `chunked_build`.
 """
 
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,24 +16,12 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Section, validated
+from overtrick.config.job_file import Count, validated
 from overtrick.config.overrides import field_overrides
-from overtrick.core import Array, UserError
-from overtrick.datasets.chunked_build import (
-    Progress,
-    create_parts_folder,
-    load_existing,
-    parts_folder,
-)
-from overtrick.distributed.workers import (
-    RngStream,
-    Shard,
-    Work,
-    WorkerPool,
-    generator,
-    start_pool,
-    start_ray,
-)
+from overtrick.core import Array, UserError, concat_columns
+from overtrick.datasets import chunked_build
+from overtrick.datasets.chunked_build import Columns, DatasetConfig
+from overtrick.distributed.workers import RngStream, Work, WorkerPool, generator
 from overtrick.games.poker.holdem import card_abstraction
 from overtrick.games.poker.holdem.card_abstraction import (
     ROUNDS,
@@ -46,11 +32,11 @@ from overtrick.games.poker.holdem.card_abstraction import (
 from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
-ROLLOUTS = 10_000_000  # of a shard, or those of one holding
-DEALS = 1_000_000  # of a shard
-MOST_SCALE = 100
-AT_ONCE = 16  # shards of a part
-VERSION = 1  # raise it when the same parameters come to give other numbers
+ROLLOUTS = 10_000_000  # roll-outs per shard, or those of one holding if they are more
+DEALS = 1_000_000  # deals per shard
+MAX_SCALE = 100
+SHARDS_PER_PART = 16
+VERSION = 1  # to be raised when the same parameters give other numbers
 REMEDY = "build it with `overtrick generate abstraction`"
 ABSTRACTION = parquet.Kind("abstraction", VERSION, REMEDY)
 PART = parquet.Kind("part of an abstraction", VERSION, REMEDY)
@@ -58,12 +44,14 @@ PAPER = AbstractionParameters()
 SCALED = (*ROUNDS, "deals")
 
 
-class AbstractionConfig(Section):
-    """How the abstraction is built (Samothrakis et al. 2011, sec. 4.2)."""
+class AbstractionConfig(DatasetConfig):
+    """Buckets and sample counts of the card abstraction (Samothrakis et al. 2011, sec. 4.2)."""
+
+    subject = "the abstraction"
 
     buckets: int = Field(
         default=PAPER.buckets, ge=2, le=32,
-        description="buckets of like holdings in each round; the joint tables have their 4th power",
+        description="buckets per round; the joint tables have their 4th power of entries",
     )  # fmt: skip
     preflop: Count = Field(
         default=PAPER.preflop, description="roll-outs of each of the 169 hands before the flop"
@@ -75,28 +63,28 @@ class AbstractionConfig(Section):
         default=PAPER.turn, description="roll-outs of each of the 13,960,050 holdings on the turn"
     )
     river: Count = Field(
-        default=PAPER.river, description="roll-outs of each of the 123,156,254 holdings there"
+        default=PAPER.river,
+        description="roll-outs of each of the 123,156,254 holdings on the river",
     )
     deals: Count = Field(
         default=PAPER.deals, description="deals sampled for the transition and showdown tables"
     )
     kmeans_starts: Count = Field(
-        default=PAPER.kmeans_starts, description="starts of k-means++, the best of which counts"
+        default=PAPER.kmeans_starts, description="starts of k-means++; the best result is used"
     )
     kmeans_steps: Count = Field(
-        default=PAPER.kmeans_steps, description="steps of k-means at most, a start"
+        default=PAPER.kmeans_steps, description="maximum number of k-means steps per start"
     )
     ranks: int = Field(
         default=PAPER.ranks, ge=5, le=13,
-        description="ranks in the deck, from the ace down; 13 is hold'em, fewer a small game",
+        description="ranks in the deck, from the ace down; 13 is hold'em, fewer a smaller game",
     )  # fmt: skip
-    seed: int = Field(default=PAPER.seed, ge=0, description="same seed, same numbers")
+    seed: int = Field(default=PAPER.seed, ge=0, description="random seed of all samples")
 
     @model_validator(mode="after")
-    def _strengths_for_all_buckets(self) -> AbstractionConfig:
-        """n roll-outs can only tell 2 n + 1 strengths apart."""
+    def _enough_strengths_for_all_buckets(self) -> AbstractionConfig:
         for name in ROUNDS:
-            if 2 * getattr(self, name) + 1 < self.buckets:
+            if 2 * getattr(self, name) + 1 < self.buckets:  # n roll-outs tell 2 n + 1 apart
                 raise ValueError(
                     f"{name} needs at least {self.buckets // 2} roll-outs a holding for "
                     f"{self.buckets} buckets, not {getattr(self, name)}"
@@ -105,50 +93,42 @@ class AbstractionConfig(Section):
             raise ValueError(f"{self.ranks} ranks make only {self.ranks**2} hands before the flop")
         return self
 
+    @classmethod
+    def parse(cls, overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
+        """Build the configuration from `key=value` overrides of the paper's values.
 
-def plan_of(overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
-    """The paper's plan with key=value overrides; every other count of samples times `scale`.
+        scale: factor on every sample count that is not overridden; roll-outs stay numerous enough
+        to tell as many strengths apart as there are buckets. Raises UserError.
+        """
+        if not 0 < scale <= MAX_SCALE:
+            raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")
+        values = field_overrides(cls, overrides, cls.subject)
+        config = validated(cls, values)
+        counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
+        scaled = {n: max(int(np.ceil(c * scale)), config.buckets // 2) for n, c in counts.items()}
+        return validated(cls, {**values, **scaled})
 
-    Scaling leaves roll-outs enough to tell as many strengths apart as there are buckets. Raises
-    UserError.
+    def default_path(self) -> Path:
+        return Path(f"abstractions/holdem-{self.buckets}.parquet")
+
+    def build(
+        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
+    ) -> dict[str, Any]:
+        if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
+            return {"rows": len(stored.columns["start"])}
+        built = _AbstractionBuild(self, out, pool, progress).run()
+        parquet.save(out, ABSTRACTION, asdict(built.parameters), _columns(built))
+        shutil.rmtree(chunked_build.parts_folder(out))
+        return {"rows": len(built.start)}
+
+
+def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abstraction:
+    """Load the card abstraction in a file.
+
+    config: if given, the configuration that it must have been built with. Raises UserError for
+    another configuration, and for a file that is missing or damaged.
     """
-    if not 0 < scale <= MOST_SCALE:
-        raise UserError(f"--samples-scale must be above 0 and at most {MOST_SCALE}, not {scale}")
-    values = field_overrides(AbstractionConfig, overrides, "the abstraction")
-    plan = validated(AbstractionConfig, values)
-    counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
-    scaled = {n: max(int(np.ceil(c * scale)), plan.buckets // 2) for n, c in counts.items()}
-    return validated(AbstractionConfig, {**values, **scaled})
-
-
-def generate(
-    kind: str,
-    out: Path,
-    overrides: Sequence[str] = (),
-    scale: float = 1.0,
-    workers: int = 0,
-    progress: Progress = lambda stage, done, total: None,
-) -> dict[str, Any]:
-    """Work out what is asked for and keep it in a file: its path, rows, and the seconds taken.
-
-    A file that is there already and was made with the same parameters stays as it is. Raises
-    UserError for an unknown kind, impossible counts, a path that cannot be written to, or where
-    anything else lies.
-    """
-    if kind != ABSTRACTION.name:
-        raise UserError(f"cannot generate '{kind}': did you mean '{ABSTRACTION.name}'?")
-    plan = plan_of(overrides, scale)
-    began = time.monotonic()
-    if stored := load_existing(out, ABSTRACTION, plan.model_dump()):
-        rows = len(stored.columns["start"])
-    else:
-        rows = len(_hire_and_build(plan, out, workers, progress).start)
-    return {"path": str(out), "rows": rows, "seconds": time.monotonic() - began}
-
-
-def load_abstraction(path: Path, plan: AbstractionConfig | None = None) -> Abstraction:
-    """The abstraction in a file; with a plan, one that was built by it. Raises UserError."""
-    stored = parquet.load(path, ABSTRACTION, None if plan is None else plan.model_dump())
+    stored = parquet.load(path, ABSTRACTION, None if config is None else config.model_dump())
     table = stored.columns
     return Abstraction(
         table["start"],
@@ -160,109 +140,88 @@ def load_abstraction(path: Path, plan: AbstractionConfig | None = None) -> Abstr
     )
 
 
-def _hire_and_build(
-    plan: AbstractionConfig, out: Path, workers: int, progress: Progress
-) -> Abstraction:
-    create_parts_folder(out)
-    if workers:
-        start_ray([{"CPU": 1.0}] * workers)
-    crew = start_pool(workers)
-    try:
-        return build(plan, out, crew, progress)
-    finally:
-        crew.close()
-
-
-def build(plan: AbstractionConfig, out: Path, crew: WorkerPool, progress: Progress) -> Abstraction:
-    """Build the abstraction, or what is left to do of it, and keep it."""
-    parameters = AbstractionParameters(**plan.model_dump())
-    building = _Building(parameters, out, crew, progress)
-    buckets, told = [], []
-    for round in range(len(ROUNDS)):
-        rng = generator(plan.seed, RngStream.INITIAL, len(SCALED) + round)
-        bucket, tells = card_abstraction.cluster(parameters, round, building.rolled(round), rng)
-        buckets.append(bucket)
-        told.append(tells)
-    built = card_abstraction.build_abstraction(parameters, building.dealt(tuple(buckets)), told)
-    parquet.save(out, ABSTRACTION, asdict(parameters), _columns(built))
-    shutil.rmtree(building.folder)
-    return built
-
-
-class _Building:
-    """The parts of one build: those on disk, and a crew for the others."""
+class _AbstractionBuild:
+    """One build of an abstraction; it counts the finished shards of all stages."""
 
     def __init__(
-        self, parameters: AbstractionParameters, out: Path, crew: WorkerPool, progress: Progress
-    ) -> None:
-        self.parameters = parameters
-        self.folder = parts_folder(out)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._crew = crew
-        self._progress = progress
-        counts = hand_indexer(parameters.ranks).counts
-        sizes = [max(1, ROLLOUTS // parameters.rollouts(round)) for round in range(len(ROUNDS))]
-        self._holdings = [_cut(int(c), size) for c, size in zip(counts, sizes, strict=True)]
-        self._deals = _cut(parameters.deals, DEALS)
-        self._total = sum(-(-len(shards) // AT_ONCE) for shards in (*self._holdings, self._deals))
-        self._done = 0
+        self, config: AbstractionConfig, out: Path, pool: WorkerPool,
+        progress: chunked_build.Progress,
+    ) -> None:  # fmt: skip
+        self.parameters = AbstractionParameters(**config.model_dump())
+        self._out, self._pool, self._progress = out, pool, progress
+        parameters = self.parameters
+        sizes = [max(1, ROLLOUTS // parameters.rollouts(r)) for r in range(len(ROUNDS))]
+        counts = [int(count) for count in hand_indexer(parameters.ranks).counts]
+        self._ranges = [
+            [(first, min(first + size, count)) for first in range(0, count, size)]
+            for count, size in zip([*counts, parameters.deals], [*sizes, DEALS], strict=True)
+        ]
 
-    def rolled(self, round: int) -> list[dict[str, Array]]:
-        """The scores and weights of all holdings of a round, in order."""
-        shards = [(round, *ends) for ends in self._holdings[round]]
-        about = {
-            "rollouts": self.parameters.rollouts(round),
-            "ranks": self.parameters.ranks,
-            "seed": self.parameters.seed,
-        }
-        return list(self._parts(round, about, _roll_out, self.parameters, shards, np.concatenate))
-
-    def dealt(self, buckets: tuple[Array, ...]) -> Iterator[dict[str, Array]]:
-        """What sampled deals went through."""
-        shards = [(last - first,) for first, last in self._deals]
-        common = (self.parameters, buckets)
-        return self._parts(len(ROUNDS), asdict(self.parameters), _deal, common, shards, sum)
+    def run(self) -> Abstraction:
+        """Build the buckets of each round, then the tables between them."""
+        parameters = self.parameters
+        buckets, statistics = [], []
+        for stage in range(len(ROUNDS)):
+            made_with = {
+                "rollouts": parameters.rollouts(stage),
+                "ranks": parameters.ranks,
+                "seed": parameters.seed,
+            }
+            scores = self._parts(stage, made_with, _roll_out, parameters, concat_columns)
+            rng = generator(parameters.seed, RngStream.INITIAL, len(SCALED) + stage)
+            bucket, of_buckets = card_abstraction.cluster(parameters, stage, scores, rng)
+            buckets.append(bucket)
+            statistics.append(of_buckets)
+        common = parameters, tuple(buckets)
+        counts = self._parts(len(ROUNDS), asdict(parameters), _deal, common, _sum)
+        return card_abstraction.build_abstraction(parameters, counts, statistics)
 
     def _parts(
-        self, stage: int, about: dict[str, Any], work: Work, common: Any,
-        shards: Sequence[Shard], join: Callable[[list[Array]], Any],
-    ) -> Iterator[dict[str, Array]]:  # fmt: skip
-        """The parts of a stage in order, from the disk or from the crew."""
-        name = SCALED[stage]
-        for number, first in enumerate(range(0, len(shards), AT_ONCE)):
-            self._progress(name, self._done, self._total)
-            path = self.folder / f"{name}-{number}.parquet"
-            made_with = {**about, "part": number, "at_once": AT_ONCE, "shard": shards[0]}
-            try:
-                columns = parquet.load(path, PART, made_with).columns
-            except UserError:  # not done yet, or of another build
-                rng = generator(self.parameters.seed, RngStream.INITIAL, stage, number)
-                done = self._crew.map(work, common, shards[first : first + AT_ONCE], rng)
-                columns = {column: join([each[column] for each in done]) for column in done[0]}
-                parquet.save(path, PART, made_with, columns)
-            self._done += 1
-            self._progress(name, self._done, self._total)
-            yield columns
+        self, stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
+    ) -> Iterator[Columns]:
+        """Compute the shards of one stage; yield the columns of its parts, in order."""
+        ranges = self._ranges[stage]
+        shards = [(stage, *divmod(k, SHARDS_PER_PART), *ends) for k, ends in enumerate(ranges)]
+        before, total = sum(map(len, self._ranges[:stage])), sum(map(len, self._ranges))
+
+        def progress(name: str, done: int, _: int) -> None:
+            self._progress(name, before + done, total)
+
+        return chunked_build.run_shards(
+            self._out, PART, {**made_with, "shard": ranges[0]}, SCALED[stage], work, common,
+            shards, SHARDS_PER_PART, self._pool, progress, join,
+        )  # fmt: skip
 
 
-def _cut(work: int, size: int) -> list[tuple[int, int]]:
-    """The first and one past the last of each shard of a fixed size; the last may be smaller."""
-    return [(first, min(first + size, work)) for first in range(0, work, size)]
+def _sum(counts: Sequence[Columns]) -> Columns:
+    return {name: sum(each[name] for each in counts) for name in counts[0]}  # type: ignore[misc]
 
 
 def _roll_out(
-    rng: Generator, common: AbstractionParameters, round: int, first: int, last: int
-) -> dict[str, Array]:
+    rng: Generator,
+    common: AbstractionParameters,
+    round: int,
+    part: int,
+    place: int,
+    first: int,
+    last: int,
+) -> Columns:
+    """Score the holdings numbered `first` to `last` - 1 of a round."""
+    rng = generator(common.seed, RngStream.INITIAL, round, part, place)
     return card_abstraction.roll_out(common, round, first, last, rng)
 
 
-def _deal(rng: Generator, common: Any, deals: int) -> dict[str, Array]:
+def _deal(
+    rng: Generator, common: Any, stage: int, part: int, place: int, first: int, last: int
+) -> Columns:
+    """Count the buckets of `last` - `first` sampled deals."""
     parameters, buckets = common
-    return card_abstraction.count_transitions(parameters, buckets, deals, rng)
+    rng = generator(parameters.seed, RngStream.INITIAL, stage, part, place)
+    return card_abstraction.count_transitions(parameters, buckets, last - first, rng)
 
 
 def _columns(built: Abstraction) -> dict[str, Array]:
-    """One row a bucket."""
+    """Return the columns of the file, with one row for each bucket."""
     return {
         "start": built.start,
         **{f"move_{name}": table for name, table in zip(ROUNDS[1:], built.moves, strict=True)},

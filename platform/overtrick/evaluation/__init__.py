@@ -1,1 +1,1 @@
-"""Measurement of policies: against held-out opponents, in card play, in bidding."""
+"""Evaluation of policies: against held-out opponents, in card play and in bidding."""

@@ -1,4 +1,4 @@
-"""Who may sit at the table to bid: systems by their rules, and trained networks."""
+"""Bidders of the auction: bidding systems that follow their rules, and trained networks."""
 
 from __future__ import annotations
 
@@ -37,64 +37,76 @@ from overtrick.storage import locate, model_files, parquet
 
 
 class BiddingSystemJob(Job):
-    """What a job says of the calls of its network."""
+    """Job of a trainer of bidding networks, with the bidding system of their calls."""
 
-    system: Opponent = Field(default="natural", description="what its calls mean")
+    system: Opponent = Field(
+        default="natural",
+        description="bidding system that defines the meaning of the network's calls",
+    )
     system_version: dict[str, str] = Field(
-        default={}, description="the version of its rules; a new run takes the present one"
+        default={},
+        description="fingerprint of the system's rules by name of the system; filled in by a new "
+        "run",
     )
 
     @field_validator("system")
     @classmethod
-    def _it_is_there(cls, name: str) -> str:
+    def _system_exists(cls, name: str) -> str:
         loader.load(name)
         return name
 
     @field_validator("system_version")
     @classmethod
-    def _a_version_is_told(cls, rules: dict[str, str], told: ValidationInfo) -> dict[str, str]:
-        if "system" not in told.data:  # which is wrong, and says so
+    def _fill_in_version(cls, rules: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if "system" not in info.data:  # invalid, and reported already
             return rules
-        own = loader.load(told.data["system"])
+        own = loader.load(info.data["system"])
         return {own.name: loader.fingerprint(own), **rules}
 
 
 class Side(NamedTuple):
-    """A pair of players: how it bids, and what its calls mean."""
+    """Partnership of two bidders: the system of its calls, and the networks that choose them."""
 
     name: str
     system: System
-    calls: BiddingNetwork | None = None  # none: it bids by the rules of its system
+    calls: BiddingNetwork | None = None  # None: it bids by the rules of its system
     imps: BiddingNetwork | None = None
 
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
-        """A player at a table where the sides' calls have these meanings."""
+        """Return the policy of this partnership.
+
+        ns, ew: the systems by which the calls of both sides are interpreted. epsilon: share of
+        calls that are drawn at random from the candidates.
+        """
         if self.calls is None:
             return network_bidder.SystemBidder(ns, ew)
         return NetworkBidder(ns, ew, self.calls, self.imps, epsilon)
 
 
-def load_side(what: str) -> Side:
-    """A side by the name or file of its system, or by a model: its folder, that of its run, or what
-    it is registered as. Raises UserError."""
-    folder = locate.model_folder(what)
+def load_side(name: str) -> Side:
+    """Load a partnership: a bidding system by name or file, or a model by folder, run or registry.
+
+    Raises UserError for an unknown name, and for a model that has no network of calls or whose
+    system's rules have changed.
+    """
+    folder = locate.model_folder(name)
     if not (folder / model_files.CARD).exists():
-        rules = loader.load(what)
+        rules = loader.load(name)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
     calls, imps = stored_networks.load_networks(stored.weights, stored.job, str(folder))
     if calls is None:
-        raise UserError(f"the model in {folder} only values calls: to bid takes one of calls, too")
-    name = folder.parent.name if folder.name == "model" else folder.name
-    return Side(name, stored_networks.load_system(stored.job, str(folder)), calls, imps)
+        raise UserError(f"the model in {folder} has no network of calls, which a bidder needs")
+    label = folder.parent.name if folder.name == "model" else folder.name
+    return Side(label, stored_networks.load_system(stored.job, str(folder)), calls, imps)
 
 
 def bid_auctions(
     ns: Side, ew: Side, holder: Array, dealer: Array, vulnerable: Array, rng: Generator
 ) -> Array:
-    """(G, L) int8 how two sides bid deals, padded with -1; L depends on the sides alone.
+    """Bid G deals; return the calls (G, L) int8, padded with -1. L depends only on the sides.
 
-    holder (G, 52), dealer and vulnerable (G,) as `trainers.deals.dealt` has them.
+    holder: (G, 52) the seat that holds each card; dealer, vulnerable: (G,).
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
@@ -111,22 +123,28 @@ def bid_auctions(
 
 
 def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
-    """(G,) the IMPs that side a wins on solved deals (G, 74): each is bid at two tables, at the
-    first of which a sits North-South."""
+    """Play a duplicate match of bidding; return the IMPs (G,) that side a wins on each deal.
+
+    deals: (G, 74) with double-dummy tricks, which score the contracts. Each deal is bid at two
+    tables; side a is North-South at the first and East-West at the second.
+    """
     game = Auction("points", seats=2)
     points = []
     for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True):
         pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
         points.append(play(game, pair, deals, child, recorded=()).payoff[:, 0])
-    found: Array = scoring.imps((points[0] - points[1]).astype(np.int64))
-    return found
+    won: Array = scoring.imps((points[0] - points[1]).astype(np.int64))
+    return won
 
 
 def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[CandidateCall]:
-    """What a bidder with a hand in PBN thinks of after some calls, the best first. Raises UserError
-    for a hand that is none, a side that bids by rules, or an auction that is over."""
+    """List the candidate calls of a bidding network in a position, the best first.
+
+    calls: the auction so far; hand: the bidder's hand in PBN; other: the side of the opponents.
+    Raises UserError for an invalid hand, a side without a network, or an auction that is over.
+    """
     if side.calls is None:
         raise UserError(f"{side.name} bids by rules: ask a trained network")
     own = sorted(set(parse_hand(hand)))
@@ -141,12 +159,15 @@ def rank_calls(
 
 
 def solved_deals(path: str) -> Iterator[Deals]:
-    """(G, 74) the deals of a Parquet file with columns deal and dd_table, some thousands at a time;
-    North deals, nobody is vulnerable. Raises UserError."""
+    """Yield the solved deals (G, 74) of a Parquet file with columns deal and dd_table, in batches.
+
+    North is the dealer and no side is vulnerable; deals without dd_table are left out. Raises
+    UserError for an invalid deal, or a file without solved deals.
+    """
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
         rows = np.zeros((len(columns["deal"]), DEAL_WIDTH), np.int8)
-        kept = np.zeros(len(rows), np.bool_)
+        solved = np.zeros(len(rows), np.bool_)
         for k, (deal, table) in enumerate(zip(*columns.values(), strict=True)):
             number += 1
             if table is None:
@@ -160,31 +181,36 @@ def solved_deals(path: str) -> Iterator[Deals]:
                 )
             except UserError as error:
                 raise UserError(f"{path}: row {number}: {error}") from None
-            kept[k] = True
-        found += int(kept.sum())
-        yield rows[kept]
+            solved[k] = True
+        found += int(solved.sum())
+        yield rows[solved]
     if not found:
         raise UserError(f"{path} holds no deals with double-dummy tricks")
 
 
 @lru_cache(maxsize=2)
-def sample_deals(path: str, most: int, seed: int) -> Deals:
-    """(G, 74) the solved deals of a file in its order, at most so many, all as likely: those with
-    the lowest random numbers. Raises UserError."""
+def sample_deals(path: str, limit: int, seed: int) -> Deals:
+    """Sample at most `limit` solved deals (G, 74) of a file uniformly, in the order of the file.
+
+    The deals with the lowest random numbers are chosen. Raises UserError as `solved_deals` does.
+    """
     rng = generator(seed, RngStream.INITIAL)
-    deals, luck, more = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
+    deals, keys, pending = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
     for part in chain(solved_deals(path), [None]):
-        more += [] if part is None else [part]
-        if part is None or sum(map(len, more)) >= most:  # now and then, for to sort takes a moment
-            deals = np.concatenate([deals, *more])
-            luck = np.concatenate([luck, rng.random(len(deals) - len(luck))])
-            kept = np.sort(np.argsort(luck)[:most])
-            deals, luck, more = deals[kept], luck[kept], []
+        pending += [] if part is None else [part]
+        if part is None or sum(map(len, pending)) >= limit:  # sorting for every part is slow
+            deals = np.concatenate([deals, *pending])
+            keys = np.concatenate([keys, rng.random(len(deals) - len(keys))])
+            chosen = np.sort(np.argsort(keys)[:limit])
+            deals, keys, pending = deals[chosen], keys[chosen], []
     return deals
 
 
 def rotate_deals(deals: Deals, rng: Generator) -> Deals:
-    """The same deals with the hands at other seats, any dealer and any vulnerability."""
+    """Rotate each solved deal (G, 74) by a random number of seats.
+
+    Dealer and vulnerability are drawn at random, too.
+    """
     turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
     found = deals.copy()
     found[:, :CARDS] = (deals[:, :CARDS] + turn[:, None]) % 4

@@ -1,4 +1,4 @@
-"""How well networks know recorded auctions: which call is made, and what it brings."""
+"""Accuracy of bidding networks on recorded auctions: predicted calls and predicted IMPs."""
 
 from __future__ import annotations
 
@@ -13,33 +13,43 @@ from overtrick.games.bridge.auction_rules import BIDS
 from overtrick.games.bridge.system.public_knowledge import TYPES
 
 Predictions = Mapping[str, Array]
-"""Columns (R,) of what a network said of examples, and of what they were."""
+"""Columns (R,) of a network's predictions for examples, beside the columns of the examples."""
 
 LENGTHS = {"4 to 8 calls": (4, 8), "4": (4, 4), "5 to 8": (5, 8), "9 to 12": (9, 12),
            "13 to 16": (13, 16), "17 and more": (17, 1000)}  # fmt: skip
-"""Parts of the table by the length of the auction (Zhang et al. 2022, Fig. 12)."""
+"""Rows of the table by the number of calls of the auction (Zhang et al. 2022, Fig. 12)."""
 
-BINS = 10  # of probabilities, for the calibration
-IMP_TOLERANCE = 2  # IMPs (Zhang et al. 2022, Fig. 13)
+BINS = 10  # bins of probability for the calibration error
+IMP_TOLERANCE = 2  # IMPs, of the shares "within 2" (Zhang et al. 2022, Fig. 13)
 
 
 def predict_calls(log_probs: Array) -> dict[str, Array]:
-    """The likeliest call of each row (R, 38), and how sure of it the network is."""
+    """Return the most likely call of each row and its probability.
+
+    log_probs: (R, 38) log-probabilities of the calls.
+    """
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
     return {"said": best.astype(np.int8), "sure": sure.astype(np.float32)}
 
 
 def predict_imps(log_probs: Array) -> dict[str, Array]:
-    """The IMPs that are expected of each row (R, 49), and the likeliest."""
+    """Return the most likely IMPs of each row and the expected IMPs.
+
+    log_probs: (R, 49) log-probabilities of -24 to 24 IMPs.
+    """
     best = log_probs.argmax(axis=1) - MAX_IMPS
     return {"said": best.astype(np.int8), "expected": (np.exp(log_probs) @ IMPS).astype(np.float32)}
 
 
 def call_accuracy(of: Predictions) -> dict[str, float | None]:
-    """Shares of calls foretold: total; real, of bids; unreal, of passes, doubles and redoubles
-    (Zhang et al. 2022, section 5.2.1); how sure the network was; and its calibration error, the
-    mean distance of both over ten bins (Guo et al. 2017, eq. 5). None where there are no such."""
+    """Compute the accuracy of predicted calls.
+
+    total, real, unreal: share of correct predictions among all calls, among bids, and among passes,
+    doubles and redoubles (Zhang et al. 2022, section 5.2.1). sure: mean probability of the
+    predicted call. calibration_error: expected calibration error over ten bins (Guo et al. 2017,
+    eq. 5). A value without calls is None.
+    """
     right, bids = of["said"] == of["call"], of["call"] < BIDS
     place = np.minimum((of["sure"] * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(place, right - of["sure"].astype(np.float64), BINS)
@@ -53,15 +63,19 @@ def call_accuracy(of: Predictions) -> dict[str, float | None]:
 
 
 def imp_errors(of: Predictions) -> dict[str, float | None]:
-    """Of what is expected in IMPs: the mean error; the share within 2; by the likeliest, the share
-    that is right, and within 2 (Zhang et al. 2022, Fig. 13). None where there is nothing."""
-    off = np.abs(of["expected"] - of["imps"])
-    said = np.abs(of["said"].astype(np.int64) - of["imps"])
+    """Compute the accuracy of predicted IMPs (Zhang et al. 2022, Fig. 13).
+
+    error: mean absolute error of the expected IMPs; within_2: share of errors of at most 2 IMPs.
+    likeliest_right, likeliest_within_2: share of exact hits, and of errors of at most 2, of the
+    most likely IMPs. A value without examples is None.
+    """
+    error = np.abs(of["expected"] - of["imps"])
+    likeliest = np.abs(of["said"].astype(np.int64) - of["imps"])
     return {
-        "error": _mean(off),
-        "within_2": _mean(off <= IMP_TOLERANCE),
-        "likeliest_right": _mean(said == 0),
-        "likeliest_within_2": _mean(said <= IMP_TOLERANCE),
+        "error": _mean(error),
+        "within_2": _mean(error <= IMP_TOLERANCE),
+        "likeliest_right": _mean(likeliest == 0),
+        "likeliest_within_2": _mean(likeliest <= IMP_TOLERANCE),
     }
 
 
@@ -72,7 +86,10 @@ def _mean(values: Array) -> float | None:
 def accuracy_table(
     of: Predictions, measure: Callable[[Predictions], dict[str, float | None]]
 ) -> list[dict[str, Any]]:
-    """Of all examples, by the length of their auctions, and by the type of the call."""
+    """Apply a measure to all examples, by the length of the auction, and by the type of the call.
+
+    Returns a row for each part that has examples, with the number of its calls.
+    """
     parts = {"all": np.ones(len(of["call"]), bool)}
     parts |= {
         name: (of["length"] >= low) & (of["length"] <= high)
@@ -89,4 +106,4 @@ def accuracy_table(
 PREDICTORS = {"calls": predict_calls, "imps": predict_imps}
 MEASURES = {"calls": call_accuracy, "imps": imp_errors}
 FIGURE_COLUMNS = {"calls": ("total", "real", "unreal"), "imps": ("within_2", "likeliest_within_2")}
-"""By what a network learns: what it says, how that is measured, and which of it is drawn."""
+"""By target of the network: its predictions, their measure, and the columns of the figure."""

@@ -1,4 +1,4 @@
-"""What those share who learn to play the cards of bridge: games to learn from, and the judge."""
+"""Mini-Bridge card play: games to learn from, and evaluation of declarers on unseen deals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from overtrick.config.job_file import Count, FolderPath, GameChoice, Section
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, chunks, generator
 from overtrick.games import registry
 from overtrick.games.bridge import double_dummy, scoring
 from overtrick.games.bridge.cardplay import play_records
@@ -26,60 +26,57 @@ from overtrick.reports import learning_curves
 from overtrick.storage import parquet
 
 POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
-"""Who can learn, and the hands that each plays."""
-
+"""Hands that each learner plays: 0 declarer, 1 left, 2 dummy, 3 right of the declarer."""
 
 Position = Literal["declarer", "left", "right"]
 ScriptedDefenders = Literal["rules", "random"]
 Strain = Literal["notrump", "trump"]
-EVALUATION_SHARD = 500  # deals of one shard of judging
-DOUBLE_DUMMY_SHARD = 100  # deals of one shard of double-dummy play
-DEALS_AT_ONCE = 2000  # deals that are played at once where only some of the games are kept
+EVALUATION_SHARD = 500  # deals per shard of an evaluation
+DOUBLE_DUMMY_SHARD = 100  # deals per shard of double-dummy analysis
+DEALS_AT_ONCE = 2000  # deals played at once, of which only won games may be used
 
-DOUBLE_DUMMY = parquet.Kind(
-    "double-dummy tricks", 1, "remove it, and it is solved again"
-)  # of deals that a seed makes
+DOUBLE_DUMMY = parquet.Kind("double-dummy tricks", 1, "remove it, and it is solved again")
 
 
 class CardplayEvaluation(Section):
-    """How a declarer is judged: on deals that nothing is learnt from."""
+    """Evaluation of a declarer on deals that are used for nothing else."""
 
     defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
         default=("rules",), min_length=1,
-        description="whom it meets; learned: defenders that this run trains",
+        description="defenders, each evaluated apart; learned: the defenders that this run trains",
     )  # fmt: skip
-    deals: Count = Field(default=1000, description="deals of a measurement on the way")
-    final_deals: Count = Field(default=10_000, description="deals of the table at the end")
-    every: Count = Field(default=1, description="iterations between measurements")
+    deals: Count = Field(default=1000, description="deals of an evaluation during training")
+    final_deals: Count = Field(default=10_000, description="deals of the final table")
+    every: Count = Field(default=1, description="iterations between evaluations")
     double_dummy: bool = Field(
         default=True,
-        description="solve the deals of the final table, once: the share of contracts that perfect "
-        "play makes against perfect defence",
+        description="solve the deals of the final table double dummy, for the share of contracts "
+        "that are made with perfect play of both sides",
     )
     solutions: FolderPath = Field(
-        default="double_dummy", description="the folder where solutions are kept"
+        default="double_dummy", description="folder that stores the double-dummy solutions"
     )
 
 
 class CardplayGames(NamedTuple):
-    """Whole games, and what they are worth to learn from."""
+    """G complete games and their results."""
 
     deals: Deals  # (G, 54)
     cards: Array  # (G, 52) int8 in the order played
-    above: Array  # (G,) int8 tricks of the declaring side above those needed
+    above: Array  # (G,) int8 tricks of the declaring side minus those of its contract
 
-    def worth(self, declaring: bool) -> Array:
-        """(G,) the reward of every decision; for a defender the opposite."""
+    def rewards(self, declaring: bool) -> Array:
+        """Return the reward (G,) of the declaring side, or of the defenders, in each game."""
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
 def concatenate_games(parts: list[CardplayGames]) -> CardplayGames:
-    """The games of several parts, in order."""
+    """Concatenate batches of games, in order."""
     return CardplayGames(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def card_game(choice: GameChoice) -> MiniBridge:
-    """The game as one of two seats. Raises UserError for another game."""
+    """Make Mini-Bridge with two seats, declarer and defence. Raises UserError for another game."""
     game = registry.make(choice.name, **choice.options)
     if not isinstance(game, MiniBridge) or game.seats != 2:
         raise UserError(f"{game.name}: this trainer plays minibridge with 2 seats only")
@@ -87,13 +84,15 @@ def card_game(choice: GameChoice) -> MiniBridge:
 
 
 def with_trick_scoring(choice: GameChoice) -> GameChoice:
-    """The game in which a search tells good cards from better ones where all make the contract, or
-    none does."""
+    """Return the game with tricks as payoff instead of contracts made.
+
+    A search then distinguishes cards of which all, or none, make the contract.
+    """
     return GameChoice(name=choice.name, options={**choice.options, "scoring": "tricks"})
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError for a game whose scoring nobody would look at."""
+    """Raise UserError for a game with another scoring than contracts made, which has no effect."""
     if card_game(choice).scoring != "made":
         raise UserError(
             "game.scoring: this trainer learns from tricks and counts contracts: leave it out"
@@ -103,15 +102,18 @@ def check_scoring(choice: GameChoice) -> None:
 def random_games(
     game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator
 ) -> CardplayGames:
-    """Games of a random declarer (Hadjur 2018, Algorithm 1); only those that it won, or any."""
-    parts, have = [], 0
-    while have < count:
+    """Play `count` games of a random declarer (Hadjur 2018, Algorithm 1).
+
+    defenders: name of the scripted defenders. lost: also use games that the declarer lost.
+    """
+    parts, played = [], 0
+    while played < count:
         deals = game.deal(DEALS_AT_ONCE, rng)
         cards, won = play_out(deals, "random", defenders, rng)
         above = won - deals[:, CARDS + 1]
-        kept = np.flatnonzero((above >= 0) | lost)[: count - have]
-        parts.append(CardplayGames(deals[kept], cards[kept], above[kept].astype(np.int8)))
-        have += len(kept)
+        chosen = np.flatnonzero((above >= 0) | lost)[: count - played]
+        parts.append(CardplayGames(deals[chosen], cards[chosen], above[chosen].astype(np.int8)))
+        played += len(chosen)
     return concatenate_games(parts)
 
 
@@ -122,7 +124,7 @@ def games_between(
     defenders: BehaviouralPolicy,
     rng: Generator,
 ) -> CardplayGames:
-    """Games of any two sides."""
+    """Deal and play `count` games between a declarer and defenders."""
     deal_rng, play_rng = rng.spawn(2)
     deals = game.deal(count, deal_rng)
     cards = play_records.cards_in_play_order(
@@ -136,47 +138,55 @@ def games_between(
 
 
 RecognisesStates = Callable[[Observations], Array]
-"""Rows to whether the policy has something to go by there (R,)."""
+"""Function from observations to whether a policy knows their states, (R,) bool."""
 
 
 def evaluate_declarer(
     choice: GameChoice, declarer: BehaviouralPolicy, defence: Mapping[str, BehaviouralPolicy],
-    known: RecognisesStates | None,
-    how: CardplayEvaluation, deals: int, seed: int, crew: WorkerPool,
+    known: RecognisesStates | None, section: CardplayEvaluation, deals: int, seed: int,
+    pool: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """A row for each defence: the share of contracts made on deals that only judging uses, the
-    double-dummy mark of the same deals if it was asked for with the final number of deals, and the
-    share of the declarer's decisions that it recognised."""
+    """Evaluate a declarer against each defence; return a row for each, see `result_row`.
+
+    defence: policies by name. known: tells which decisions the declarer recognises, None if it has
+    no table of states. The double-dummy share is computed if the section asks for it and `deals` is
+    its final number of deals.
+    """
     sizes = _sizes(deals, EVALUATION_SHARD)
-    marks = None
-    if how.double_dummy and deals == how.final_deals:
-        marks = double_dummy_share(choice, how.solutions, deals, seed, crew)
+    perfect = None
+    if section.double_dummy and deals == section.final_deals:
+        perfect = double_dummy_share(choice, section.solutions, deals, seed, pool)
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)
-        luck = generator(seed, RngStream.JUDGE, 0)  # its children are nobody's deals
-        made, recognised = np.sum(crew.map(_judge, common, sizes, luck), axis=0)
+        rng = generator(seed, RngStream.JUDGE, 0)  # its children differ from the deals' streams
+        made, recognised = np.sum(pool.map(_play_shard, common, sizes, rng), axis=0)
         share = None if known is None else recognised / (deals * CARDS / 2)
-        rows.append(result_row(name, int(made), deals, marks, share))
+        rows.append(result_row(name, int(made), deals, perfect, share))
     return rows
 
 
 def result_row(
-    defenders: str, made: int, deals: int, mark: float | None, recognised: float | None
+    defenders: str, made: int, deals: int, perfect: float | None, recognised: float | None
 ) -> dict[str, Any]:
-    """What came of so many deals, with the 95 % interval of the share made (Wilson 1927)."""
+    """Build the table row of one defence.
+
+    made: contracts made in `deals` deals; the row has their share and its 95 % interval (Wilson
+    1927). perfect: share made with double-dummy play. recognised: share of the declarer's decisions
+    in states that it knows.
+    """
     interval = binomtest(made, deals).proportion_ci(method="wilson")
     return {
         "defenders": defenders,
         "made": made / deals,
         "interval": [float(interval.low), float(interval.high)],
-        "double_dummy": mark,
+        "double_dummy": perfect,
         "recognised": recognised,
     }
 
 
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The rows as flat metrics, such as made/rules."""
+    """Return the shares of evaluation rows as metrics by name, such as made/rules."""
     metrics = {f"{learning_curves.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
         metrics[learning_curves.RECOGNISED] = rows[0]["recognised"]
@@ -184,15 +194,17 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def share_made(rows: list[dict[str, Any]]) -> float:
-    """The mean share of contracts made: sweeps go by it."""
+    """Return the mean share of contracts made over all defences, the score of a finished run."""
     return float(np.mean([row["made"] for row in rows]))
 
 
 def double_dummy_share(
-    choice: GameChoice, folder: str, count: int, seed: int, crew: WorkerPool
+    choice: GameChoice, folder: str, count: int, seed: int, pool: WorkerPool
 ) -> float:
-    """The share of so many judging deals that perfect play makes against perfect defence; solved
-    once and kept in the folder."""
+    """Compute the share of contracts made at double dummy on the first evaluation deals of a seed.
+
+    folder: stores the solutions, which are computed only once.
+    """
     deals = np.concatenate(
         [evaluation_deals(choice, seed, *each) for each in _sizes(count, EVALUATION_SHARD)]
     )
@@ -200,11 +212,8 @@ def double_dummy_share(
     made_with = {"strain": strain, "seed": seed, "deals": count}
     path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
     if not path.exists():
-        parts = [
-            (deals[first : first + DOUBLE_DUMMY_SHARD],)
-            for first in range(0, count, DOUBLE_DUMMY_SHARD)
-        ]
-        tricks = np.concatenate(crew.map(_solve, None, parts, generator(seed)))
+        parts = array_chunks(DOUBLE_DUMMY_SHARD, deals)
+        tricks = np.concatenate(pool.map(_solve, None, parts, generator(seed)))
         path.parent.mkdir(parents=True, exist_ok=True)
         parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
     tricks = parquet.load(path, DOUBLE_DUMMY, made_with).columns["tricks"]
@@ -212,22 +221,22 @@ def double_dummy_share(
 
 
 def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
-    """The number of each shard, and its deals."""
-    return [(k, min(shard, deals - first)) for k, first in enumerate(range(0, deals, shard))]
+    """Cut deals into shards (number of the shard, its deals)."""
+    return [(k, count) for k, (count,) in enumerate(chunks(deals, shard))]
 
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
-    """The deals of a shard of judging, on which nobody learns."""
+    """Deal a shard of the evaluation deals of a seed, which training never uses."""
     return card_game(choice).deal(deals, generator(seed, RngStream.JUDGE, shard))
 
 
-def _judge(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
-    """Contracts made in a shard of deals, and decisions recognised."""
+def _play_shard(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
+    """Play a shard of evaluation deals; return contracts made and decisions recognised."""
     choice, declarer, defenders, known, seed = common
     game = card_game(choice)
     watch = () if known is None else (0,)
-    unseen = evaluation_deals(choice, seed, shard, deals)
-    played = play(game, (declarer, defenders), unseen, rng, recorded=watch)
+    dealt = evaluation_deals(choice, seed, shard, deals)
+    played = play(game, (declarer, defenders), dealt, rng, recorded=watch)
     recognised = 0.0 if known is None else float(known(played.batch.observations()).sum())
     return float((played.payoff[:, 0] > 0).sum()), recognised
 

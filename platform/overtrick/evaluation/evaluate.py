@@ -1,4 +1,4 @@
-"""How well a method adapts to strangers: payoff before and after each step."""
+"""Evaluation against held-out opponents: payoff before and after each step of adaptation."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ from overtrick.solvers.extensive.tree import Tree
 
 
 class EvaluationBudget(Section):
-    """What a method may use against a stranger, and how it is then judged."""
+    """Games for adaptation to a held-out opponent, and games that measure the result."""
 
-    steps: Count = Field(default=3, description="steps of adaptation, each after games of its own")
-    games: Count = Field(default=200, description="sampled games a step")
-    repeats: int = Field(default=20, ge=2, description="independent adaptations that are averaged")
+    steps: Count = Field(
+        default=3, description="steps of adaptation, each from newly sampled games"
+    )
+    games: Count = Field(default=200, description="sampled games per step of adaptation")
+    repeats: int = Field(
+        default=20, ge=2, description="independent repetitions of adaptation; results are averaged"
+    )
     eval_deals: int = Field(
         default=2000, ge=2,
-        description="deals, played from every seat, that give each policy's payoff where no tree "
-        "gives it exactly",
+        description="deals that estimate the payoff of a policy, each played from every seat; "
+        "unused in games small enough for a tree, whose payoffs are exact",
     )  # fmt: skip
 
 
 class HeldOutEvaluation(EvaluationBudget):
-    """How a model is judged, whatever its way to adapt."""
+    """Evaluation of a model against held-out opponents, for any method of adaptation."""
 
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
         UnusedKeys({"exploitability_bound": (None,)}, ("bound_method",)),
@@ -46,14 +50,15 @@ class HeldOutEvaluation(EvaluationBudget):
     opponents: tuple[Opponent, ...] = Field(
         default=("random", "call", "bluff", "cfr"),
         min_length=1,
-        description="opponents or runs by name, or folders of models; training never meets them",
+        description="held-out opponents: names of reference opponents or runs, or folders of "
+        "models",
     )
 
     @field_validator("opponents")
     @classmethod
-    def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        called = [opponent_label(name) for name in names]
-        twice = sorted({name for name in called if called.count(name) > 1})
+    def _labels_are_unique(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        labels = [opponent_label(name) for name in names]
+        twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
             raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
         return names
@@ -61,25 +66,27 @@ class HeldOutEvaluation(EvaluationBudget):
     every: Count = Field(default=10, description="training iterations between evaluations")
     exploitability_bound: float | None = Field(
         default=None, ge=0,
-        description="points a game by which what an adapted policy can be beaten may exceed an "
-        "equilibrium's, kept on the tree; none: adaptation is free",
+        description="exploitability, in points per game, that an adapted policy may have beyond "
+        "that of an equilibrium; needs a game small enough for a tree; null: no bound",
     )  # fmt: skip
     bound_method: Literal["mixture", "nearest"] = Field(
         default="mixture",
-        description="how a policy beyond that is held back. mixture: with the equilibrium, by "
-        "drawing one of them before each game. nearest: the nearest strategy that is safe, which "
-        "wins more and takes a linear program",
+        description="replacement of a policy beyond the bound. mixture: play the policy or the "
+        "equilibrium, drawn before each game. nearest: the nearest strategy within the bound, by "
+        "a linear program; it wins more",
     )
 
 
 class AdaptationEvaluation(HeldOutEvaluation):
-    """How a model that adapts by gradient steps is judged."""
+    """Evaluation of a model that adapts to held-out opponents by gradient steps."""
 
-    learning_rate: Positive = Field(default=0.1, description="size of a gradient step at test")
+    learning_rate: Positive = Field(
+        default=0.1, description="learning rate of the gradient steps of adaptation"
+    )
 
 
 class FixedPolicyEvaluation(HeldOutEvaluation):
-    """How a model that never adapts is judged."""
+    """Evaluation of a model that never adapts."""
 
     unused_keys = (
         *HeldOutEvaluation.unused_keys,
@@ -88,29 +95,35 @@ class FixedPolicyEvaluation(HeldOutEvaluation):
 
 
 Row = dict[str, Any]
-"""stranger, steps (means before, after 1, 2, ...), standard_error (a step each), exploitability
-(means, a step each; None without a tree), best_response (None without a tree), share = steps[-1] /
-best_response (None where that is below 0.01 or None)."""
+"""Result against one held-out opponent.
+
+stranger: its name. steps: mean payoffs before adaptation and after 1, 2, ... steps; standard_error
+and exploitability: one value for each of them. best_response: payoff of a best response. share:
+steps[-1] / best_response. Without a tree exploitability, best_response and share are None, and
+share is None if best_response is below 0.01.
+"""
 
 Adapt = Callable[
     [Generator, Any, Any, GameChoice, BehaviouralPolicy], Sequence[Sequence[BehaviouralPolicy]]
 ]
-"""How a method meets an opponent, from what it knows: its policies before and after each step, one
-or as many as there are independent adaptations. At the top of a module, for it goes to workers."""
+"""Adaptation (rng, model, evaluation section, game, opponent) to an opponent.
+
+Returns the policies before adaptation and after each step: one, or one for each repetition. It is
+sent to workers and so must be a function at the top of a module.
+"""
 
 
-def check_evaluation(choice: GameChoice, how: HeldOutEvaluation) -> None:
-    """Raise UserError for a stranger that does not exist, or a bound that cannot be kept."""
+def check_evaluation(choice: GameChoice, section: HeldOutEvaluation) -> None:
+    """Raise UserError for an unknown opponent, or an exploitability bound without a tree."""
     game, tree = playable_game(choice)
-    for name in how.opponents:
+    for name in section.opponents:
         reference_opponents.check_opponent(name, game, tree)
-    if how.exploitability_bound is None:
+    if section.exploitability_bound is None:
         return
     if tree is None:
         raise UserError(
             f"evaluate.exploitability_bound: a bound is kept on a tree, and {game.name} is too "
-            "large for one: "
-            "leave it out"
+            "large for one: leave it out"
         )
     sequence_form.check_two_player_zero_sum(tree, "evaluate.exploitability_bound")
 
@@ -118,94 +131,91 @@ def check_evaluation(choice: GameChoice, how: HeldOutEvaluation) -> None:
 def evaluate(
     choice: GameChoice,
     adapt: Adapt,
-    knows: Any,
-    how: HeldOutEvaluation,
-    crew: WorkerPool,
+    model: Any,
+    section: HeldOutEvaluation,
+    pool: WorkerPool,
     rng: Generator,
 ) -> list[Row]:
-    """One row for each stranger. Payoffs are exact where there is a tree, else from games that
-    nothing is learnt from. Raises UserError as check."""
-    check_evaluation(choice, how)
-    common = (choice, adapt, knows, how)
-    return crew.map(_row, common, [(name,) for name in how.opponents], rng)
+    """Evaluate a model against each held-out opponent; return one row per opponent.
+
+    model: anything that `adapt` understands, such as weights. Payoffs are exact where the game has
+    a tree, else estimated from games of their own. Raises UserError as `check_evaluation` does.
+    """
+    check_evaluation(choice, section)
+    common = (choice, adapt, model, section)
+    return pool.map(_evaluate_opponent, common, [(name,) for name in section.opponents], rng)
 
 
-def _row(rng: Generator, common: Any, name: str) -> Row:
-    choice, adapt, knows, how = common
+def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
+    """Adapt a model to the opponent of this name and measure the policies of each step."""
+    choice, adapt, model, section = common
     game, tree = playable_game(choice)
-    opponent, scored = cached_opponent(choice, name), registry.evaluation_game(game)
-    steps = adapt(rng, knows, how, choice, opponent)
-    means, errors, gaps = [], [], []
+    opponent, eval_game = cached_opponent(choice, name), registry.evaluation_game(game)
+    steps = adapt(rng, model, section, choice, opponent)
+    means, errors, exploitabilities = [], [], []
+    if section.exploitability_bound is not None:
+        steps = [bound_exploitability(choice, policies, section) for policies in steps]
     for policies, step_rng in zip(steps, rng.spawn(len(steps)), strict=True):
-        safe = (
-            policies
-            if how.exploitability_bound is None
-            else bound_exploitability(choice, policies, how)
-        )
-        won = [
-            payoff_against(scored, tree, policy, opponent, how.eval_deals, luck)
-            for policy, luck in zip(safe, step_rng.spawn(len(safe)), strict=True)
+        payoffs = [
+            payoff_against(eval_game, tree, policy, opponent, section.eval_deals, policy_rng)
+            for policy, policy_rng in zip(policies, step_rng.spawn(len(policies)), strict=True)
         ]
-        mean, error = np.array(won).T
+        mean, error = np.array(payoffs).T
         means.append(float(mean.mean()))
-        alone = len(won) == 1  # else the spread holds the luck of the judging too
-        errors.append(float(error[0] if alone else mean.std(ddof=1) / np.sqrt(len(won))))
+        # the spread of several policies' payoffs includes the error of each estimate
+        single = len(payoffs) == 1
+        errors.append(float(error[0] if single else mean.std(ddof=1) / np.sqrt(len(payoffs))))
         if tree is not None:
-            sigmas = [best_response.sigma_of(tree, [policy] * tree.seats) for policy in safe]
-            gaps.append(
-                float(np.mean([best_response.exploitability(tree, each) for each in sigmas]))
-            )
-    best = None
-    if tree is not None:
-        best = best_response_payoff(tree, best_response.sigma_of(tree, [opponent] * tree.seats))
+            found = [best_response.exploitability(tree, _sigma(tree, each)) for each in policies]
+            exploitabilities.append(float(np.mean(found)))
+    best = None if tree is None else best_response_payoff(tree, _sigma(tree, opponent))
     return {
         "stranger": name,
         "steps": means,
         "standard_error": errors,
-        "exploitability": gaps if tree is not None else None,
+        "exploitability": exploitabilities if tree is not None else None,
         "best_response": best,
         "share": means[-1] / best if best is not None and best > 0.01 else None,
     }
 
 
+def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:
+    """Return the strategy (N, A) of a policy in all seats."""
+    return best_response.sigma_of(tree, [policy] * tree.seats)
+
+
 def bound_exploitability(
-    choice: GameChoice, policies: Sequence[BehaviouralPolicy], how: HeldOutEvaluation
+    choice: GameChoice, policies: Sequence[BehaviouralPolicy], section: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
-    """Policies that keep the bound of how, each made of the one in its place."""
+    """Replace each policy by one within the exploitability bound, by the section's bound_method."""
     _, tree = playable_game(choice)
+    bound = section.exploitability_bound
     assert tree is not None
-    assert how.exploitability_bound is not None
-    safe = cached_equilibrium(choice)
-    done: dict[bytes, BehaviouralPolicy] = {}  # before the first step all draws are one policy
-    out = []
+    assert bound is not None
+    equilibrium = cached_equilibrium(choice)
+    bounded: dict[bytes, BehaviouralPolicy] = {}  # all repetitions start from one policy
+    keys = []
     for policy in policies:
-        free = best_response.sigma_of(tree, [policy] * 2)
-        key = free.tobytes()
-        if key not in done:
-            if how.bound_method == "nearest":
-                done[key] = TabularPolicy(
-                    safe_exploitation.nearest_safe_strategy(
-                        tree, safe, free, how.exploitability_bound
-                    )
-                )
-            else:
-                done[key] = TabularPolicy(
-                    safe_exploitation.largest_safe_mixture(
-                        tree, safe, free, how.exploitability_bound
-                    )[0]
-                )
-        out.append(done[key])
-    return out
+        sigma = _sigma(tree, policy)
+        keys.append(sigma.tobytes())
+        if keys[-1] in bounded:
+            continue
+        if section.bound_method == "nearest":
+            safe = safe_exploitation.nearest_safe_strategy(tree, equilibrium, sigma, bound)
+        else:
+            safe = safe_exploitation.largest_safe_mixture(tree, equilibrium, sigma, bound)[0]
+        bounded[keys[-1]] = TabularPolicy(safe)
+    return [bounded[key] for key in keys]
 
 
 def without_adaptation(
     rng: Generator,
     policy: BehaviouralPolicy,
-    how: HeldOutEvaluation,
+    section: HeldOutEvaluation,
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """How a policy that never adapts meets an opponent."""
+    """Return the policy itself: the `Adapt` function of models that never adapt."""
     return [[policy]]
 
 
@@ -217,35 +227,40 @@ def payoff_against(
     deals: int,
     rng: Generator,
 ) -> tuple[float, float]:
-    """Points a game against an opponent in all other seats, the mean over the seats, and their
-    standard error: exactly if there is a tree, else so many deals are played from every seat."""
+    """Compute a policy's payoff per game and its standard error, averaged over the seats.
+
+    The opponent sits in all other seats. With a tree the payoff is exact; without, `deals` deals
+    are played from every seat.
+    """
     if tree is not None:
-        mine, theirs = (
-            best_response.sigma_of(tree, [each] * tree.seats) for each in (policy, opponent)
-        )
-        return exact_payoff(tree, mine, theirs), 0.0
-    _, won = play_duplicate(game, policy, opponent, deals, rng)
-    return float(won.mean()), float(won.std(ddof=1) / np.sqrt(deals))
+        return exact_payoff(tree, _sigma(tree, policy), _sigma(tree, opponent)), 0.0
+    _, payoffs = play_duplicate(game, policy, opponent, deals, rng)
+    return float(payoffs.mean()), float(payoffs.std(ddof=1) / np.sqrt(deals))
 
 
 def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
-    """Points a game of a strategy (N, A) against another in all other seats, the mean over the
-    seats, exactly."""
+    """Compute a strategy's exact payoff per game, averaged over the seats.
+
+    sigma: (N, A) the strategy; opponent: (N, A) the strategy of all other seats.
+    """
     total = 0.0
     for seat in range(tree.seats):
-        mine = (tree.observations.seat == seat)[:, None]
-        total += float(best_response.expected(tree, np.where(mine, sigma, opponent))[seat])
+        own = (tree.observations.seat == seat)[:, None]
+        total += float(best_response.expected(tree, np.where(own, sigma, opponent))[seat])
     return total / tree.seats
 
 
 def best_response_payoff(tree: Tree, opponent: Array) -> float:
-    """The most that anyone can win a game against an opponent, the mean over the seats."""
-    won = [best_response.best_response(tree, opponent, seat)[0] for seat in range(tree.seats)]
-    return sum(won) / tree.seats
+    """Compute the payoff per game of a best response to a strategy (N, A), averaged over seats."""
+    payoffs = [best_response.best_response(tree, opponent, seat)[0] for seat in range(tree.seats)]
+    return sum(payoffs) / tree.seats
 
 
 def flat_metrics(rows: list[Row], unit: str) -> dict[str, float]:
-    """The rows as flat metrics, such as random/after_3_big_blind."""
+    """Return the payoffs of evaluation rows as metrics by name, such as random/after_3_big_blind.
+
+    unit: the unit of the payoffs, part of the names.
+    """
     return {
         payoff_name(opponent_label(row["stranger"]), k, unit): payoff
         for row in rows

@@ -1,7 +1,8 @@
-"""Games, trees and opponents, made once and kept by each process."""
+"""Games, trees, opponents and equilibria by game choice, built once in each process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from overtrick.config.job_file import GameChoice
@@ -15,22 +16,29 @@ from overtrick.solvers.extensive.tree import Tree, build
 _cache: dict[str, Any] = {}
 
 
-def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
-    """A game and its tree; None if it is no game that has one.
-
-    memory: bytes that the tree may take. Raises UserError if it would not fit, or for a game that
-    is played but too large for a tree.
-    """
-    key = f"{choice.model_dump_json()} {memory}"
+def _cached(key: str, make: Callable[[], Any]) -> Any:
+    """Return the object of this key; make it if this process has none yet."""
     if key not in _cache:
-        game = registry.make(choice.name, **choice.options)
-        tree = build(game, memory) if isinstance(game, (Game, ExplicitTreeGame)) else None
-        _cache[key] = game, tree
+        _cache[key] = make()
     return _cache[key]
 
 
+def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
+    """Return a game and its tree; the tree is None if the game does not define one.
+
+    memory: the most bytes that the tree may take. Raises UserError if it would take more, and for
+    a game that is too large for a tree.
+    """
+
+    def make() -> tuple[Any, Tree | None]:
+        game = _game(choice)
+        return game, build(game, memory) if isinstance(game, (Game, ExplicitTreeGame)) else None
+
+    return _cached(f"{choice.model_dump_json()} {memory}", make)
+
+
 def game_with_tree(choice: GameChoice) -> tuple[Any, Tree]:
-    """The same, of a game that two can play. Raises UserError for another."""
+    """Return a game of two seats and its tree. Raises UserError for any other game."""
     game, tree = two_seat_game(choice)
     if tree is None:
         raise UserError(f"{game.name} is too large for a tree, which this trainer needs")
@@ -38,7 +46,10 @@ def game_with_tree(choice: GameChoice) -> tuple[Any, Tree]:
 
 
 def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """A game that two can play, and its tree; None if it is too large. Raises UserError."""
+    """Return a game of two seats and its tree; the tree is None if the game is too large for one.
+
+    Raises UserError for a game with another number of seats.
+    """
     game = _game(choice)
     if not isinstance(game, Game) or game.seats != 2:
         raise UserError(f"{game.name} is no game that 2 seats play: this trainer needs one")
@@ -46,8 +57,10 @@ def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
 
 
 def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """A game that is played, by any number of seats, and its tree; None if it is too large. Raises
-    UserError."""
+    """Return a game of any number of seats and its tree, None if the game is too large for one.
+
+    Raises UserError for a game that can only be solved, not played.
+    """
     game = _game(choice)
     registry.check_playable(game)
     return cached_game(choice) if isinstance(game, Enumerable) else (game, None)
@@ -55,35 +68,33 @@ def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
 
 def _game(choice: GameChoice) -> Any:
     key = f"{choice.model_dump_json()} game"
-    if key not in _cache:
-        _cache[key] = registry.make(choice.name, **choice.options)
-    return _cache[key]
+    return _cached(key, lambda: registry.make(choice.name, **choice.options))
 
 
 def check_discrete_actions(game: Game) -> None:
-    """Raise UserError for a game in which one moves by real vectors."""
+    """Raise UserError for a game whose actions are real vectors."""
     if game.actions is None:
         raise UserError(f"{game.name} moves by real vectors: this trainer needs single actions")
 
 
 def cached_opponent(choice: GameChoice, name: str) -> Any:
-    """A stranger: CFR takes a moment."""
+    """Return the policy of an opponent by name, as `make_opponent` does. Raises UserError."""
     key = choice.model_dump_json() + name
-    if key not in _cache:
-        _cache[key] = make_opponent(name, *playable_game(choice))
-    return _cache[key]
+    return _cached(key, lambda: make_opponent(name, *playable_game(choice)))
 
 
 def cached_equilibrium(choice: GameChoice) -> Array:
-    """(N, A) the exact equilibrium nearest to the strategy of the stranger cfr.
+    """Return the exact equilibrium (N, A) that is nearest to the strategy of opponent `cfr`.
 
-    An equilibrium of a linear program alone makes nothing of mistakes where it need not; CFR+ does,
-    but can itself be exploited a little. Raises UserError without a tree, or unless zero-sum.
+    Of all equilibria it is one that exploits mistakes of the other side, as CFR+ does; the
+    equilibrium of a linear program alone need not. The strategy of CFR+ itself is not exact.
+    Raises UserError for a game without a tree, with other than two seats, or not zero-sum.
     """
-    key = f"{choice.model_dump_json()} equilibrium"
-    if key not in _cache:
+
+    def make() -> Array:
         _, tree = game_with_tree(choice)
         exact = sequence_form.equilibrium(tree)[1]
-        near = best_response.sigma_of(tree, [cached_opponent(choice, "cfr")] * 2)
-        _cache[key] = safe_exploitation.nearest_safe_strategy(tree, exact, near, 0)
-    return _cache[key]
+        target = best_response.sigma_of(tree, [cached_opponent(choice, "cfr")] * 2)
+        return safe_exploitation.nearest_safe_strategy(tree, exact, target, 0)
+
+    return _cached(f"{choice.model_dump_json()} equilibrium", make)

@@ -1,4 +1,4 @@
-"""How much an opponent loses at least, in games too large to say it exactly."""
+"""Lower bound on a policy's exploitability in games too large for a tree."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from overtrick.games import registry
 from overtrick.solvers.lookahead.local_best_response import local_best_response
 
 SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
-"""What is sampled if nothing else is asked for."""
+"""Default sample sizes of `lower_bound`, and its seed."""
 
 
-def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dict[str, Any]:
-    """What a local best response wins; the keys of `overtrick best-response --json`.
+def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> dict[str, Any]:
+    """Estimate the payoff of a local best response, a lower bound on an opponent's exploitability.
 
-    asked: of SAMPLES, those that are to be different: games played, an even number; deals that
-    are imagined at each decision; the seed of it all. Raises Refused.
+    against: an opponent by name, run or folder. samples: values that replace those of SAMPLES:
+    games, an even number; particles, deals sampled at each decision; seed. Returns the JSON object
+    of `overtrick best-response --json`. Raises UserError.
     """
-    how = {**SAMPLES, **asked}
+    settings = {**SAMPLES, **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)
     fallbacks = [*registry.fallback_policies(game), opponent]
-    rng = generator(how["seed"], RngStream.JUDGE)
-    bound = local_best_response(game, opponent, fallbacks, how["games"], rng, how["particles"])
+    rng = generator(settings["seed"], RngStream.JUDGE)
+    bound = local_best_response(
+        game, opponent, fallbacks, settings["games"], rng, settings["particles"]
+    )
     return {
         "game": game.name,
         "stranger": against,
@@ -36,5 +39,5 @@ def lower_bound(game: Redealable, against: str, asked: Mapping[str, int]) -> dic
         "standard_errors": list(bound.standard_errors),
         "standard_error": bound.standard_error,
         "interval": list(bound.interval),
-        **how,
+        **settings,
     }

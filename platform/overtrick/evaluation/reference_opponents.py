@@ -1,4 +1,4 @@
-"""The opponents that no training run may see, by name."""
+"""Reference opponents: held-out opponents by name, or stored models by run or folder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ CFR_ITERATIONS = 10_000
 
 
 def opponent_names(game: Game) -> list[str]:
-    """The strangers that a game knows; cfr needs a tree."""
+    """List the reference opponents of a game; `cfr` is one of them if the game has a tree."""
     solved = ["cfr"] if isinstance(game, (Enumerable, ExplicitTreeGame)) else []
     return ["random", *registry.scripted_players(game), *solved]
 
 
 def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
-    """Raise UserError if there is no such opponent, its files are missing, or a model's
-    probabilities are none."""
+    """Raise UserError if an opponent is unknown, its files are missing, or its model is invalid.
+
+    tree: the tree of the game, None if it has none; with it a model's action probabilities are
+    checked at every information set.
+    """
     if _is_model(name):
         policy = model_files.policy(locate.model_folder(name), game)
         if tree is not None:
@@ -40,11 +43,12 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
 
 
 def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
-    """An opponent by its name, or a model by its folder or its run's: Mixed unless actions are
-    real vectors. Raises UserError.
+    """Make the policy of an opponent: a reference opponent by name, or a stored model by folder.
 
-    tree: None if the game has none. random: uniform over what may be done; cfr: average strategy of
-    10,000 iterations of CFR+; the rest are the game's scripted players.
+    `random` plays uniformly over legal actions, `cfr` the average strategy of 10,000 iterations of
+    CFR+; other names are scripted players of the game. The policy is a BehaviouralPolicy unless
+    actions are real vectors. tree: the tree of the game, None if it has none. Raises UserError as
+    `check_opponent` does.
     """
     check_opponent(name, game, tree)
     if _is_model(name):
@@ -62,8 +66,11 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """The name; if it is no stranger but a model, the model's folder, as `registry.located` finds
-    it. Raises UserError as that."""
+    """Return the name of a reference opponent as it is, and a model's or run's name as a folder.
+
+    A name that is neither is returned as it is. Raises UserError if a run or model of that name
+    cannot be found.
+    """
     if name in opponent_names(game):
         return name
     folder = locate.model_folder(name)

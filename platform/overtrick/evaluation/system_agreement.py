@@ -1,5 +1,4 @@
-"""How far recorded auctions are those that a bidding system would have bid, and how far the calls
-mean what the system says."""
+"""Agreement of recorded auctions with a bidding system: in calls, and in the calls' meaning."""
 
 from __future__ import annotations
 
@@ -21,71 +20,74 @@ from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
 class RecordedAuctions(NamedTuple):
-    """G recorded auctions."""
+    """G recorded auctions, and which of their calls are counted."""
 
-    hands: Array  # (G, 4) sets of cards
+    hands: Array  # (G, 4) the cards of each seat as bit sets
     dealer: Array  # (G,)
     vulnerable: Array  # (G,)
     calls: Array  # (G, L) int8, -1 after the end
-    counted: Array  # (G, L) bool: the calls that are asked about
+    counted: Array  # (G, L) bool
 
 
 def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
 ) -> RecordedAuctions:
-    """The auctions of those boards that have one.
+    """Collect the auctions of boards; boards without an auction are left out.
 
-    pairs: only calls of pairs that play this, as the boards say, are counted.
-    kind: only boards of this kind. Raises UserError if there is none, with those that there are.
+    pairs: count only calls of pairs whose recorded system has this name. kind: use only boards of
+    this kind. Raises UserError, which lists the names in the file, if there is no such pair or
+    board.
     """
-    told = [board for board in boards if board.auction]
-    if not told:
+    chosen = [board for board in boards if board.auction]
+    if not chosen:
         raise UserError("no board of the file has an auction")
     if kind is not None:
-        _check(kind, (board.kind for board in told), "kind of board", "column kind")
-        told = [board for board in told if board.kind == kind]
+        _check_name(kind, (board.kind for board in chosen), "kind of board", "column kind")
+        chosen = [board for board in chosen if board.kind == kind]
     if pairs is not None:
-        played = itertools.chain(*(board.systems for board in told))
-        _check(pairs, played, "kind of pair", "columns system_ns, _ew, sys_inferred_ns, _ew")
-        told = [board for board in told if pairs in board.systems]
-    calls = np.full((len(told), max(len(board.auction) for board in told)), -1, np.int8)
+        played = itertools.chain(*(board.systems for board in chosen))
+        _check_name(pairs, played, "kind of pair", "columns system_ns, _ew, sys_inferred_ns, _ew")
+        chosen = [board for board in chosen if pairs in board.systems]
+    calls = np.full((len(chosen), max(len(board.auction) for board in chosen)), -1, np.int8)
     number = {call: k for k, call in enumerate(CALLS)}
-    for row, board in enumerate(told):
+    for row, board in enumerate(chosen):
         calls[row, : len(board.auction)] = [number[call] for call in board.auction]
     vulnerable = list(VULNERABLE)
-    dealer = np.array([SEATS.index(board.dealer) for board in told])
+    dealer = np.array([SEATS.index(board.dealer) for board in chosen])
     counted = calls >= 0
     if pairs is not None:
-        sides = np.array([[name == pairs for name in board.systems] for board in told])
+        sides = np.array([[name == pairs for name in board.systems] for board in chosen])
         side = (dealer[:, None] + np.arange(calls.shape[1])) % 2
         counted &= np.take_along_axis(sides, side, axis=1)
     return RecordedAuctions(
-        hand_bits(np.stack([board.holder for board in told])),
+        hand_bits(np.stack([board.holder for board in chosen])),
         dealer,
-        np.array([vulnerable.index(board.vulnerable) for board in told]),
+        np.array([vulnerable.index(board.vulnerable) for board in chosen]),
         calls,
         counted,
     )
 
 
-def _check(asked: str, there: Iterable[str], what: str, where: str) -> None:
-    """Raise UserError if what is asked for is not there, with what is, the most frequent first."""
-    names = [name for name, _ in Counter(there).most_common() if name]
+def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> None:
+    """Raise UserError unless a name is recorded; list those that are, the most frequent first."""
+    names = [each for each, _ in Counter(recorded).most_common() if each]
     if not names:
         raise UserError(f"no board of the file tells its {what} ({where})")
-    if asked not in names:
-        raise UserError(f"no {what} '{asked}' in the file: it has {', '.join(names)}")
+    if name not in names:
+        raise UserError(f"no {what} '{name}' in the file: it has {', '.join(names)}")
 
 
 def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
-    """What a system says of every call of some auctions, counted or not."""
+    """Replay auctions by a bidding system; return its own call and its meaning for each call."""
     return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
-    """Which share of the counted calls the system makes too: opening, every call up to and with the
-    first bid; response, the next call of the opener's partner; all; and each without passes. None
-    where there are no such calls."""
+    """Compute the shares of the counted calls that the bidding system would make too.
+
+    opening: all calls up to the first bid; response: the next call of the opener's partner; all;
+    and each of them without passes. A share without calls is None.
+    """
     calls = of.calls
     made, same = of.counted, by.calls == calls
     bids = (calls >= 0) & (calls < BIDS)
@@ -107,10 +109,13 @@ def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, fl
 def meaning_table(
     rules: System, of: RecordedAuctions, by: ReplayedAuctions
 ) -> list[dict[str, Any]]:
-    """By type of the counted calls, passes left out: how many there are, for which share the system
-    has a meaning, for which share the hand has the points and lengths that its player's calls so
-    far show, and how many numbers of honour points bids leave on average; and the same of all
-    types in one."""
+    """Compare the hands of the counted calls with the meaning of the calls, by type of call.
+
+    Passes are left out. Each row has the number of calls; known, the share that the system gives a
+    meaning; true, the share of hands with the points and suit lengths that their player's calls so
+    far show; width, the mean number of high-card-point values that bids leave possible. The last
+    row is all types together.
+    """
     counted = of.counted & (of.calls != PASS)
     kind = rule_types(rules)[by.read]  # NO_RULE is the last
     rows = []

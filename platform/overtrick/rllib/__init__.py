@@ -1,1 +1,1 @@
-"""Our games and networks inside RLlib, and RLlib's algorithms as learners."""
+"""Our games, policies and networks inside RLlib, and its algorithms run on our games."""

@@ -1,4 +1,4 @@
-"""Who learns what, how, and against whom: a plan, and the same in RLlib's words."""
+"""Setup of a multi-agent training run with RLlib, and its conversion to RLlib's configuration."""
 
 from __future__ import annotations
 
@@ -22,218 +22,221 @@ LEARNER = "learner"
 PAST_SELF, OPPONENT = "past", "stranger"
 CONFIGS: dict[str, Any] = {"PPO": PPOConfig, "APPO": APPOConfig, "DQN": DQNConfig, "SAC": SACConfig}
 TRUNCATED_EPISODES = {"num_envs_per_env_runner": 16, "batch_mode": "truncate_episodes"}
-"""Games side by side, cut where an iteration ends; their rest is guessed by the critic."""
+"""Sampling of several games in parallel, cut at the end of an iteration; the critic bootstraps."""
 COMPLETE_EPISODES = {
     "num_envs_per_env_runner": 1,
     "batch_mode": "complete_episodes",
     "rollout_fragment_length": 1,
 }
-"""One game after the other: replay cannot join what was cut between two turns of a seat, and of
-several games side by side RLlib would drop those that last longest."""
+"""Sampling of one complete game after the other.
+
+A replay buffer cannot join an episode that was cut between two decisions of a seat. Of several
+games in parallel RLlib would drop the longest.
+"""
 SINGLE_STEPS = {**TRUNCATED_EPISODES, "rollout_fragment_length": 1}
-"""Moves that all make at once can be joined again: one of each game at a time."""
+"""Sampling of one step of each game: where all seats act at once, cut episodes can be joined."""
 SAMPLING: dict[str, dict[str, Any]] = {
     "PPO": TRUNCATED_EPISODES,
     "APPO": TRUNCATED_EPISODES,
     "DQN": COMPLETE_EPISODES,
     "SAC": SINGLE_STEPS,
 }
-NO_VALUE_CLIPPING = 1e6  # points: RLlib cuts errors of the value there, which is nowhere
+NO_VALUE_CLIPPING = 1e6  # points: RLlib clips squared value errors here, beyond any payoff
 
 
 @dataclass(frozen=True)
 class MultiAgentSetup:
-    """Who learns what, how, and against whom."""
+    """Game, learners, opponents and settings of one training run with RLlib."""
 
-    algorithm: str  # of CONFIGS
+    algorithm: str  # a key of CONFIGS
     game: str
     options: Mapping[str, Any]
     seats: int
-    renamed: bool  # are cards shown and played as the game's `renamed` calls them?
+    canonical: bool  # observations and actions are in the game's canonical form
     seed: int
-    workers: int  # RLlib's env runners; 0: in this process
-    cpus: float  # of each of those
-    turns: int  # of games in an iteration, at least
-    length: float  # turns of a usual game
+    workers: int  # RLlib's env runners; 0: sample in this process
+    cpus: float  # per worker
+    env_steps: int  # environment steps per iteration, at least
+    game_length: float  # mean environment steps per game
     hidden: tuple[int, ...]
-    rate: float  # Adam's
+    learning_rate: float
     discount: float
-    by_seat: bool  # a network for each seat, else one for all
-    past: int  # past selves
-    strangers: tuple[Callable[[], Any], ...]  # what makes the policy of each
-    share: float  # of games in which a past self or a stranger sits in all seats but one
-    own: Mapping[str, Any]  # the section of the algorithm
+    by_seat: bool  # one network per seat, else one for all seats
+    past_selves: int
+    opponents: tuple[Callable[[], Any], ...]  # functions that make the opponents' policies
+    opponent_share: float  # of games in which a past self or an opponent sits in all seats but one
+    section: Mapping[str, Any]  # the job's section of the algorithm
 
     @property
-    def remembers(self) -> bool:
-        """Does it learn from games that it remembers, again and again?"""
+    def has_replay_buffer(self) -> bool:
+        """Whether the algorithm learns from a replay buffer."""
         return self.algorithm in ("DQN", "SAC")
 
     def learners(self) -> list[str]:
-        """The modules that learn, by seat; one name if there is one."""
+        """List the modules that learn: one for each seat, or one for all."""
         return [SEAT.format(k) for k in range(self.seats)] if self.by_seat else [LEARNER]
 
-    def guests(self) -> list[str]:
-        """Who may sit in all seats but one."""
-        past = [f"{PAST_SELF}_{k}" for k in range(self.past)]
-        return past + [f"{OPPONENT}_{k}" for k in range(len(self.strangers))]
+    def opponent_names(self) -> list[str]:
+        """List the past selves and opponents that may sit in all seats but one."""
+        past = [f"{PAST_SELF}_{k}" for k in range(self.past_selves)]
+        return past + [f"{OPPONENT}_{k}" for k in range(len(self.opponents))]
 
     def module_of(self, agent: str) -> str:
-        """The module that plays an agent of `Seats`."""
-        learners, guest = self.learners(), opponent_of_agent(agent)
+        """Return the module that plays an agent of GameEnv."""
+        learners, opponent = self.learners(), opponent_of_agent(agent)
         learner = learners[seat_of_agent(agent) % len(learners)]
-        return past_self_module(guest, learner) if guest.startswith(PAST_SELF) else guest or learner
+        if opponent.startswith(PAST_SELF):
+            return past_self_module(opponent, learner)
+        return opponent or learner
 
 
-def past_self_module(guest: str, learner: str) -> str:
-    """The module of a past self of one that learns."""
-    return f"{guest}_{learner}"
+def past_self_module(past_self: str, learner: str) -> str:
+    """Return the name of the module of a learner's past self."""
+    return f"{past_self}_{learner}"
 
 
-def algorithm_config(plan: MultiAgentSetup) -> AlgorithmConfig:
-    """A plan in RLlib's words."""
-    about = {
-        "game": plan.game,
-        "options": dict(plan.options),
-        "seed": plan.seed,
-        "renamed": plan.renamed,
+def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
+    """Build RLlib's configuration of an algorithm from a setup."""
+    env = {
+        "game": setup.game,
+        "options": dict(setup.options),
+        "seed": setup.seed,
+        "canonical": setup.canonical,
     }
     network = RLModuleSpec(
-        module_class=MODULES[plan.algorithm],
+        module_class=MODULES[setup.algorithm],
         catalog_class=NoCatalog,
-        model_config={"hidden": plan.hidden},
+        model_config={"hidden": setup.hidden},
     )
-    modules = dict.fromkeys(plan.learners(), network)
-    for k in range(plan.past):
-        modules |= {past_self_module(f"{PAST_SELF}_{k}", m): network for m in plan.learners()}
-    for k, make in enumerate(plan.strangers):
-        told = {**about, "make": make}
-        modules[f"{OPPONENT}_{k}"] = RLModuleSpec(module_class=FixedPolicyModule, model_config=told)
-    view = {"guests": plan.guests(), "share": plan.share, "facts": bool(plan.strangers)}
+    modules = dict.fromkeys(setup.learners(), network)
+    for k in range(setup.past_selves):
+        modules |= {past_self_module(f"{PAST_SELF}_{k}", m): network for m in setup.learners()}
+    for k, make in enumerate(setup.opponents):
+        modules[f"{OPPONENT}_{k}"] = RLModuleSpec(
+            module_class=FixedPolicyModule, model_config={**env, "make": make}
+        )
+    env |= {
+        "opponents": setup.opponent_names(),
+        "opponent_share": setup.opponent_share,
+        "raw": bool(setup.opponents),
+    }
     return (
-        CONFIGS[plan.algorithm]()
+        CONFIGS[setup.algorithm]()
         .environment(
             GameEnv,
-            env_config={**about, **view},
-            disable_env_checking=True,  # it plays what is illegal
+            env_config=env,
+            disable_env_checking=True,  # the check takes illegal actions
             normalize_actions=False,
             clip_actions=False,
         )
         .env_runners(
-            num_env_runners=plan.workers,
-            num_cpus_per_env_runner=plan.cpus,
+            num_env_runners=setup.workers,
+            num_cpus_per_env_runner=setup.cpus,
             episodes_to_numpy=False,  # else every step converts all episodes
-            **_sampling(plan),
+            **_sampling(setup),
         )
         .learners(num_learners=0)
         .multi_agent(
             policies=set(modules),
-            policies_to_train=plan.learners(),
-            policy_mapping_fn=lambda agent, *_, **__: plan.module_of(agent),
+            policies_to_train=setup.learners(),
+            policy_mapping_fn=lambda agent, *_, **__: setup.module_of(agent),
         )
         .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
-        .debugging(log_level="ERROR")  # with a seed here it deals the same game again and again
-        .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=plan.turns)
-        .training(gamma=plan.discount, grad_clip=None, **TRAINING[plan.algorithm](plan, **plan.own))
+        .debugging(log_level="ERROR")  # with a seed here every episode would have the same deal
+        .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=setup.env_steps)
+        .training(
+            gamma=setup.discount,
+            grad_clip=None,
+            **TRAINING[setup.algorithm](setup, **setup.section),
+        )
     )
 
 
-def _sampling(plan: MultiAgentSetup) -> dict[str, Any]:
-    """How games are played: as SAMPLING has it, but by PPO at so few tables at once that each plays
-    two games an iteration, for what a seat did last is lost where its game is cut."""
-    how = SAMPLING[plan.algorithm]
-    tables = how["num_envs_per_env_runner"]
-    if plan.algorithm == "PPO":
-        room = plan.turns / (2 * plan.length * max(plan.workers, 1))
-        tables = min(tables, max(1, int(room)))
-    return {**how, "num_envs_per_env_runner": tables}
+def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
+    """Return the settings of sampling: those of SAMPLING, with fewer environments for PPO.
+
+    A seat's last decision is lost where its game is cut at the end of an iteration. PPO therefore
+    has only so many environments that each plays two games per iteration.
+    """
+    settings = SAMPLING[setup.algorithm]
+    envs = settings["num_envs_per_env_runner"]
+    if setup.algorithm == "PPO":
+        most = setup.env_steps / (2 * setup.game_length * max(setup.workers, 1))
+        envs = min(envs, max(1, int(most)))
+    return {**settings, "num_envs_per_env_runner": envs}
 
 
-def _ppo(
-    plan: MultiAgentSetup,
-    minibatch_size: int,
-    epochs: int,
-    gae_lambda: float,
-    vf_loss_coef: float,
-    **own: Any,
-) -> dict[str, Any]:
+def _ppo(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
     return {
-        "train_batch_size_per_learner": plan.turns,
-        "minibatch_size": minibatch_size,
-        "num_epochs": epochs,
-        "lambda_": gae_lambda,
+        "train_batch_size_per_learner": setup.env_steps,
+        "minibatch_size": section["minibatch_size"],
+        "num_epochs": section["epochs"],
+        "lambda_": section["gae_lambda"],
         "use_kl_loss": False,
-        "vf_loss_coeff": vf_loss_coef,
+        "vf_loss_coeff": section["vf_loss_coef"],
         "vf_clip_param": NO_VALUE_CLIPPING,
-        **_gradients(plan, **own),
+        **_clipped_gradient(setup, **section),
     }
 
 
-def _appo(
-    plan: MultiAgentSetup,
-    minibatch_size: int,
-    epochs: int,
-    gae_lambda: float,
-    vf_loss_coef: float,
-    **own: Any,
-) -> dict[str, Any]:
-    return {  # nothing reads gae_lambda: V-trace has no lambda here
-        "train_batch_size_per_learner": minibatch_size,
-        "circular_buffer_iterations_per_batch": epochs,
-        "vf_loss_coeff": 2 * vf_loss_coef,  # of half the squared error, where PPO has the whole
-        **_gradients(plan, **own),
+def _appo(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
+    return {  # without gae_lambda: RLlib's V-trace has no lambda
+        "train_batch_size_per_learner": section["minibatch_size"],
+        "circular_buffer_iterations_per_batch": section["epochs"],
+        "vf_loss_coeff": 2 * section["vf_loss_coef"],  # APPO halves the squared error, PPO does not
+        **_clipped_gradient(setup, **section),
     }
 
 
-def _gradients(plan: MultiAgentSetup, clip_param: float, entropy_coef: float) -> dict[str, Any]:
-    return {"lr": plan.rate, "clip_param": clip_param, "entropy_coeff": entropy_coef}
-
-
-def _dqn(
-    plan: MultiAgentSetup,
-    target_update_interval: int,
-    double_q: bool,
-    epsilon: float,
-    epsilon_end: float,
-    **own: Any,
-) -> dict[str, Any]:
+def _clipped_gradient(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
     return {
-        "lr": plan.rate,
-        "double_q": double_q,
-        "dueling": False,
-        "target_network_update_freq": target_update_interval,
-        "epsilon": epsilon,
-        **_replay(plan, **own),
+        "lr": setup.learning_rate,
+        "clip_param": section["clip_param"],
+        "entropy_coeff": section["entropy_coef"],
     }
 
 
-def _sac(plan: MultiAgentSetup, tau: float, initial_alpha: float, **own: Any) -> dict[str, Any]:
-    rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), plan.rate)
-    own_words = {"tau": tau, "initial_alpha": initial_alpha, "twin_q": True}
-    return {**rates, "lr": None, **own_words, **_replay(plan, **own)}
+def _dqn(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
+    return {
+        "lr": setup.learning_rate,
+        "double_q": section["double_q"],
+        "dueling": False,
+        "target_network_update_freq": section["target_update_interval"],
+        "epsilon": section["epsilon"],
+        **_replay(setup, **section),
+    }
 
 
-def _replay(
-    plan: MultiAgentSetup, gradient_steps: int, batch_size: int, replay_capacity: int,
-    learning_starts: int,
-) -> dict[str, Any]:  # fmt: skip
-    # RLlib learns after each round of sampling, and takes it that one brings a turn of each game,
-    # and that this process plays beside its workers; where games are whole it brings a game
-    how = SAMPLING[plan.algorithm]
-    aside = how["num_envs_per_env_runner"]
-    turns = max(plan.workers, 1) * (plan.length if how is COMPLETE_EPISODES else aside)
+def _sac(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), setup.learning_rate),
+        "lr": None,
+        "tau": section["tau"],
+        "initial_alpha": section["initial_alpha"],
+        "twin_q": True,
+        **_replay(setup, **section),
+    }
+
+
+def _replay(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
+    """Return the settings of a replay buffer, with `gradient_steps` steps per iteration.
+
+    RLlib learns after each round of sampling, and sets the number of gradient steps by the
+    training intensity. It assumes that a round has one step of each environment, and that this
+    process samples beside its workers. With complete episodes a round has a game of each worker.
+    """
+    settings, batch_size = SAMPLING[setup.algorithm], section["batch_size"]
+    envs = settings["num_envs_per_env_runner"]
+    steps = max(setup.workers, 1) * (setup.game_length if settings is COMPLETE_EPISODES else envs)
+    learnt = section["gradient_steps"] * steps / setup.env_steps * batch_size
     return {
         "replay_buffer_config": {
             "type": "MultiAgentEpisodeReplayBuffer",
-            "capacity": replay_capacity,
+            "capacity": section["replay_capacity"],
         },
         "train_batch_size_per_learner": batch_size,
-        "training_intensity": gradient_steps
-        * turns
-        / plan.turns
-        * batch_size
-        / (aside * (plan.workers + 1)),
-        "num_steps_sampled_before_learning_starts": learning_starts,
+        "training_intensity": learnt / (envs * (setup.workers + 1)),
+        "num_steps_sampled_before_learning_starts": section["learning_starts"],
         "n_step": 1,
     }
 
@@ -244,3 +247,4 @@ TRAINING: dict[str, Callable[..., dict[str, Any]]] = {
     "DQN": _dqn,
     "SAC": _sac,
 }
+"""Function that makes the training settings of each algorithm from its section of the job."""

@@ -1,4 +1,4 @@
-"""An algorithm of RLlib at work on a game: built from a plan, stepped, its state as arrays."""
+"""Runner of an RLlib algorithm: one iteration at a time, with its state as arrays."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from overtrick.rllib.rl_modules import (
 )
 
 LEARNER_METRICS = {"loss": "total_loss", "entropy_nats": "entropy"}
-"""Our metrics of learning by RLlib's names; not every algorithm has all."""
+"""RLlib's names of the learner's metrics, by our names; not every algorithm has all of them."""
 POLICY_DRAWS, REPLAY_DRAWS = 1, 2
-"""Who draws, the last part of a seed: after the iteration's, the worker and the table or the guest.
-Deals have 0, as numpy takes no part for 0."""
+"""Last part of a generator's key, after the iteration's seed, the worker, and the environment or
+opponent: what is drawn. The key of deals has no such part, which numpy treats as 0."""
 
 
 def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
-    """The network that plays, of each module that learns, out of the state of an algorithm."""
+    """Extract the policy network of each learning module from the state of a runner."""
     modules = unprefixed("module", state)
     names = sorted({name.partition(".")[0] for name in modules})
     return {
@@ -50,76 +50,78 @@ def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Wei
 
 
 class AlgorithmRunner:
-    """An algorithm between its first iteration and its last."""
+    """RLlib algorithm built from a setup; it runs until `close`."""
 
-    def __init__(self, plan: MultiAgentSetup) -> None:
-        self.plan = plan
-        _seed_all([plan.seed])  # of the first weights
-        self.algorithm = algorithm_config(plan).build_algo()
-        self._still: Any = nullcontext()  # while in it, nothing is learnt
-        if plan.algorithm == "APPO":
-            self._still = _between_steps(self.algorithm.learner_group._learner)
-        # in the user's home, and nothing is ever written to it
+    def __init__(self, setup: MultiAgentSetup) -> None:
+        self.setup = setup
+        _seed_all([setup.seed])  # draws the initial weights
+        self.algorithm = algorithm_config(setup).build_algo()
+        self._paused: Any = nullcontext()  # context in which nothing is learnt
+        if setup.algorithm == "APPO":
+            self._paused = _lock_updates(self.algorithm.learner_group._learner)
+        # RLlib creates it in the user's home directory and never uses it
         shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
-        if plan.remembers:
-            self.algorithm.local_replay_buffer = LearnerReplayBuffer(plan)
-        # games and turns: all, and those that this process played, as RLlib counts them
-        self._done = self._here = np.zeros(2, np.int64)
-        for slot in range(plan.past):
-            self.remember(slot)
+        if setup.has_replay_buffer:
+            self.algorithm.local_replay_buffer = LearnerReplayBuffer(setup)
+        # games and environment steps: of the run, and of this process as RLlib counts them
+        self._total = self._counted = np.zeros(2, np.int64)
+        for slot in range(setup.past_selves):
+            self.store_past_self(slot)
 
     def step(self, seed: int, epsilon: float) -> dict[str, float]:
-        """One iteration, whose luck comes from a seed; its metrics. epsilon: share of random
-        actions, of one who learns values."""
+        """Run one iteration with a random seed; return its metrics.
+
+        epsilon: share of random actions, used by DQN.
+        """
         _seed_all([seed])
         runners = self.algorithm.env_runner_group
-        anew = not self.plan.remembers
-        runners.foreach_env_runner(lambda runner: _begin(runner, seed, epsilon, anew))
-        if self.plan.remembers:
+        restart = not self.setup.has_replay_buffer
+        runners.foreach_env_runner(lambda runner: _prepare(runner, seed, epsilon, restart))
+        if self.setup.has_replay_buffer:
             self.algorithm.local_replay_buffer.reseed([seed, 0, 0, REPLAY_DRAWS])
-        found = self.algorithm.train()
-        sampled, learnt = found["env_runners"], found.get("learners", {})
+        result = self.algorithm.train()
+        sampled, learners = result["env_runners"], result.get("learners", {})
         names = "num_episodes_lifetime", "num_env_steps_sampled_lifetime"
-        # none before a game has ended
-        here = np.array([int(sampled.get(name, 0)) for name in names])
-        self._done, self._here = self._done + here - self._here, here
-        metrics = {"games": float(self._done[0]), "turns": float(self._done[1])}
+        # RLlib has no counts before a game has ended
+        counted = np.array([int(sampled.get(name, 0)) for name in names])
+        self._total, self._counted = self._total + counted - self._counted, counted
+        metrics = {"games": float(self._total[0]), "turns": float(self._total[1])}
         for ours, theirs in LEARNER_METRICS.items():
-            modules = [learnt.get(name, {}) for name in self.plan.learners()]
-            told = [float(module[theirs]) for module in modules if theirs in module]
-            if told:  # one who remembers games learns nothing at first
-                metrics[ours] = float(np.mean(told))
+            modules = [learners.get(name, {}) for name in self.setup.learners()]
+            values = [float(module[theirs]) for module in modules if theirs in module]
+            if values:  # with a replay buffer nothing is learnt at first
+                metrics[ours] = float(np.mean(values))
         return metrics
 
-    def remember(self, slot: int) -> None:
-        """From now on a past self is what learns today."""
-        modules = self._learner()["rl_module"]
-        today = {
-            past_self_module(f"{PAST_SELF}_{slot}", m): modules[m] for m in self.plan.learners()
+    def store_past_self(self, slot: int) -> None:
+        """Replace a past self, by number, by the present learners."""
+        modules = self._learner_state()["rl_module"]
+        copies = {
+            past_self_module(f"{PAST_SELF}_{slot}", m): modules[m] for m in self.setup.learners()
         }
-        self._set({"rl_module": today})
+        self._set_learner({"rl_module": copies})
 
     def state(self) -> dict[str, Array]:
-        """Weights, target networks, optimisers and games that are remembered."""
-        learner = self._learner()
-        out = {"done": self._done}
+        """Return the weights, target networks, optimisers and replay buffer as arrays."""
+        learner = self._learner_state()
+        out = {"done": self._total}
         for module, weights in learner["rl_module"].items():
             out |= {f"module.{module}.{name}": value for name, value in weights.items()}
         for name, optimizer in learner["optimizer"].items():
-            for place, memory in optimizer["state"]["state"].items():
+            for place, values in optimizer["state"]["state"].items():
                 out |= {
-                    f"optimizer.{name}.{place}.{key}": np.asarray(v) for key, v in memory.items()
+                    f"optimizer.{name}.{place}.{key}": np.asarray(v) for key, v in values.items()
                 }
         for module, alpha in self._temperatures(None).items():
             out[f"temperature.{module}"] = alpha
-        if self.plan.remembers:
-            out["target_age"] = np.array(self._here[1] - self._renewed())
+        if self.setup.has_replay_buffer:
+            out["target_age"] = np.array(self._counted[1] - self._target_update_step())
             out |= prefixed("memory", self.algorithm.local_replay_buffer.state())
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Go on from there."""
-        learner = self._learner()
+        """Continue from a state of this or another process."""
+        learner = self._learner_state()
         modules: dict[str, dict[str, Array]] = {}
         temperatures: dict[str, Array] = {}
         for optimizer in learner["optimizer"].values():
@@ -130,37 +132,40 @@ class AlgorithmRunner:
             if kind == "module":
                 modules.setdefault(part, {})[key] = value
             elif kind == "optimizer":
-                place, _, memory = key.partition(".")
-                kept = learner["optimizer"][part]["state"]["state"]
-                kept.setdefault(int(place), {})[memory] = value
+                place, _, name_there = key.partition(".")
+                stored = learner["optimizer"][part]["state"]["state"]
+                stored.setdefault(int(place), {})[name_there] = value
             elif kind == "temperature":
                 temperatures[part] = value
-        self._done = state["done"]
-        self._set({"rl_module": modules, "optimizer": learner["optimizer"]})
+        self._total = state["done"]
+        self._set_learner({"rl_module": modules, "optimizer": learner["optimizer"]})
         self._temperatures(temperatures)
-        if self.plan.remembers:
-            self._recall(unprefixed("memory", state), int(state["target_age"]))
+        if self.setup.has_replay_buffer:
+            self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 
-    def _recall(self, games: Mapping[str, Array], age: int) -> None:
-        """Remember these games and no others, so many turns after target networks were renewed."""
-        memory = self.algorithm.local_replay_buffer = LearnerReplayBuffer(self.plan)
+    def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
+        """Replace the replay buffer.
+
+        age: environment steps since the last update of the target networks.
+        """
+        buffer = self.algorithm.local_replay_buffer = LearnerReplayBuffer(self.setup)
         if games:
-            memory.load(games)
-        now = int(self._here[1])
-        self._renewed(now - age)
+            buffer.load(games)
+        now = int(self._counted[1])
+        self._target_update_step(now - age)
         config = self.algorithm.config.copy(copy_frozen=False)
-        wait = max(0, self.plan.own["learning_starts"] - int(self._done[1]))
+        wait = max(0, self.setup.section["learning_starts"] - int(self._total[1]))
         config.num_steps_sampled_before_learning_starts = now + wait
         config.freeze()
         self.algorithm.config = config
 
-    def _renewed(self, put: int | None = None) -> int:
-        """After which turn of this process the target networks of all modules were renewed."""
+    def _target_update_step(self, new: int | None = None) -> int:
+        """Return the last step at which this process updated target networks; set it if given."""
 
         def of(learner: Any) -> int:
-            if put is not None:
-                learner.last_update_ts_by_mid = defaultdict(lambda: put)
-            return int(learner.last_update_ts_by_mid[self.plan.learners()[0]])
+            if new is not None:
+                learner.last_update_ts_by_mid = defaultdict(lambda: new)
+            return int(learner.last_update_ts_by_mid[self.setup.learners()[0]])
 
         (found,) = (each.get() for each in self.algorithm.learner_group.foreach_learner(of))
         return found
@@ -168,69 +173,77 @@ class AlgorithmRunner:
     def close(self) -> None:
         self.algorithm.stop()
 
-    def _learner(self) -> dict[str, Any]:
-        with self._still:
+    def _learner_state(self) -> dict[str, Any]:
+        with self._paused:
             return self.algorithm.learner_group.get_state()["learner"]
 
-    def _set(self, learner: dict[str, Any]) -> None:
-        """Change what learns and all copies of it."""
+    def _set_learner(self, learner: dict[str, Any]) -> None:
+        """Set parts of the learner's state, and copy its weights to all env runners."""
         group = self.algorithm.learner_group
-        with self._still:
+        with self._paused:
             group.set_state({"learner": learner})
             self.algorithm.env_runner_group.sync_weights(
                 from_worker_or_learner_group=group, inference_only=True
             )
 
-    def _temperatures(self, put: Mapping[str, Array] | None) -> dict[str, Array]:
-        """The logarithm of SAC's temperature by module, which RLlib's own state leaves out."""
-        if self.plan.algorithm != "SAC":
+    def _temperatures(self, new: Mapping[str, Array] | None) -> dict[str, Array]:
+        """Return the logarithm of SAC's temperature by module, after setting it if given.
+
+        RLlib's own state leaves it out.
+        """
+        if self.setup.algorithm != "SAC":
             return {}
 
         def of(learner: Any) -> dict[str, Array]:
-            for name, value in (put or {}).items():
+            for name, value in (new or {}).items():
                 learner.curr_log_alpha[name].data.copy_(torch.from_numpy(value))
-            names = self.plan.learners()
+            names = self.setup.learners()
             return {name: learner.curr_log_alpha[name].detach().numpy().copy() for name in names}
 
         (found,) = (each.get() for each in self.algorithm.learner_group.foreach_learner(of))
         return found
 
 
-def _between_steps(learner: Any) -> Any:
-    """The lock that APPO's thread holds while it learns: RLlib locks its own reading only."""
+def _lock_updates(learner: Any) -> Any:
+    """Make the learner thread of APPO hold a lock during updates; return the lock.
+
+    RLlib itself locks only reading of the weights.
+    """
     lock, thread = learner._model_io_lock, learner._learner_thread
     update = thread._update_method
 
-    def alone(**told: Any) -> Any:
+    def locked_update(**options: Any) -> Any:
         with lock:
-            return update(**told)
+            return update(**options)
 
-    thread._update_method = alone
+    thread._update_method = locked_update
     return lock
 
 
 def _seed_all(key: list[int]) -> None:
-    """RLlib draws from the generators of the process."""
+    """Seed the global generators of this process, from which RLlib draws."""
     a, b, c = np.random.SeedSequence(key).generate_state(3)
     torch.manual_seed(int(a))
     np.random.seed(b)
     random.seed(int(c))
 
 
-def _begin(runner: Any, seed: int, epsilon: float, anew: bool) -> None:
-    """What a process that plays has to know before an iteration; anew: leave what is under way,
-    which is in no checkpoint."""
+def _prepare(runner: Any, seed: int, epsilon: float, restart: bool) -> None:
+    """Seed an env runner for an iteration and set its exploration.
+
+    restart: start new games, as unfinished games are not in a checkpoint.
+    """
     key = [seed, runner.worker_index]
     _seed_all(key)
-    runner._needs_initial_reset |= anew
+    runner._needs_initial_reset |= restart
     for place, env in enumerate(runner.env.envs if runner.env else []):
         env.unwrapped.reseed([*key, place])
 
-    def told(name: str, module: Any) -> None:
+    def prepare_module(name: str, module: Any) -> None:
         if isinstance(module, FixedPolicyModule):
             module.reseed([*key, int(name.rpartition("_")[2]), POLICY_DRAWS])
         if isinstance(module, MaskedDqn):
             module.epsilon_schedule = Scheduler(epsilon, framework="torch")
 
     if runner.module is not None:
-        runner.module.foreach_module(told)
+        runner.module.foreach_module(prepare_module)

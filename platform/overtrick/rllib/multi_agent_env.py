@@ -1,8 +1,9 @@
-"""A game as an environment of RLlib, in which each seat is an agent.
+"""Multi-agent environment of RLlib for any game: an agent for each seat, an episode for each game.
 
-An observation has the game's features and, where actions are single, which are legal; it can have
-the facts, by which a policy of ours sits in an agent's place. Features, what is legal and actions
-can be renamed so that alike looks alike; facts never are.
+An observation has the features of the game and, for discrete actions, the mask of legal actions.
+It may also have the raw observation, from which a policy of this package plays an agent. Features,
+mask and actions may be in the game's canonical form, such as with suits in canonical order; raw
+observations never are.
 """
 
 from __future__ import annotations
@@ -22,67 +23,66 @@ from overtrick.policies.network_sizes import input_size
 
 FEATURES, ACTION_MASK, OBSERVATION, MATCH = "observations", "action_mask", "facts", "match"
 AnyDict = dict[str, Any]
-_tables = itertools.count()  # of this process
+_env_numbers = itertools.count()  # of this process
 
 
-def observation_space(game: Game, facts: bool) -> Dict:
-    """The space of observations; facts: are they among them, and beside them the table and which
-    of its games it is?"""
+def observation_space(game: Game, raw: bool) -> Dict:
+    """Return the observation space of an agent.
+
+    raw: include the raw observation, and the numbers of the environment and of its game, by which
+    a policy with memory knows that a new game has begun.
+    """
     spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
     if game.actions is not None:
         spaces[ACTION_MASK] = Box(0, 1, (game.actions,), np.float32)
-    if facts:
-        wide = (len(game.observation_fields),)
-        whole = game.actions is not None
-        spaces[OBSERVATION] = (
-            Box(-(2**62), 2**62, wide, np.int64)
-            if whole
-            else Box(-np.inf, np.inf, wide, np.float64)
-        )
+    if raw:
+        limit, kind = (np.inf, np.float64) if game.actions is None else (2**62, np.int64)
+        spaces[OBSERVATION] = Box(-limit, limit, (len(game.observation_fields),), kind)
         spaces[MATCH] = Box(0, 2**62, (2,), np.int64)
     return Dict(spaces)
 
 
 def action_space(game: Game) -> gym.Space:
-    """The space of actions."""
+    """Return the action space of an agent: discrete, or a box from -1 to 1 for real vectors."""
     if game.actions is not None:
         return Discrete(game.actions)
     return Box(-1, 1, (len(game.action_names),), np.float32)
 
 
 class GameEnv(MultiAgentEnv):
-    """Every seat is an agent, called by its number; a game an episode.
+    """Environment of one game: each seat is an agent, named by its number.
 
-    In some games guests sit in all seats but one, which is drawn: such an agent is called by its
-    number and the name of the guest, by which `module_of` finds who plays it.
+    In some games an opponent sits in all seats but one, which is drawn. An agent that an opponent
+    plays is named by its seat and the opponent, so that a policy mapping can tell who plays it.
 
-    config: game, options, the seed of the first deals, guests (their names), share (of games with a
-    guest, each as likely as another), facts (are they observed? by guests alone, if there are
-    some), renamed (are cards shown and played as the game's `renamed` calls them?). RLlib's number
-    of the worker is part of the seed.
+    config: game and options; seed of the first deals; opponents, a list of names; opponent_share,
+    the share of games with an opponent, drawn uniformly; raw, whether agents observe raw
+    observations (only those that opponents play, if there are opponents); canonical, whether
+    features, masks and actions are in the canonical form of a SuitSymmetric game. The seed is
+    combined with RLlib's index of the worker.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.game: Any = registry.make(config["game"], **config["options"])
-        self.guests: tuple[str, ...] = tuple(config.get("guests", ()))
-        self.share: float = config.get("share", 0.0)
-        self.observation_fields: bool = config.get("facts", False)
-        self.renamed: bool = config.get("renamed", False)
+        self.opponents: tuple[str, ...] = tuple(config.get("opponents", ()))
+        self.opponent_share: float = config.get("opponent_share", 0.0)
+        self.raw: bool = config.get("raw", False)
+        self.canonical: bool = config.get("canonical", False)
         self.possible_agents = [
-            agent_name(seat, guest)
+            agent_name(seat, opponent)
             for seat in range(self.game.seats)
-            for guest in ("", *self.guests)
+            for opponent in ("", *self.opponents)
         ]
         self.agents = list(self.possible_agents)
-        spaces = [observation_space(self.game, facts) for facts in (False, True)]
-        self.observation_spaces = {agent: spaces[self._factual(agent)] for agent in self.agents}
+        spaces = [observation_space(self.game, raw) for raw in (False, True)]
+        self.observation_spaces = {agent: spaces[self._is_raw(agent)] for agent in self.agents}
         self.action_spaces = dict.fromkeys(self.agents, action_space(self.game))
-        self._table, self._match = next(_tables), 0
+        self._number, self._match = next(_env_numbers), 0
         self.reseed([config["seed"], getattr(config, "worker_index", 0)])
 
     def reseed(self, seed: Any) -> None:
-        """All games from now on come from this seed."""
+        """Draw all later games from a new seed."""
         self._rng = np.random.default_rng(seed)
 
     def reset(
@@ -93,60 +93,60 @@ class GameEnv(MultiAgentEnv):
         self._state = self.game.start(self.game.deal(1, self._rng))
         self._match += 1
         names = [""] * self.game.seats
-        if self.guests and self._rng.random() < self.share:
-            names = [str(self._rng.choice(self.guests))] * self.game.seats
+        if self.opponents and self._rng.random() < self.opponent_share:
+            names = [str(self._rng.choice(self.opponents))] * self.game.seats
             names[self._rng.integers(self.game.seats)] = ""
         self.agents = [agent_name(seat, name) for seat, name in enumerate(names)]
-        return self._look(), {}
+        return self._observe(), {}
 
     def step(self, action_dict: AnyDict) -> tuple[AnyDict, AnyDict, AnyDict, AnyDict, AnyDict]:
-        acted = [self.agents[seat] for seat in self._turn.seat]
-        moves = np.stack([np.asarray(action_dict[agent]) for agent in acted])
-        if self.renamed:
-            moves = self._own[np.arange(len(moves)), moves]
-        (points,) = self.game.step(self._state, self._turn, moves)
-        seen = self._look()
-        over = not seen
-        told = self.agents if over or points.any() else acted
-        gained = {agent: float(points[seat_of_agent(agent)]) for agent in told}
+        acted = [self.agents[seat] for seat in self._observations.seat]
+        actions = np.stack([np.asarray(action_dict[agent]) for agent in acted])
+        if self.canonical:
+            actions = self._original[np.arange(len(actions)), actions]
+        (points,) = self.game.step(self._state, self._observations, actions)
+        observed = self._observe()
+        over = not observed
+        rewarded = self.agents if over or points.any() else acted
+        rewards = {agent: float(points[seat_of_agent(agent)]) for agent in rewarded}
         if over:
             self.agents = []
-        return seen, gained, {"__all__": over}, {"__all__": False}, {}
+        return observed, rewards, {"__all__": over}, {"__all__": False}, {}
 
-    def _look(self) -> AnyDict:
-        self._turn = self.game.observe(self._state)
-        if not len(self._turn):
+    def _observe(self) -> AnyDict:
+        """Return the observations of the agents that must act; empty at the end of the game."""
+        self._observations = shown = self.game.observe(self._state)
+        if not len(shown):
             return {}
-        shown = self._turn
-        if self.renamed:
-            shown, self._own = self.game.canonical_observations(shown)
+        if self.canonical:
+            shown, self._original = self.game.canonical_observations(shown)
         columns: dict[str, Array] = {FEATURES: self.game.features(shown)}
         if shown.legal is not None:
             columns[ACTION_MASK] = shown.legal.astype(np.float32)
-        told = {}
+        observed = {}
         for row, seat in enumerate(shown.seat):
             agent = self.agents[seat]
-            told[agent] = {name: column[row] for name, column in columns.items()}
-            if self._factual(agent):
-                place = np.array([self._table, self._match])
-                told[agent] |= {OBSERVATION: self._turn.observation[row], MATCH: place}
-        return told
+            observed[agent] = {name: column[row] for name, column in columns.items()}
+            if self._is_raw(agent):
+                observed[agent][OBSERVATION] = self._observations.observation[row]
+                observed[agent][MATCH] = np.array([self._number, self._match])
+        return observed
 
-    def _factual(self, agent: str) -> bool:
-        """Does this agent observe facts?"""
-        return self.observation_fields and (bool(opponent_of_agent(agent)) or not self.guests)
+    def _is_raw(self, agent: str) -> bool:
+        """Return whether an agent observes raw observations."""
+        return self.raw and (bool(opponent_of_agent(agent)) or not self.opponents)
 
 
-def agent_name(seat: int, guest: str) -> str:
-    """The name of an agent."""
-    return f"{seat} {guest}".strip()
+def agent_name(seat: int, opponent: str) -> str:
+    """Return the name of an agent: its seat, and the opponent that plays it, if any."""
+    return f"{seat} {opponent}".strip()
 
 
 def seat_of_agent(agent: str) -> int:
-    """The seat of an agent."""
+    """Return the seat of an agent by its name."""
     return int(agent.partition(" ")[0])
 
 
 def opponent_of_agent(agent: str) -> str:
-    """The guest who plays an agent; empty if nobody does."""
+    """Return the opponent that plays an agent, by the agent's name; empty if the learner plays."""
     return agent.partition(" ")[2]

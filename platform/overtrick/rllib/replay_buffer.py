@@ -1,4 +1,4 @@
-"""What DQN and SAC remember of games, as arrays and back."""
+"""Episode replay buffer of DQN and SAC, stored in checkpoints as arrays."""
 
 from __future__ import annotations
 
@@ -20,89 +20,92 @@ OBSERVATIONS = "shown"
 
 
 class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
-    """The newest games, of which only those decisions are drawn again from which somebody learns.
+    """Replay buffer of the newest games; samples hold only decisions of modules that learn.
 
-    As arrays it holds no decisions of guests. G games have their turns and whether they are over; E
-    seats that were played the seat, its decisions and whether its part is over, D decisions an
-    action and what was gained until the seat's next one, and D + E observations their columns.
+    Its arrays leave out decisions of opponents. turns, over: (G,) length of each game and whether
+    it has ended. seats: (G,) number of seats that learners played. seat, decisions, ended: (E,) for
+    each of these E seats its number, its decisions, and whether its episode has ended. action,
+    reward: (D,) for each decision, the reward until the seat's next decision. Observations have
+    D + E rows, as each seat has one more of them than decisions.
     """
 
-    def __init__(self, plan: MultiAgentSetup) -> None:
-        super().__init__(capacity=plan.own["replay_capacity"])
-        self._plan = plan
+    def __init__(self, setup: MultiAgentSetup) -> None:
+        super().__init__(capacity=setup.section["replay_capacity"])
+        self._setup = setup
 
     def reseed(self, seed: Any) -> None:
-        """All draws from now on come from this seed."""
+        """Draw all later samples from a new seed."""
         self.rng = np.random.default_rng(seed)
 
-    def sample(self, *args: Any, **told: Any) -> Any:
-        learn = [name for name in self._plan.learners() if self._module_to_indices.get(name)]
-        if not learn:
-            raise RunError("nobody who learns has decided anything yet: set first to more turns")
-        return super().sample(*args, **told, modules_to_sample=learn)
+    def sample(self, *args: Any, **options: Any) -> Any:
+        learners = [name for name in self._setup.learners() if self._module_to_indices.get(name)]
+        if not learners:
+            raise RunError("no learner has made a decision yet: raise learning_starts")
+        return super().sample(*args, **options, modules_to_sample=learners)
 
     def state(self) -> dict[str, Array]:
-        """Nothing if there are no games."""
+        """Return the arrays of the buffer, see the class; no arrays if it is empty."""
         games = list(self.episodes)
-        parts = [self._parts(game) for game in games]
-        every = [part for each in parts for part in each.values()]
-        if not every:
+        by_game = [self._learner_episodes(game) for game in games]
+        episodes = [episode for seats in by_game for episode in seats.values()]
+        if not episodes:
             return {}
         return {
             "turns": np.array([game.env_steps() for game in games]),
             "over": np.array([game.is_terminated for game in games]),
-            "seats": np.array([len(each) for each in parts]),
-            "seat": np.array([seat for each in parts for seat in each]),
-            "decisions": np.array([len(part) for part in every]),
-            "ended": np.array([part.is_terminated for part in every]),
-            "action": np.concatenate([np.asarray(part.get_actions()) for part in every]),
-            "reward": np.concatenate([np.asarray(part.get_rewards()) for part in every]),
+            "seats": np.array([len(seats) for seats in by_game]),
+            "seat": np.array([seat for seats in by_game for seat in seats]),
+            "decisions": np.array([len(each) for each in episodes]),
+            "ended": np.array([each.is_terminated for each in episodes]),
+            "action": np.concatenate([np.asarray(each.get_actions()) for each in episodes]),
+            "reward": np.concatenate([np.asarray(each.get_rewards()) for each in episodes]),
             **prefixed(
-                OBSERVATIONS, concat_columns([_columns(part.get_observations()) for part in every])
+                OBSERVATIONS,
+                concat_columns([_columns(each.get_observations()) for each in episodes]),
             ),
         }
 
-    def _parts(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
-        """Those that a learner decided in a game, by seat."""
-        own = {agent_name(seat, ""): seat for seat in range(self._plan.seats)}
-        played = game.agent_episodes.items()
-        return {own[agent]: part for agent, part in played if agent in own and len(part)}
+    def _learner_episodes(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
+        """Return the episodes of the seats that learners played in a game, by seat."""
+        own = {agent_name(seat, ""): seat for seat in range(self._setup.seats)}
+        episodes = game.agent_episodes.items()
+        return {own[agent]: each for agent, each in episodes if agent in own and len(each)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Remember these games too."""
-        shown = unprefixed(OBSERVATIONS, state)
-        part = first = seen = 0
+        """Add the games of a state to the buffer."""
+        columns = unprefixed(OBSERVATIONS, state)
+        episode = first = row = 0
         games = []
         for turns, over, seats in zip(*(state[n] for n in ("turns", "over", "seats")), strict=True):
             game = MultiAgentEpisode(len_lookback_buffer=0)
             game.env_t, game.is_terminated = int(turns), bool(over)
             for _ in range(int(seats)):
                 agent, steps = (
-                    agent_name(int(state["seat"][part]), ""),
-                    int(state["decisions"][part]),
+                    agent_name(int(state["seat"][episode]), ""),
+                    int(state["decisions"][episode]),
                 )
-                game._agent_to_module_mapping[agent] = self._plan.module_of(agent)
+                game._agent_to_module_mapping[agent] = self._setup.module_of(agent)
                 game.env_t_to_agent_t[agent] = InfiniteLookbackBuffer(list(range(steps + 1)))
                 game.agent_episodes[agent] = SingleAgentEpisode(
                     agent_id=agent,
-                    module_id=self._plan.module_of(agent),
+                    module_id=self._setup.module_of(agent),
                     multi_agent_episode_id=game.id_,
                     observations=[
-                        {name: column[row] for name, column in shown.items()}
-                        for row in range(seen, seen + steps + 1)
+                        {name: column[k] for name, column in columns.items()}
+                        for k in range(row, row + steps + 1)
                     ],
                     actions=list(state["action"][first : first + steps]),
                     rewards=state["reward"][first : first + steps].tolist(),
-                    terminated=bool(state["ended"][part]),
+                    terminated=bool(state["ended"][episode]),
                     len_lookback_buffer=0,
                 )
-                part, first, seen = part + 1, first + steps, seen + steps + 1
+                episode, first, row = episode + 1, first + steps, row + steps + 1
             games.append(game)
         self.add(games)
 
 
-def _columns(shown: Any) -> dict[str, Array]:
-    """Observations as columns: RLlib has them as such or one by one."""
-    if isinstance(shown, Mapping):
-        return dict(shown)
-    return {name: np.stack([each[name] for each in shown]) for name in shown[0]}
+def _columns(observations: Any) -> dict[str, Array]:
+    """Return observations as columns; RLlib has them as columns or as a list of rows."""
+    if isinstance(observations, Mapping):
+        return dict(observations)
+    return {name: np.stack([each[name] for each in observations]) for name in observations[0]}

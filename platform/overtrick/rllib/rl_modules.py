@@ -1,7 +1,7 @@
-"""Networks of ours as modules of RLlib, illegal actions masked; policies of ours in their place.
+"""Modules of RLlib: networks with masked illegal actions, and fixed policies as opponents.
 
-A network is RLlib's to begin with (torch's initial weights) and ours to play: `weights_of` reads
-its layers out of a module's state.
+Networks start with torch's initial weights. `extract_weights` converts a module's network to the
+format of this package's models.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from overtrick.core import Array, Observations, PolicySession, select_rows
+from overtrick.core import Array, Observations, PolicySession, PolicyWithMemory, select_rows
 from overtrick.games import observation_checks, registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
@@ -37,11 +37,11 @@ from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, MATCH, OBSERV
 
 CRITIC = "critic"
 POLICY_NETWORKS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
-"""What the network that plays is called in the module of an algorithm."""
+"""Name of the network that acts, in the module of each algorithm."""
 
 
 class Mlp(nn.Sequential):
-    """A multilayer perceptron: (R, F) to (R, out), ReLU between its layers."""
+    """Multilayer perceptron from (R, F) to (R, out) with ReLU between its layers."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         pairs = [(nn.Linear(*pair), nn.ReLU()) for pair in itertools.pairwise(sizes)]
@@ -50,7 +50,10 @@ class Mlp(nn.Sequential):
 
 
 class GaussianMlp(Mlp):
-    """The same for real vectors: means (R, A) and, whatever is seen, one log_std (A,)."""
+    """Multilayer perceptron of a Gaussian policy: (R, 2 A) means and log standard deviations.
+
+    The log standard deviations (A,) are parameters that do not depend on the input.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes)
@@ -61,32 +64,35 @@ class GaussianMlp(Mlp):
         return torch.cat([mean, self.log_std.expand_as(mean)], dim=-1)
 
 
-def extract_weights(state: Mapping[str, Array], player: str) -> Weights:
-    """The network of this name in a module's state, as our own files have it."""
+def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
+    """Extract a network from a module's state, in the format of this package's models.
+
+    network: the name of the network in the module.
+    """
     weights: Weights = {}
     for name, value in state.items():
-        who, _, rest = name.partition(".")
+        owner, _, rest = name.partition(".")
         place, _, kind = rest.partition(".")
-        if who == player and kind:
-            layer = int(place) // 2  # every other one is a ReLU
+        if owner == network and kind:
+            layer = int(place) // 2  # ReLU layers are counted, too
             weights["wb"[kind == "bias"] + str(layer)] = np.ascontiguousarray(value.T)
-        elif who == player:
+        elif owner == network:
             weights[LOG_STD] = value
     return dict(sorted(weights.items()))
 
 
 class NoCatalog:
-    """Builds nothing: RLlib's catalogs know no observations like ours."""
+    """Catalog of RLlib that builds nothing: modules here build their own networks."""
 
-    def __init__(self, **about: Any) -> None:
-        """Whatever they are."""
+    def __init__(self, **options: Any) -> None:
+        """Ignore RLlib's options."""
 
     def get_action_dist_cls(self, framework: str) -> None:
-        """That of torch for the space of actions."""
+        """Return None, for torch's default distribution of the action space."""
 
 
 def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
-    """F, H, ..., and A or the width of a move."""
+    """Return the numbers of features, of hidden units by layer, and of actions of a module."""
     space = module.action_space
     out = space.n if isinstance(space, Discrete) else space.shape[0]
     return (
@@ -97,125 +103,139 @@ def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
 
 
 class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
-    """Policy and value for PPO and APPO; model_config: hidden."""
+    """Policy network and critic of PPO and APPO.
+
+    model_config: hidden, the units of each layer.
+    """
 
     def setup(self) -> None:
-        seen, hidden, out = _sizes(self)
+        features, hidden, out = _sizes(self)
         kind = Mlp if isinstance(self.action_space, Discrete) else GaussianMlp
-        self.policy = kind((seen, *hidden, out))
-        self.critic = Mlp((seen, *hidden, 1))
+        self.policy = kind((features, *hidden, out))
+        self.critic = Mlp((features, *hidden, 1))
 
     def _forward(self, batch: AnyDict, **rest: Any) -> AnyDict:
-        return {Columns.ACTION_DIST_INPUTS: _said(self.policy, batch[Columns.OBS])}
+        return {Columns.ACTION_DIST_INPUTS: _masked_logits(self.policy, batch[Columns.OBS])}
 
     def compute_values(self, batch: AnyDict, embeddings: Any = None) -> Tensor:
         return self.critic(batch[Columns.OBS][FEATURES])[..., 0]
 
     def make_target_networks(self) -> None:
-        self._old = make_target_network(self.policy)
+        self._target = make_target_network(self.policy)
 
     def get_target_network_pairs(self) -> list[tuple[Any, Any]]:
-        return [(self.policy, self._old)]
+        return [(self.policy, self._target)]
 
     def forward_target(self, batch: AnyDict) -> AnyDict:
-        return {TARGET_NETWORK_ACTION_DIST_INPUTS: _said(self._old, batch[Columns.OBS])}
+        return {TARGET_NETWORK_ACTION_DIST_INPUTS: _masked_logits(self._target, batch[Columns.OBS])}
 
 
-def _said(policy: nn.Module, seen: AnyDict) -> Tensor:
-    out = policy(seen[FEATURES])
-    if ACTION_MASK not in seen:
+def _masked_logits(policy: nn.Module, observation: AnyDict) -> Tensor:
+    """Return log-probabilities (R, A) with illegal actions masked; means and stds unchanged."""
+    out = policy(observation[FEATURES])
+    if ACTION_MASK not in observation:
         return out
-    logp = masked_log_softmax(out, seen[ACTION_MASK] > 0.5)
-    # of -inf the gradient of RLlib's divergence would be no number
+    logp = masked_log_softmax(out, observation[ACTION_MASK] > 0.5)
+    # RLlib's KL divergence has a NaN gradient at -inf
     return logp.clamp(min=torch.finfo(logp.dtype).min)
 
 
 class MaskedDqn(DefaultDQNTorchRLModule):
-    """A network of values; illegal actions have -inf, the only ones that RLlib's exploration drops.
-    model_config: hidden, and RLlib's own."""
+    """Q-network whose illegal actions have the value -inf, which RLlib's exploration never draws.
+
+    model_config: hidden, double_q, epsilon.
+    """
 
     def setup(self) -> None:
-        seen, hidden, out = _sizes(self)
+        features, hidden, out = _sizes(self)
         self.uses_dueling, self.num_atoms = False, 1
         self.uses_double_q = self.model_config["double_q"]
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework="torch")
         self.encoder = nn.Identity()
-        self.af = Mlp((seen, *hidden, out))
+        self.af = Mlp((features, *hidden, out))
 
     def _qf_forward_helper(self, batch: AnyDict, encoder: Any, head: Any) -> AnyDict:
-        seen = batch[Columns.OBS]
-        return {"qf_preds": head(seen[FEATURES]).masked_fill(seen[ACTION_MASK] < 0.5, -torch.inf)}
+        observation = batch[Columns.OBS]
+        illegal = observation[ACTION_MASK] < 0.5
+        return {"qf_preds": head(observation[FEATURES]).masked_fill(illegal, -torch.inf)}
 
 
 class GaussianSac(DefaultSACTorchRLModule):
-    """A policy of real vectors and twin values of them, for SAC; model_config: hidden, and RLlib's
-    own. Its normal distribution is ours: not squashed, as wide whatever is seen."""
+    """Gaussian policy and twin critics of SAC for real-vector actions.
+
+    Unlike RLlib's, the policy is not squashed by tanh, and its standard deviations do not depend on
+    the observation. model_config: hidden, twin_q.
+    """
 
     def setup(self) -> None:
-        seen, hidden, out = _sizes(self)
+        features, hidden, out = _sizes(self)
         self.twin_q = self.model_config["twin_q"]
-        self.pi_encoder, self.pi = _Seen(), GaussianMlp((seen, *hidden, out))
+        self.pi_encoder, self.pi = _StateEncoder(), GaussianMlp((features, *hidden, out))
         if not self.inference_only:
-            self.qf_encoder, self.qf_twin_encoder = _SeenAndDone(), _SeenAndDone()
-            self.qf, self.qf_twin = (Mlp((seen + out, *hidden, 1)) for _ in range(2))
+            self.qf_encoder, self.qf_twin_encoder = _StateActionEncoder(), _StateActionEncoder()
+            self.qf, self.qf_twin = (Mlp((features + out, *hidden, 1)) for _ in range(2))
 
 
-class _Seen(nn.Module):
+class _StateEncoder(nn.Module):
     def forward(self, batch: AnyDict) -> AnyDict:
         return {ENCODER_OUT: batch[Columns.OBS][FEATURES]}
 
 
-class _SeenAndDone(nn.Module):
+class _StateActionEncoder(nn.Module):
     def forward(self, batch: AnyDict) -> AnyDict:
-        # further moves do no more, and what a critic guesses of them would run away
-        moves = batch[Columns.ACTIONS].clamp(-1, 1)
-        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][FEATURES], moves], dim=-1)}
+        # games clip actions to [-1, 1], and a critic's values beyond would diverge
+        actions = batch[Columns.ACTIONS].clamp(-1, 1)
+        return {ENCODER_OUT: torch.cat([batch[Columns.OBS][FEATURES], actions], dim=-1)}
 
 
 class FixedPolicyModule(RLModule):
-    """A policy of ours in an agent's place, which learns nothing; model_config: game, options, make
-    (makes the policy), seed and, as `Seats` has it, renamed."""
+    """Module of an opponent: a fixed policy of this package that acts on raw observations.
+
+    model_config: game, options, make (a function that makes the policy), seed, and canonical (as in
+    GameEnv: actions are answered in canonical form).
+    """
 
     def setup(self) -> None:
         self._game = registry.make(self.model_config["game"], **self.model_config["options"])
         self._policy = self.model_config["make"]()
-        self._matches: dict[
-            int, tuple[int, PolicySession]
-        ] = {}  # by table, the game that is under way
+        # of policies with memory: the current game of each environment and its session
+        self._matches: dict[int, tuple[int, PolicySession]] = {}
         self.reseed(self.model_config["seed"])
 
     def reseed(self, seed: Any) -> None:
-        """All its draws from now on come from this seed."""
+        """Draw all later actions from a new seed."""
         self._rng = np.random.default_rng(seed)
 
     def _forward(self, batch: AnyDict, **rest: Any) -> AnyDict:
-        seen = np.asarray(batch[Columns.OBS][OBSERVATION])
-        whole = self._game.actions is not None
-        observations = observation_checks.validated_observations(
-            self._game, seen.astype(np.int64) if whole else seen
-        )
-        if getattr(self._policy, "remembers", False):
+        raw = np.asarray(batch[Columns.OBS][OBSERVATION])
+        if self._game.actions is not None:
+            raw = raw.astype(np.int64)
+        observations = observation_checks.validated_observations(self._game, raw)
+        if isinstance(self._policy, PolicyWithMemory) and self._policy.remembers:
             places = np.asarray(batch[Columns.OBS][MATCH]).astype(np.int64)
-            action = self._recalled(observations, places)
+            action = self._act_in_matches(observations, places)
         else:
             action = self._policy.start(len(observations), self._rng).act(observations).action
-        if self.model_config.get("renamed", False):
-            action = (self._game.canonical_observations(observations)[1] == action[:, None]).argmax(
-                axis=1
-            )
+        if self.model_config.get("canonical", False):
+            original = self._game.canonical_observations(observations)[1]
+            action = (original == action[:, None]).argmax(axis=1)
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
-    def _recalled(self, observations: Observations, places: Array) -> Array:
-        """(R, A) what is done by one who remembers the match; places (R, 2): table, which match."""
+    def _act_in_matches(self, observations: Observations, places: Array) -> Array:
+        """Return the actions (R, A) of a policy with memory.
+
+        places: (R, 2) the number of each row's environment and of its current game; a new game
+        starts a new session of the policy.
+        """
         action = np.empty((len(observations), len(self._game.action_names)))
-        for table in np.unique(places[:, 0]):
-            rows = np.flatnonzero(places[:, 0] == table)
+        for env in np.unique(places[:, 0]):
+            rows = np.flatnonzero(places[:, 0] == env)
             match = int(places[rows[0], 1])
-            if self._matches.get(table, (None,))[0] != match:
-                self._matches[table] = match, self._policy.start(1, self._rng)
-            part = select_rows(observations, rows)
-            alone = replace(part, game=np.zeros_like(part.game))
-            action[rows] = self._matches[table][1].act(alone).action
+            if self._matches.get(env, (None,))[0] != match:
+                self._matches[env] = match, self._policy.start(1, self._rng)
+            own = select_rows(observations, rows)
+            own = replace(own, game=np.zeros_like(own.game))
+            action[rows] = self._matches[env][1].act(own).action
         return action
 
 

@@ -1,1 +1,1 @@
-"""Trainers of bidding networks: supervised, by reinforcement, by self-play."""
+"""Trainers of bidding networks: supervised, reinforcement learning, self-play."""

@@ -1,4 +1,8 @@
-"""The two networks of a bidder before they learn from play, and how well they bid after it."""
+"""Improving a pretrained bidder by play: its two networks, its deals, and matches that evaluate it.
+
+A bidder has a network of calls, which proposes calls, and a network of values, which predicts the
+IMPs of a call against par. Both come from the supervised trainer.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,9 @@ from pydantic import Field
 from overtrick.config.job_file import Count, FolderPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import in_test_split
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation import system_agreement
-from overtrick.evaluation.bidders import (
-    BiddingSystemJob,
-    Side,
-    bid_auctions,
-    imps_between,
-    load_side,
-    rotate_deals,
-    sample_deals,
-)
+from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
+from overtrick.evaluation import bidders, system_agreement
+from overtrick.evaluation.bidders import BiddingSystemJob, Side
 from overtrick.games.bridge.auction import stored_networks
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
@@ -34,123 +30,152 @@ from overtrick.training import scores
 from overtrick.training.base_trainer import History
 from overtrick.training.bidding.supervised import NetworkTraining
 
-SHARD = 250  # deals of one shard, whatever the number of workers
+SHARD = 250  # deals per shard
 PRETRAINED = "pretrained"
 IMPS_METRIC = scores.IMPS_AGAINST_PRETRAINED
-"""What a measurement calls the IMPs that are won from the pretrained."""
 
 
 class BiddingEvaluation(Section):
-    """How the bidder is judged, on deals that it never met."""
+    """Evaluation of a bidder by duplicate matches on deals that training never uses."""
 
-    every: Count = Field(default=10, description="iterations between measurements")
-    boards: int = Field(default=1000, ge=2, description="duplicate boards of a measurement")
-    final_boards: int = Field(default=10_000, ge=2, description="of the last one")
+    every: Count = Field(default=10, description="iterations between evaluations")
+    boards: int = Field(
+        default=1000, ge=2, description="duplicate boards of an evaluation during training"
+    )
+    final_boards: int = Field(
+        default=10_000, ge=2, description="duplicate boards of the final evaluation"
+    )
     opponents: tuple[Opponent, ...] = Field(
         default=("natural", "precision"),
-        description="bidding systems and folders of bidders that it meets",
+        description="opponents: bidding systems, and folders of bidding models",
     )
 
 
 class BidderTrainingJob(BiddingSystemJob):
-    """What learning from play starts with, and how it is judged."""
+    """Job of a trainer that improves a pretrained bidder by play."""
 
-    call_model: ModelPath = Field(description="the model that proposes calls")
-    value_model: ModelPath = Field(description="the model that values them, as it is before")
-    deals: FolderPath = Field(description="a Parquet file of deals with double-dummy tricks")
+    call_model: ModelPath = Field(description="pretrained model of calls")
+    value_model: ModelPath = Field(description="pretrained model of values")
+    deals: FolderPath = Field(description="Parquet file of deals with double-dummy tricks")
     network: NetworkTraining = NetworkTraining()
     evaluate: BiddingEvaluation = BiddingEvaluation()
 
 
-def check_bidding_job(job: BidderTrainingJob, most: int) -> None:
-    """Raise UserError for another game, or for models, deals or opponents that do not serve."""
+def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
+    """Raise UserError for another game, or for unusable models, deals or opponents."""
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)
-    for part in split_deals(job, most):
-        if len(part) < 2:
-            raise UserError(f"{job.deals} has too few deals to keep some of them for judging")
+    if min(map(len, split_deals(job, max_deals))) < 2:
+        raise UserError(f"{job.deals} has too few deals to use some of them for evaluation")
     for name in job.evaluate.opponents:
-        load_side(name)
+        bidders.load_side(name)
 
 
 def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
-    """Both networks as they are before. Raises UserError."""
-    found, own = [], loader.load(job.system)
-    stored_networks.check_system_version(job.system_version, own, "the bidder of this job")
+    """Load the pretrained networks of calls and of values. Raises UserError if they do not fit."""
+    networks, system = [], loader.load(job.system)
+    stored_networks.check_system_version(job.system_version, system, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.model_folder(place)
         stored = model_files.load(folder, Auction.name)
         network = stored_networks.load_network(stored.weights, name, stored.job, str(folder))
         if network is None:
             raise UserError(
-                f"the model in {folder} has no network of {name}: train one with learn: {name}"
+                f"the model in {folder} has no network of {name}: train one with target: {name}"
             )
         if network.activation != job.network.activation:
             raise UserError(
                 f"network.activation is {job.network.activation}, but {folder} has "
                 f"{network.activation}"
             )
-        if (bids := stored_networks.job_value(stored.job, str(folder), "system")) != job.system:
-            raise UserError(f"system is {job.system}, but the model in {folder} bids {bids}")
-        stored_networks.load_system(stored.job, str(folder))  # raises for changed rules
-        found.append(network)
-    return found[0], found[1]
+        if (other := stored_networks.job_value(stored.job, str(folder), "system")) != job.system:
+            raise UserError(f"system is {job.system}, but the model in {folder} bids {other}")
+        stored_networks.load_system(stored.job, str(folder))  # raises if its rules have changed
+        networks.append(network)
+    return networks[0], networks[1]
 
 
-def split_deals(job: BidderTrainingJob, most: int) -> tuple[Deals, Deals]:
-    """The deals to learn from, and those for judging, of at most so many of the file."""
-    deals = sample_deals(job.deals, most, job.seed)
-    held = in_test_split(hand_bits(deals[:, :CARDS]))
-    return deals[~held], deals[held]
+def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
+    """Sample at most `max_deals` deals of the job's file; split them for training and evaluation.
+
+    Returns two arrays of deals (G, 74).
+    """
+    deals = bidders.sample_deals(job.deals, max_deals, job.seed)
+    test = in_test_split(hand_bits(deals[:, :CARDS]))
+    return deals[~test], deals[test]
 
 
-def evaluation_boards(job: BidderTrainingJob, kept: Deals, boards: int) -> Deals:
-    """So many of the deals kept for judging, or all of them: the same whenever it is asked."""
+def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
+    """Sample boards (G, 74) from the deals for evaluation; the same ones for every call of a job.
+
+    boards: their number; all deals are used if there are fewer.
+    """
     rng = generator(job.seed, RngStream.JUDGE)
-    boards = min(boards, len(kept))
-    return rotate_deals(kept[rng.choice(len(kept), boards, replace=False)], rng)
+    boards = min(boards, len(test_deals))
+    return bidders.rotate_deals(test_deals[rng.choice(len(test_deals), boards, replace=False)], rng)
 
 
-def match_row(side: Side, other: Side, deals: Deals, crew: WorkerPool) -> dict[str, Any]:
-    """What a side wins from another on some deals."""
-    shards = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
-    won = np.concatenate(crew.map(_meet, (side, other), shards, generator(0)))
-    error = float(won.std(ddof=1) / np.sqrt(len(won)))
+def evaluation_opponents(job: BidderTrainingJob, pretrained: Side) -> list[Side]:
+    """Return the opponents of an evaluation: the pretrained bidder, and those of the job."""
+    return [pretrained, *map(bidders.load_side, job.evaluate.opponents)]
+
+
+def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[str, Any]:
+    """Play a duplicate match on deals (G, 74); return the row with the mean IMPs of `side`."""
+    won = np.concatenate(
+        pool.map(_play_match, (side, other), array_chunks(SHARD, deals), generator(0))
+    )
     return {
-        "opponent": other.name, "boards": len(won), "mean": float(won.mean()),
-        "standard_error": error,
-    }  # fmt: skip
+        "opponent": other.name,
+        "boards": len(won),
+        "mean": float(won.mean()),
+        "standard_error": float(won.std(ddof=1) / np.sqrt(len(won))),
+    }
 
 
-def truthful_share(side: Side, deals: Deals, crew: WorkerPool) -> float:
-    """The share of calls but passes, of a side with itself, at which the hand has the points and
-    lengths that its calls so far show."""
-    cut = [(deals[k : k + SHARD],) for k in range(0, len(deals), SHARD)]
-    calls = np.concatenate(crew.map(_bid, side, cut, generator(0)))
+def imps_metrics(row: dict[str, Any], name: str = IMPS_METRIC) -> dict[str, float]:
+    """Return mean IMPs and standard error of a match as metrics."""
+    return {name: row["mean"], f"{name}_se": row["standard_error"]}
+
+
+def first_match_score(rows: list[dict[str, Any]]) -> float:
+    """Return the mean IMPs per board of the first match, which is against the pretrained bidder."""
+    return float(rows[0]["mean"])
+
+
+def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
+    """Compute the share of a side's calls, without passes, that are true of the hand.
+
+    A call is true if the hand has the points and suit lengths that the player's calls so far show.
+    The side bids the deals (G, 74) with itself.
+    """
+    calls = np.concatenate(pool.map(_bid, side, array_chunks(SHARD, deals), generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
     of = system_agreement.RecordedAuctions(hand_bits(cards), dealer, vulnerable, calls, calls >= 0)
-    rows = system_agreement.meaning_table(
-        side.system, of, system_agreement.follow_system(side.system, of)
-    )
-    return float(rows[-1]["true"])
+    replayed = system_agreement.follow_system(side.system, of)
+    return float(system_agreement.meaning_table(side.system, of, replayed)[-1]["true"])
 
 
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
-    """(G, L) its calls with itself."""
+    """Return the calls (G, L) of a side that bids deals with itself."""
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
-    return bid_auctions(side, side, cards, dealer, vulnerable, rng)
+    return bidders.bid_auctions(side, side, cards, dealer, vulnerable, rng)
 
 
-def learning_curve(history: History, length: str) -> dict[str, Figure]:
-    """How what it won from the pretrained rose with another metric; no figure of no measurement."""
-    told = [
-        (m[length], m[IMPS_METRIC], m[f"{IMPS_METRIC}_se"]) for _, m in history if IMPS_METRIC in m
+def learning_curve(history: History, x: str) -> dict[str, Figure]:
+    """Draw the IMPs against the pretrained bidder over another metric.
+
+    x: the name of the metric on the horizontal axis. Returns the figure by name, or no figure if
+    there was no evaluation.
+    """
+    points = [
+        (m[x], m[IMPS_METRIC], m[f"{IMPS_METRIC}_se"]) for _, m in history if IMPS_METRIC in m
     ]
-    if not told:
+    if not points:
         return {}
-    return {"imps": bar_charts.against(told, length, f"IMPs a board against {PRETRAINED}")}
+    return {"imps": bar_charts.against(points, x, f"IMPs a board against {PRETRAINED}")}
 
 
-def _meet(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:
-    return imps_between(*sides, deals, rng)
+def _play_match(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:
+    return bidders.imps_between(*sides, deals, rng)

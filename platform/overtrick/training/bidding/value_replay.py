@@ -1,5 +1,7 @@
-"""A network of values learns from what calls brought, as far as they are remembered (Zhang et al.
-2022, Figure 8)."""
+"""Value network of a bidder that learns the IMPs of its calls from a replay buffer.
+
+The source is Zhang et al. 2022, Figure 8.
+"""
 
 from __future__ import annotations
 
@@ -27,82 +29,90 @@ from overtrick.training.bidding.supervised import NetworkTraining
 
 
 class ValueReplayConfig(Section):
-    """What is remembered of play, and what is learnt from it."""
+    """Replay buffer of calls, and learning of the value network from it."""
 
-    replay_capacity: Count = Field(default=400_000, description="newest calls that are remembered")
-    gradient_steps: Count = Field(default=40, description="gradient steps an iteration")
+    replay_capacity: Count = Field(default=400_000, description="newest calls in the replay buffer")
+    gradient_steps: Count = Field(default=40, description="gradient steps per iteration")
     target: Literal["outcome", "next"] = Field(
         default="outcome",
-        description="what a call was worth: what came of it in the end, or what the network says "
-        "of its side's next call",
+        description="target of a call's value: the IMPs of the deal (outcome), or the target "
+        "network's distribution for the side's next call (next)",
     )
     target_update_interval: Count = Field(
-        default=500, description="gradient steps after which the network of targets is renewed"
+        default=500, description="gradient steps between updates of the target network"
     )
 
 
 class ValueLearner:
-    """The network of values, and the calls that it learns from.
+    """Value network with its target network and replay buffer.
 
-    Remembered rows: `after` and `situation`, what it sees once the call is made; `imps`, what came
-    of it; `last`, was it the last of its side.
+    Rows of the buffer: after and situation, the network's input after the call; imps, the result
+    of the deal for the caller's side; last, whether it was the last call of that side.
     """
 
     def __init__(
         self,
         first: BiddingNetwork,
         network: NetworkTraining,
-        plan: ValueReplayConfig,
+        section: ValueReplayConfig,
         iterations: int,
     ) -> None:
         self.network = network
-        self.plan = plan
-        self.steps = plan.gradient_steps * iterations  # in all
-        self.learnt = 0  # gradient steps
+        self.section = section
+        self.steps = section.gradient_steps * iterations  # of the whole run
+        self.learnt = 0  # gradient steps so far
         self.auction = first.sees_auction
-        self.learner = Classifier(first.weights, network.plan("cpu"))
-        self.goals = Classifier(first.weights, network.plan("cpu"))
-        self.memory = RingBuffer(plan.replay_capacity)
+        self.learner = Classifier(first.weights, network.classifier_config("cpu"))
+        self.target_network = Classifier(first.weights, network.classifier_config("cpu"))
+        self.memory = RingBuffer(section.replay_capacity)
 
     def values(self) -> BiddingNetwork:
-        """The network as it is now."""
+        """Return the present value network."""
         return BiddingNetwork(
             self.learner.weights(), self.network.activation, self.network.bfloat16
         )
 
     def learn(self, rng: Generator, where: str) -> float:
-        """Gradient steps on what is remembered; the mean loss. Raises Failed, saying where, if it
-        or a weight is no number."""
+        """Take the gradient steps of an iteration; return the mean loss in nats.
+
+        Raises RunError, which names the place `where`, if the loss or a weight is not finite.
+        """
         self.learner.seed(rng)
         losses = []
-        for _ in range(self.plan.gradient_steps):
-            if self.learnt % self.plan.target_update_interval == 0:
-                self.goals.load(self.learner.weights())
+        for _ in range(self.section.gradient_steps):
+            if self.learnt % self.section.target_update_interval == 0:
+                self.target_network.load(self.learner.weights())
             places = self.memory.draw(self.network.batch_size, rng)
             rows = self.memory.at(places)
             features = self._features(rows)
             possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
-            self.learner.optimizer.set_learning_rate(self.network.pace(self.learnt, self.steps))
-            losses.append(self.learner.learn(features, possible, self.goal(places, rows)))
+            self.learner.optimizer.set_learning_rate(
+                self.network.learning_rate_at(self.learnt, self.steps)
+            )
+            losses.append(self.learner.learn(features, possible, self.targets(places, rows)))
             self.learnt += 1
         loss = check_loss(float(torch.stack(losses).mean()), where)
         self.learner.check_weights(where)
         return loss
 
-    def goal(self, places: Array, rows: Mapping[str, Array]) -> Array:
-        """(R,) what came of each call, or (R, 49) how likely that is by its side's next call."""
-        brought: Array = rows["imps"] + network_bidder.MAX_IMPS
-        if self.plan.target == "outcome":
-            return brought
+    def targets(self, places: Array, rows: Mapping[str, Array]) -> Array:
+        """Return the targets of calls at these places of the buffer.
+
+        (R,) the class of the IMPs, or (R, 49) the target network's probabilities for the next call
+        of the same side.
+        """
+        label: Array = rows["imps"] + network_bidder.MAX_IMPS
+        if self.section.target == "outcome":
+            return label
         last = rows["last"]
-        ahead = self.memory.at(np.where(last, places, (places + 1) % self.memory.capacity))
+        following = self.memory.at(np.where(last, places, (places + 1) % self.memory.capacity))
         possible = np.ones((len(places), network_bidder.IMP_CLASSES), bool)
-        goal = np.exp(self.goals.log_probs(self._features(ahead), possible))
-        goal[last] = np.arange(network_bidder.IMP_CLASSES) == brought[last, None]
-        return goal
+        target = np.exp(self.target_network.log_probs(self._features(following), possible))
+        target[last] = np.arange(network_bidder.IMP_CLASSES) == label[last, None]
+        return target
 
     def _features(self, rows: Mapping[str, Array]) -> Array:
-        """(R, F) what the network sees of remembered calls."""
+        """Return the inputs (R, F) of the network for rows of the buffer."""
         return network_bidder.unpack_inputs(
             rows["after"], rows["situation"] if self.auction else None
         )
@@ -110,20 +120,23 @@ class ValueLearner:
     def state(self) -> dict[str, Array]:
         return {
             **prefixed("learner", self.learner.state()),
-            **prefixed("goals", self.goals.weights()),
+            **prefixed("goals", self.target_network.weights()),
             **prefixed("memory", self.memory.state()),
             "learnt": np.array(self.learnt),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
         self.learner.load(unprefixed("learner", state))
-        self.goals.load(unprefixed("goals", state))
+        self.target_network.load(unprefixed("goals", state))
         self.memory.load(unprefixed("memory", state))
         self.learnt = int(state["learnt"])
 
 
 def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
-    """What there is to remember of calls (D,) that brought so many IMPs (D,)."""
+    """Build the rows of the replay buffer for D calls.
+
+    imps: (D,) the result of each call's deal for its side; ns, ew: the systems of both sides.
+    """
     rows = np.arange(len(batch))
     after = features_from_observation.features_after_call(
         batch.observation, rows, batch.action, ns, ew

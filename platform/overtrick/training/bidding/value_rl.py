@@ -1,9 +1,12 @@
-"""The network of values learns from what its own bidding brings (Zhang et al. 2022, Figure 8)."""
+"""Trainer that improves a bidder's value network by reinforcement learning in self-play.
+
+The source is Zhang et al. 2022, Figure 8.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from matplotlib.figure import Figure
@@ -12,8 +15,8 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
-from overtrick.distributed.workers import WorkerPool
-from overtrick.evaluation.bidders import Side, load_side, rotate_deals
+from overtrick.distributed.workers import WorkerPool, array_chunks
+from overtrick.evaluation.bidders import Side, rotate_deals
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
@@ -22,33 +25,30 @@ from overtrick.policies.rollout import play
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
-from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, SHARD, BidderTrainingJob
+from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, BidderTrainingJob
 from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayConfig, replay_rows
 
 
 class ValueRlConfig(ValueReplayConfig):
-    """How the bidder plays itself, and what its network of values learns from that."""
+    """Self-play of the bidder, and learning of its value network."""
 
-    games: Count = Field(default=1000, description="auctions an iteration")
-    epsilon: Fraction = Field(default=0.1, description="share of calls that are any candidate")
+    games: Count = Field(default=1000, description="auctions per iteration")
+    epsilon: Fraction = Field(
+        default=0.1, description="share of calls drawn at random from the candidates"
+    )
     max_deals: Count = Field(
-        default=1_000_000, description="deals of the file that are played at most: any, by the seed"
+        default=1_000_000, description="maximum number of deals sampled from the file"
     )
 
 
 class BidderJob(BidderTrainingJob):
-    """Everything that reinforcement needs."""
+    """Job of reinforcement learning of a bidder's value network."""
 
     trainer: Literal["bidder"]
     bidder: ValueRlConfig = ValueRlConfig()
 
 
-def score(rows: list[dict[str, Any]]) -> float:
-    """IMPs a board against the pretrained."""
-    return float(rows[0]["mean"])
-
-
-@register("bidder", BidderJob, score, scores.board_imps)
+@register("bidder", BidderJob, pretrained.first_match_score, scores.board_imps)
 class BidderTrainer(BaseTrainer[BidderJob]):
     """Improve a bidder's value network by reinforcement from auctions against itself."""
 
@@ -59,24 +59,23 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         self.calls, first = pretrained.load_networks(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         self.outcomes = ValueLearner(first, job.network, job.bidder, job.stop.iterations)
-        self.deals, self.kept = pretrained.split_deals(job, job.bidder.max_deals)
+        self.deals, self.test_deals = pretrained.split_deals(job, job.bidder.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Bid the auctions of an iteration and learn from the replay buffer."""
         section = self.job.bidder
         deal_rng, play_rng, learn_rng = rng.spawn(3)
-        picked = deal_rng.integers(len(self.deals), size=section.games)
-        chosen = rotate_deals(self.deals[picked], deal_rng)
-        shards = [(chosen[k : k + SHARD],) for k in range(0, len(chosen), SHARD)]
+        chosen = self.deals[deal_rng.integers(len(self.deals), size=section.games)]
+        shards = array_chunks(SHARD, rotate_deals(chosen, deal_rng))
         for rows in self.pool.map(_bid, (self._side(), section.epsilon), shards, play_rng):
             self.outcomes.memory.add(rows, learn_rng)
         loss = self.outcomes.learn(learn_rng, f"in iteration {self.iteration}")
         return {"loss_nats": loss, "auctions": float(self.iteration * section.games)}
 
     def evaluate(self) -> Metrics:
-        deals = pretrained.evaluation_boards(self.job, self.kept, self.job.evaluate.boards)
-        row = pretrained.match_row(self._side(), _before(self.job), deals, self.pool)
-        return {IMPS_METRIC: row["mean"], f"{IMPS_METRIC}_se": row["standard_error"]}
+        deals = pretrained.evaluation_boards(self.job, self.test_deals, self.job.evaluate.boards)
+        row = pretrained.match_row(self._side(), _pretrained(self.job), deals, self.pool)
+        return pretrained.imps_metrics(row)
 
     def _side(self) -> Side:
         return _side(self.job, self.calls, self.outcomes.values())
@@ -85,7 +84,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         return pretrained.learning_curve(history, "auctions")
 
     def model(self) -> dict[str, Array]:
-        """Return both networks."""
+        """Return the networks of calls and of values."""
         own = prefixed("imps", self.outcomes.values().weights)
         return {**prefixed("calls", self.calls.weights), **own}
 
@@ -105,14 +104,14 @@ class BidderTrainer(BaseTrainer[BidderJob]):
     def evaluate_model(
         job: BidderJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute a stored bidder's IMPs a board against its pretrained values and others."""
+        """Compute a stored bidder's IMPs per board against the pretrained bidder and others."""
         section = job.network
         calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
         values = BiddingNetwork(unprefixed("imps", weights), section.activation, section.bfloat16)
         side = _side(job, calls, values)
-        kept = pretrained.split_deals(job, job.bidder.max_deals)[1]
-        deals = pretrained.evaluation_boards(job, kept, job.evaluate.final_boards)
-        others = [_before(job), *map(load_side, job.evaluate.opponents)]
+        _, test_deals = pretrained.split_deals(job, job.bidder.max_deals)
+        deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)
+        others = pretrained.evaluation_opponents(job, _pretrained(job))
         return [pretrained.match_row(side, other, deals, pool) for other in others]
 
 
@@ -120,13 +119,13 @@ def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
     return Side("bidder", loader.load(job.system), calls, imps)
 
 
-def _before(job: BidderJob) -> Side:
-    """The bidder before it learnt from play."""
+def _pretrained(job: BidderJob) -> Side:
+    """Return the bidder with its networks before reinforcement learning."""
     return _side(job, *pretrained.load_networks(job))._replace(name=PRETRAINED)
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
-    """What there is to remember of auctions by a side with itself."""
+    """Let a side bid deals with itself; return rows for the replay buffer."""
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)
     played = play(Auction(seats=2), (policy, policy), deals, rng)

@@ -1,1 +1,1 @@
-"""Trainers of bridge declarers: Q-tables, DQN, PIMC."""
+"""Trainers of bridge declarers: Q-tables, DQN, perfect-information Monte Carlo."""

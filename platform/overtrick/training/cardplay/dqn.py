@@ -1,4 +1,4 @@
-"""A network that learns what each card is worth to a declarer (Hadjur 2018, section 5.2.2)."""
+"""Trainer of a declarer's Q-network by DQN in Mini-Bridge (Hadjur 2018, section 5.2.2)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.shared_sections import HiddenLayers, QLearning
 
-SHARD = 250  # games of one shard, whatever the number of workers
+SHARD = 250  # games per shard
 
 
 class DqnDeclarerConfig(Section):
-    """Who learns, and against whom."""
+    """Games of the declarer, and its Q-network."""
 
-    defenders: ScriptedDefenders = Field(default="rules", description="whom the declarer meets")
-    games: Count = Field(default=1000, description="games an iteration")
+    defenders: ScriptedDefenders = Field(
+        default="rules", description="scripted defenders in training"
+    )
+    games: Count = Field(default=1000, description="games per iteration")
     hidden: HiddenLayers = (256, 256)
 
 
 class DqnJob(Job):
-    """Everything a deep Q-learning run needs."""
+    """Job of a declarer that learns by deep Q-learning."""
 
     trainer: Literal["dqn"]
     dqn: DqnDeclarerConfig = DqnDeclarerConfig()
@@ -48,7 +50,7 @@ class DqnJob(Job):
     @model_validator(mode="after")
     def _defenders_do_not_learn(self) -> DqnJob:
         if "learned" in self.evaluate.defenders:
-            raise ValueError("evaluate.defenders: none learn here, so 'learned' is nobody")
+            raise ValueError("evaluate.defenders: this trainer has no learned defenders")
         return self
 
 
@@ -64,7 +66,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         self.learner = dqn.Dqn(game.features, weights, job.values.config())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the games of an iteration and learn from the replay buffer."""
+        """Play the games of an iteration and train from the replay buffer."""
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.dqn, self.job.values
         common = (self.job, self.learner.weights(), values.epsilon_at(progress))
@@ -100,16 +102,19 @@ class DqnTrainer(BaseTrainer[DqnJob]):
 
 
 def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
-    game, how = cardplay.card_game(job.game), job.evaluate
+    """Evaluate a stored declarer against each of the job's defenders."""
+    game, section = cardplay.card_game(job.game), job.evaluate
     declarer = dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game)
     defence: dict[str, BehaviouralPolicy] = {
-        name: cached_opponent(job.game, name) for name in how.defenders
+        name: cached_opponent(job.game, name) for name in section.defenders
     }
-    return cardplay.evaluate_declarer(job.game, declarer, defence, None, how, deals, job.seed, pool)
+    return cardplay.evaluate_declarer(
+        job.game, declarer, defence, None, section, deals, job.seed, pool
+    )
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
-    """The declaring side's decisions in so many games."""
+    """Play `games` games; return the decisions of the declaring side."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))

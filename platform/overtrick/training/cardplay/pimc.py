@@ -1,4 +1,4 @@
-"""A declarer that searches: nobody learns, each iteration plays some more of the judging deals."""
+"""Trainer of a PIMC declarer: it learns nothing, and each iteration plays more evaluation deals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Job, Opponent, Section
 from overtrick.core import Array
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import cardplay, reference_opponents
 from overtrick.evaluation.cardplay import EVALUATION_SHARD, ScriptedDefenders
 from overtrick.evaluation.game_cache import cached_opponent
@@ -19,31 +19,33 @@ from overtrick.policies.rollout import play
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
-SHARD = 50  # deals of one shard, whatever the number of workers
+SHARD = 50  # deals per shard
 
 
 class PimcConfig(Section):
-    """How the declarer searches, and whom it meets."""
+    """Perfect-information Monte Carlo search of the declarer, and its defenders."""
 
-    worlds: Count = Field(default=50, description="deals imagined at each decision")
+    worlds: Count = Field(default=50, description="deals sampled at each decision")
     rollout_policy: Opponent = Field(
         default="random",
-        description="how it goes on in an imagined deal: random, a run, or the folder of a model",
+        description="policy that plays out a sampled deal: random, a run, or the folder of a model",
     )
-    defenders: ScriptedDefenders = Field(default="rules", description="who defends")
+    defenders: ScriptedDefenders = Field(default="rules", description="scripted defenders")
     assumed_defenders: ScriptedDefenders = Field(
-        default="rules", description="who it believes to defend"
+        default="rules", description="defenders that the search assumes"
     )
     double_dummy: bool = Field(
-        default=True, description="solve the deals, once: what perfect play makes of them"
+        default=True,
+        description="solve the deals double dummy, for the share of contracts that are made with "
+        "perfect play of both sides",
     )
     solutions: FolderPath = Field(
-        default="double_dummy", description="the folder where solutions are kept"
+        default="double_dummy", description="folder that stores the double-dummy solutions"
     )
 
 
 class PimcJob(Job):
-    """Everything a searching declarer needs. An iteration is 500 deals."""
+    """Job of a declarer with PIMC search; an iteration plays 500 deals."""
 
     trainer: Literal["sampling"]
     sampling: PimcConfig = PimcConfig()
@@ -51,24 +53,25 @@ class PimcJob(Job):
 
 @register("sampling", PimcJob, cardplay.share_made)
 class PimcTrainer(BaseTrainer[PimcJob]):
-    """Play the evaluation deals in their order with a declarer that searches; nothing is learnt."""
+    """Play the evaluation deals, in order, with a declarer that searches; nothing is learnt."""
 
     stateful = ()
 
     def __init__(self, job: PimcJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.made = 0  # contracts
+        self.made = 0  # contracts made so far
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the next 500 deals."""
         shard = self.iteration - 1
-        rng = generator(self.job.seed, RngStream.TRAIN, shard)  # as in all versions before
+        rng = generator(
+            self.job.seed, RngStream.TRAIN, shard
+        )  # numbers from 0, unlike the generator of BaseTrainer
         deals = cardplay.evaluation_deals(self.job.game, self.job.seed, shard, EVALUATION_SHARD)
-        shards = [(deals[first : first + SHARD],) for first in range(0, EVALUATION_SHARD, SHARD)]
-        made = self.pool.map(_play, self.job, shards, rng)
-        self.made += sum(made)
+        made = sum(self.pool.map(_play, self.job, array_chunks(SHARD, deals), rng))
+        self.made += made
         played = self.iteration * EVALUATION_SHARD
-        return {"made": sum(made) / EVALUATION_SHARD, "made_so_far": self.made / played}
+        return {"made": made / EVALUATION_SHARD, "made_so_far": self.made / played}
 
     def model(self) -> dict[str, Array]:
         """Return the contracts made and the deals played."""
@@ -94,20 +97,22 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     ) -> Rows:
         """Compute the share of contracts made, beside that of perfect play."""
         section, deals = job.sampling, int(weights["deals"])
-        mark = None
+        perfect = None
         if section.double_dummy:
-            mark = cardplay.double_dummy_share(job.game, section.solutions, deals, job.seed, pool)
-        return [cardplay.result_row(section.defenders, int(weights["made"]), deals, mark, None)]
+            perfect = cardplay.double_dummy_share(
+                job.game, section.solutions, deals, job.seed, pool
+            )
+        return [cardplay.result_row(section.defenders, int(weights["made"]), deals, perfect, None)]
 
 
 def _play(rng: Generator, job: PimcJob, deals: Array) -> int:
-    """Contracts made."""
-    choice, plan = job.game, job.sampling
+    """Play deals with the searching declarer; return the number of contracts made."""
+    choice, section = job.game, job.sampling
     game = cardplay.card_game(cardplay.with_trick_scoring(choice))
     guide, defenders = (
-        cached_opponent(choice, who) for who in (plan.rollout_policy, plan.assumed_defenders)
+        cached_opponent(choice, who) for who in (section.rollout_policy, section.assumed_defenders)
     )
-    declarer = PimcPolicy(game, defenders, guide, plan.worlds)
-    pair = (declarer, cached_opponent(choice, plan.defenders))
+    declarer = PimcPolicy(game, defenders, guide, section.worlds)
+    pair = (declarer, cached_opponent(choice, section.defenders))
     payoff = play(game, pair, deals, rng, recorded=()).payoff
     return int((payoff[:, 0] > 0).sum())

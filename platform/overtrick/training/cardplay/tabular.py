@@ -1,8 +1,9 @@
-"""Tables of values learnt from whole games of Mini-Bridge (Hadjur 2018, Algorithms 1 and 2)."""
+"""Trainer of Q-tables from complete games of Mini-Bridge (Hadjur 2018, Algorithms 1 and 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -31,64 +32,73 @@ from overtrick.reports import learning_curves
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 
-GAMES_PER_UNIT = 1000  # games that are made, and learnt, at a time
+GAMES_PER_UNIT = 1000  # games that are generated, and learnt, at once
 
 
 class TabularQConfig(Section):
-    """Whose table it is, and what it learns from."""
+    """Q-tables: their states, learning rule, learners and games."""
 
     state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
         default="prospects",
-        description="what a decision is known by (games/bridge/cardplay/state_abstractions.py)",
+        description="state of a decision, see games/bridge/cardplay/state_abstractions.py",
     )
     update: Literal["q", "sarsa"] = Field(
-        default="sarsa", description="what follows is worth its best known card, or the one played"
+        default="sarsa",
+        description="target of the update: the highest value in the next state (q), or the value "
+        "of the card played there (sarsa)",
     )
     learning_rate: float | None = Field(
         default=0.3, gt=0, le=1,
-        description="share by which a value moves to its target; null: the mean of all targets",
+        description="step size of an update; null: values are the mean of all their targets",
     )  # fmt: skip
-    discount: Fraction = Field(default=0.9, description="discount, a decision")
+    discount: Fraction = Field(default=0.9, description="discount factor gamma, per decision")
     neighbour_share: Fraction = Field(
-        default=0.8, description="share of the reward that cards of the suit one rank away learn"
+        default=0.8,
+        description="share of the reward with which cards one rank away in the suit are updated",
     )
     learn_lost_games: bool = Field(
-        default=False, description="learn from lost games too, of negative reward"
+        default=False, description="also learn from lost games, whose reward is negative"
     )
-    games: Count = Field(default=15_000, description="games an iteration, those kept")
+    games: Count = Field(
+        default=15_000,
+        description="games per iteration, without lost ones that are not learnt from",
+    )
     learners: tuple[Position, ...] = Field(
-        default=("declarer",), min_length=1, description="who learns, an iteration each in turn"
+        default=("declarer",),
+        min_length=1,
+        description="positions that learn, in turn, one per iteration",
     )
     opponents: ScriptedDefenders = Field(
-        default="rules", description="how those play who are not among the learners"
+        default="rules", description="scripted players at the positions that do not learn"
     )
     epsilon: Fraction = Field(
         default=1.0,
-        description="share of random cards of the one who learns; below 1 all the others of "
-        "learners play their best",
+        description="share of random cards of the position that learns; below 1 the other learners "
+        "play their greedy policies",
     )
     data: FolderPath | None = Field(
         default=None,
-        description="a folder of `overtrick generate minibridge` whose games are learnt from, each "
-        "once, in place of new ones",
+        description="folder of games from `overtrick generate minibridge`, each used once instead "
+        "of new games",
     )
     merged_tables: Count = Field(
-        default=1, description="tables learnt apart on their shares of an iteration, then merged"
+        default=1,
+        description="tables that learn separately from shares of an iteration and are then merged",
     )
 
 
 class TabularJob(Job):
-    """Everything a run of tables needs."""
+    """Job of tabular Q-learning in Mini-Bridge."""
 
     trainer: Literal["tabular"]
     tabular: TabularQConfig = TabularQConfig()
     evaluate: CardplayEvaluation = CardplayEvaluation()
 
     @model_validator(mode="after")
-    def _somebody_plays(self) -> TabularJob:
+    def _learners_fit(self) -> TabularJob:
         learners = self.tabular.learners
         if len(set(learners)) < len(learners):
-            raise ValueError("tabular.learners: one of them stands twice")
+            raise ValueError("tabular.learners: a position is named twice")
         if self.tabular.epsilon == 1 and learners != ("declarer",):
             raise ValueError("tabular.epsilon 1 is for a declarer alone: set it below 1")
         if self.tabular.epsilon < 1 and not self.tabular.learn_lost_games:
@@ -108,38 +118,42 @@ class TabularJob(Job):
 
 @register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
 class TabularTrainer(BaseTrainer[TabularJob]):
-    """Learn tables of action values from whole games, a learner an iteration in turn."""
+    """Learn tables of action values from complete games; one position learns per iteration."""
 
-    stateful = ()  # the tables are the model, and stand in a checkpoint as they do there
+    stateful = ()  # a checkpoint holds the tables by the same names as the model
 
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.tables = {who: _q_table(job.tabular) for who in job.tabular.learners}
+        self.tables = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Generate the games of one learner and learn its table from them."""
+        """Generate the games of one learner and update its table from them."""
         section = self.job.tabular
-        who = section.learners[(self.iteration - 1) % len(section.learners)]
-        known = {} if section.epsilon == 1 else {w: t.columns for w, t in self.tables.items()}
-        common = (self.job, self.iteration, who, known)
+        position = section.learners[(self.iteration - 1) % len(section.learners)]
+        known = (
+            {} if section.epsilon == 1 else {p: table.columns for p, table in self.tables.items()}
+        )
+        common = (self.job, self.iteration, position, known)
         units = [(k, count) for k, (count,) in enumerate(chunks(section.games, GAMES_PER_UNIT))]
         if section.merged_tables == 1:
             for games in self.pool.map(_make, common, units, rng):
-                _learn(self.tables[who], who, games)
+                _learn(self.tables[position], position, games)
         else:
             count = section.merged_tables
             shards = [(units[k::count],) for k in range(min(count, len(units)))]
-            self._merge_into(who, self.pool.map(_learn_apart, common, shards, rng), rng)
+            self._merge_into(position, self.pool.map(_learn_apart, common, shards, rng), rng)
         games_seen = float(self.iteration * section.games)
-        choices = float(self.tables[who].choices)
-        return {learning_curves.GAMES: games_seen, f"choices/{who}": choices}
+        choices = float(self.tables[position].choices)
+        return {learning_curves.GAMES: games_seen, f"choices/{position}": choices}
 
-    def _merge_into(self, who: Position, tables: list[dict[str, Array]], rng: Generator) -> None:
+    def _merge_into(
+        self, position: Position, tables: list[dict[str, Array]], rng: Generator
+    ) -> None:
         """Merge tables in pairs, on the pool, and the result into the learner's own table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
-        self.tables[who].merge(tables[0])
+        self.tables[position].merge(tables[0])
 
     def evaluate(self) -> Metrics:
         deals = self.job.evaluate.deals
@@ -150,11 +164,11 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         return {"learning_curve": curve}
 
     def model(self) -> dict[str, Array]:
-        """Return the table of each learner."""
+        """Return the tables of all learners."""
         return {
             name: column
-            for who, table in self.tables.items()
-            for name, column in prefixed(who, table.state()).items()
+            for position, table in self.tables.items()
+            for name, column in prefixed(position, table.state()).items()
         }
 
     def state(self) -> dict[str, Array]:
@@ -162,13 +176,12 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 
     def load(self, state: Mapping[str, Array]) -> None:
         super().load(state)
-        for who, table in self.tables.items():
-            table.load(unprefixed(who, state))
+        for position, table in self.tables.items():
+            table.load(unprefixed(position, state))
 
     @staticmethod
     def validate(job: TabularJob) -> None:
-        """Raise UserError for another game, too many merged tables, or stored games that are too
-        few, of another kind, or unreadable."""
+        """Raise UserError for another game, too many merged tables, or unusable stored games."""
         cardplay.check_scoring(job.game)
         section = job.tabular
         if section.merged_tables > -(-section.games // GAMES_PER_UNIT):
@@ -181,10 +194,8 @@ class TabularTrainer(BaseTrainer[TabularJob]):
             minibridge_games.check_games_folder(
                 section.data, {"strain": strain, "defenders": section.opponents}
             )
-            have, wanted = (
-                len(minibridge_games.load_cached(section.data).deals),
-                section.games * job.stop.iterations,
-            )
+            have = len(minibridge_games.load_cached(section.data).deals)
+            wanted = section.games * job.stop.iterations
             if have < wanted:
                 raise UserError(
                     f"tabular.data: {section.data} holds {have} games, but stop.iterations "
@@ -200,88 +211,91 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 
 
 def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
-    learnt = {who: unprefixed(who, weights) for who in job.tabular.learners}
-    best: dict[str, BehaviouralPolicy] = {who: _greedy(job.tabular, c) for who, c in learnt.items()}
-    declarer = best.get("declarer", cached_opponent(job.game, job.tabular.opponents))
-    table = _side(job, best)
+    """Evaluate the stored declarer, or the scripted one, against each of the job's defenders."""
+    best: dict[str, GreedyTable] = {
+        p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
+    }
+    declarer = best.get("declarer") or cached_opponent(job.game, job.tabular.opponents)
+    table = _defence(job, best)
     defence: dict[str, BehaviouralPolicy] = {
         name: table if name == "learned" else cached_opponent(job.game, name)
         for name in job.evaluate.defenders
     }
-    known = _Recognised(_greedy(job.tabular, learnt["declarer"])) if "declarer" in best else None
+    known = partial(_recognises, best["declarer"]) if "declarer" in best else None
     return cardplay.evaluate_declarer(
         job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool
     )
 
 
-def _side(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
-    """A defence of those who learn, and for who does not the job's opponents."""
+def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
+    """Return the defence: learned policies by position, else the job's scripted players."""
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 
 
-class _Recognised:
-    """Rows in which a table knows a card that may be played."""
-
-    def __init__(self, policy: GreedyTable) -> None:
-        self.policy = policy
-
-    def __call__(self, observations: Observations) -> Array:
-        return np.isfinite(self.policy.values(observations)).any(axis=1)
+def _recognises(policy: GreedyTable, observations: Observations) -> Array:
+    """Return in which observations a table has a value of a legal card, (R,) bool."""
+    return np.isfinite(policy.values(observations)).any(axis=1)
 
 
 def _greedy(
-    plan: TabularQConfig, columns: Mapping[str, Array], epsilon: float = 0.0
+    section: TabularQConfig, columns: Mapping[str, Array], epsilon: float = 0.0
 ) -> GreedyTable:
-    return GreedyTable(REPRESENTATIONS[plan.state_abstraction], columns, epsilon)
+    return GreedyTable(REPRESENTATIONS[section.state_abstraction], columns, epsilon)
 
 
-def _q_table(plan: TabularQConfig) -> QTable:
-    rule = TabularConfig(plan.update, plan.learning_rate, plan.discount, plan.neighbour_share)
-    return QTable(REPRESENTATIONS[plan.state_abstraction], rule, similar_cards())
+def _q_table(section: TabularQConfig) -> QTable:
+    rule = TabularConfig(
+        section.update, section.learning_rate, section.discount, section.neighbour_share
+    )
+    return QTable(REPRESENTATIONS[section.state_abstraction], rule, similar_cards())
 
 
-def _learn(table: QTable, who: Position, games: CardplayGames) -> None:
-    worth = games.worth(who == "declarer")
-    table.learn(decision_trajectories(games.deals, games.cards, POSITIONS[who], worth))
+def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
+    """Update a table from the decisions of a position in some games."""
+    rewards = games.rewards(position == "declarer")
+    table.learn(decision_trajectories(games.deals, games.cards, POSITIONS[position], rewards))
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Games of a unit: the same whoever makes them."""
-    job, iteration, who, known = common
-    plan: TabularQConfig = job.tabular
+    """Generate, or take from the stored games, the games of one unit of an iteration."""
+    job, iteration, position, known = common
+    section: TabularQConfig = job.tabular
     game = cardplay.card_game(job.game)
-    if plan.data is not None:
-        first = (iteration - 1) * plan.games + unit * GAMES_PER_UNIT
+    if section.data is not None:
+        first = (iteration - 1) * section.games + unit * GAMES_PER_UNIT
         return CardplayGames(
-            *(column[first : first + count] for column in minibridge_games.load_cached(plan.data))
+            *(
+                column[first : first + count]
+                for column in minibridge_games.load_cached(section.data)
+            )
         )
-    luck = generator(job.seed, RngStream.TRAIN, iteration, unit)
+    rng = generator(job.seed, RngStream.TRAIN, iteration, unit)
     if not known:
-        return cardplay.random_games(game, count, plan.opponents, plan.learn_lost_games, luck)
+        return cardplay.random_games(game, count, section.opponents, section.learn_lost_games, rng)
     best: dict[str, BehaviouralPolicy] = {
-        each: _greedy(plan, columns, plan.epsilon if each == who else 0.0)
+        each: _greedy(section, columns, section.epsilon if each == position else 0.0)
         for each, columns in known.items()
     }
-    declarer = best.get("declarer", cached_opponent(job.game, plan.opponents))
-    return cardplay.games_between(game, count, declarer, _side(job, best), luck)
+    declarer = best.get("declarer", cached_opponent(job.game, section.opponents))
+    return cardplay.games_between(game, count, declarer, _defence(job, best), rng)
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """A table of its own, learnt from some units of games."""
-    job, _, who, _ = common
+    """Learn a new table from some units of games; return its columns."""
+    job, _, position, _ = common
     table = _q_table(job.tabular)
     for unit, count in units:
-        _learn(table, who, _make(rng, common, unit, count))
+        _learn(table, position, _make(rng, common, unit, count))
     return table.state()
 
 
 def _merge(
-    rng: Generator, common: TabularQConfig, *tables: Mapping[str, Array]
+    rng: Generator, section: TabularQConfig, *tables: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """One table of two; of one, itself."""
-    made = []
+    """Merge one or two tables, given by their columns; return the columns of the result."""
+    loaded = []
     for columns in tables:
-        made.append(_q_table(common))
-        made[-1].load(columns)
-    return merge_tables(made).state()
+        loaded.append(_q_table(section))
+        loaded[-1].load(columns)
+    return merge_tables(loaded).state()

@@ -1,1 +1,1 @@
-"""The trainer that runs an RLlib algorithm on our games."""
+"""Trainer that runs an algorithm of RLlib on our games."""

@@ -1,4 +1,4 @@
-"""RLlib's algorithms as learners of our games: against themselves, past selves and strangers."""
+"""Trainer that runs an algorithm of RLlib: self-play, past selves and fixed opponents."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
 if TYPE_CHECKING:
     from overtrick.rllib.algorithm_runner import AlgorithmRunner
 
-SOME = 50  # games that tell how long one is
-PLAYED = "policy"  # what is played is called in the metric of exploitability
+GAMES_FOR_LENGTH = 50  # games of random play that estimate the length of a game
+POLICY = "policy"  # name of the evaluated policy in the metric of exploitability
 
 
 @register("rllib", RllibJob, scores.table_payoff, scores.payoff)
 class RllibTrainer(BaseTrainer[RllibJob]):
-    """Run an algorithm of RLlib on one of our games, and evaluate its policy as ours.
+    """Train with an algorithm of RLlib, and evaluate its policy as any other policy.
 
-    The algorithm starts with the first step, in this process; the CPUs of the pool go to RLlib's
-    workers.
+    The algorithm starts with the first iteration, in this process; RLlib's own workers take the
+    CPUs of the worker pool.
     """
 
     stateful = ()
@@ -47,97 +47,104 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         pool.close()
         super().__init__(job, LocalPool())
         self.game, self.tree = playable_game(job.game)
-        self._running: AlgorithmRunner | None = None
-        self._left: dict[str, Array] = {}  # the state to go on from, until it runs
+        self._runner: AlgorithmRunner | None = None
+        self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Run one iteration of RLlib."""
-        running = self._run()
-        metrics = running.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
+        runner = self._start()
+        metrics = runner.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
         section = self.job.population
         if section.past_selves and self.iteration % section.snapshot_interval == 0:
-            running.remember(self.iteration // section.snapshot_interval % section.past_selves)
+            runner.store_past_self(
+                self.iteration // section.snapshot_interval % section.past_selves
+            )
         return metrics
 
     def evaluate(self) -> Metrics:
-        return self._gap() | flat_metrics(self.rows(), registry.evaluation_game(self.game).unit)
+        return self._exploitability() | flat_metrics(
+            self.rows(), registry.evaluation_game(self.game).unit
+        )
 
-    def _run(self) -> AlgorithmRunner:
-        """The algorithm, at work from where it was left."""
-        if self._running is None:
+    def _start(self) -> AlgorithmRunner:
+        """Return the runner of the algorithm; start it if it does not run yet."""
+        if self._runner is None:
             from overtrick.rllib.algorithm_config import MultiAgentSetup
-            from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
+            from overtrick.rllib.algorithm_runner import (
+                AlgorithmRunner,  # importing RLlib takes seconds
+            )
 
             job = self.job
-            self._running = AlgorithmRunner(
+            self._runner = AlgorithmRunner(
                 MultiAgentSetup(
                     algorithm=job.name,
                     game=job.game.name,
                     options=job.game.options,
                     seats=self.game.seats,
-                    renamed=job.name == "DQN" and isinstance(self.game, SuitSymmetric),
+                    canonical=job.name == "DQN" and isinstance(self.game, SuitSymmetric),
                     seed=job.seed,
                     workers=job.workers,
                     cpus=job.resources.worker_cpus,
-                    turns=job.rllib.env_steps,
-                    length=_length(self.game, generator(job.seed, RngStream.INITIAL)),
+                    env_steps=job.rllib.env_steps,
+                    game_length=_mean_game_length(
+                        self.game, generator(job.seed, RngStream.INITIAL)
+                    ),
                     hidden=job.rllib.hidden,
-                    rate=job.rllib.learning_rate,
+                    learning_rate=job.rllib.learning_rate,
                     discount=job.rllib.discount,
                     by_seat=job.rllib.networks == "seat",
-                    past=job.population.past_selves,
-                    strangers=tuple(
+                    past_selves=job.population.past_selves,
+                    opponents=tuple(
                         partial(cached_opponent, job.game, name)
                         for name in job.population.opponents
                     ),
-                    share=job.population.opponent_share,
-                    own=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
+                    opponent_share=job.population.opponent_share,
+                    section=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
                 )
             )
-            if self._left:
-                self._running.load(self._left)
-        return self._running
+            if self._loaded:
+                self._runner.load(self._loaded)
+        return self._runner
 
-    def _gap(self) -> dict[str, float]:
-        """How much a best response wins from the policy, where a tree tells."""
+    def _exploitability(self) -> dict[str, float]:
+        """Compute the metric of the policy's exploitability; no metric without a tree."""
         if self.tree is None:
             return {}
-        sigma = best_response.sigma_of(
-            self.tree, [_policy(self.game, self.model())] * self.game.seats
-        )
-        name = metric_names.gap_name(PLAYED, self.game.unit)
+        policy = _policy(self.game, self.model())
+        sigma = best_response.sigma_of(self.tree, [policy] * self.game.seats)
+        name = metric_names.gap_name(POLICY, self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         unit = registry.evaluation_game(self.game).unit
-        return figures.of_unadapted(history, PLAYED, unit, unit, self.tree is not None)
+        return figures.of_unadapted(history, POLICY, unit, unit, self.tree is not None)
 
     def model(self) -> dict[str, Array]:
-        """The networks that play, as ours are kept; one for each seat under the seat's name."""
+        """Return the policy network, or those of all seats under the names of the seats."""
         from overtrick.rllib.algorithm_config import LEARNER
         from overtrick.rllib.algorithm_runner import policy_networks
 
-        left = self._left if self._running is None else self._running.state()
+        state = self._loaded if self._runner is None else self._runner.state()
         role = GREEDY if self.job.name == "DQN" else "policy"
         out: dict[str, Array] = {}
-        for module, weights in policy_networks(left, self.job.name).items():
-            found = prefixed(role, weights)
-            out |= found if module == LEARNER else prefixed(module, found)
+        for module, weights in policy_networks(state, self.job.name).items():
+            network = prefixed(role, weights)
+            out |= network if module == LEARNER else prefixed(module, network)
         return out
 
     def state(self) -> dict[str, Array]:
-        return {**super().state(), **prefixed("rllib", self._run().state())}
+        return {**super().state(), **prefixed("rllib", self._start().state())}
 
     def load(self, state: Mapping[str, Array]) -> None:
         super().load(state)
-        self._left = unprefixed("rllib", state)
-        if self._running is not None:
-            self._running.load(self._left)
+        self._loaded = unprefixed("rllib", state)
+        if self._runner is not None:
+            self._runner.load(self._loaded)
 
     def close(self) -> None:
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
 
     @staticmethod
     def validate(job: RllibJob) -> None:
@@ -149,15 +156,16 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     ) -> Rows:
         """Evaluate a stored policy, which never adapts, against the held-out opponents."""
         game, _ = playable_game(job.game)
-        policy = _policy(game, weights)
-        return evaluate(job.game, without_adaptation, policy, job.evaluate, pool, rng)
+        return evaluate(
+            job.game, without_adaptation, _policy(game, weights), job.evaluate, pool, rng
+        )
 
 
-def _length(game: Any, rng: Generator) -> float:
-    """Turns of a game of random play, on average."""
+def _mean_game_length(game: Any, rng: Generator) -> float:
+    """Estimate the mean number of environment steps of a game by random play."""
     uniform = make_opponent("random", game, None)
-    batch = play(game, (uniform,) * game.seats, SOME, rng).batch
-    return len(batch) / SOME / (1 if game.actions is not None else game.seats)
+    batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng).batch
+    return len(batch) / GAMES_FOR_LENGTH / (1 if game.actions is not None else game.seats)
 
 
 def _policy(game: Any, weights: Mapping[str, Array]) -> Any:
