@@ -407,7 +407,7 @@ def running(entry: str, tmp_path: Path, **environment: str) -> tuple[int, str]:
 def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
     tmp_path: Path, job: dict[str, Any] | None
 ) -> None:
-    ours = job_package.packed(job_package.Order("train", "job", job, "", {}), tmp_path)
+    ours = job_package.pack(job_package.ClusterTask("train", "job", job, "", {}), tmp_path)
     runs = f"{tmp_path}/its own runs"
     code, said = running(ours, tmp_path, OVERTRICK_RUNS=runs)
     assert code == 0
@@ -429,11 +429,11 @@ def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None
     with pytest.raises(
         UserError, match=r"job names .*deals.parquet, which is kept with .* by --run"
     ):
-        job_package.packed(job_package.Order("train", "job", job, "", {}), tmp_path)
+        job_package.pack(job_package.ClusterTask("train", "job", job, "", {}), tmp_path)
 
 
-def order(job: dict[str, Any]) -> job_package.Order:
-    return job_package.Order("train", "job", job, "/shared/runs", {})
+def order(job: dict[str, Any]) -> job_package.ClusterTask:
+    return job_package.ClusterTask("train", "job", job, "/shared/runs", {})
 
 
 def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> None:
@@ -442,7 +442,7 @@ def test_the_files_that_a_job_names_travel_with_it_and_stay(tmp_path: Path) -> N
     (named / "weights").write_bytes(b"w" * 100)
     packed = tmp_path / "packed"
     packed.mkdir()
-    entry = job_package.packed(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
+    entry = job_package.pack(order({"a": {"b": [str(named), "call", str(named)]}}), packed)
     shipped = json.loads((packed / "job.yaml").read_text())
     there, stranger, again = shipped["a"]["b"]
     assert stranger == "call"
@@ -461,7 +461,7 @@ def test_a_file_too_large_to_travel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
-    monkeypatch.setattr(job_package, "LARGEST", 2**19)
+    monkeypatch.setattr(job_package, "MAX_SIZE", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(UserError, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
-        job_package.packed(order(job), tmp_path)
+        job_package.pack(order(job), tmp_path)

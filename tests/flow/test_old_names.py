@@ -10,6 +10,7 @@ from overtrick.comparison.table_job import TABLES
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.storage.old_names import _SOLVER_KEYS, KEYS, new_key, translate_job
+from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS
 
 ALL_JOBS = {**JOBS, **TABLES}
@@ -130,6 +131,6 @@ def test_a_stored_table_of_before_is_translated_with_its_methods():
 def test_a_folder_of_before_is_read(tmp_path):
     old = {**OLD_META, "films": {"every": None, "against": "random"}}
     (tmp_path / "job.json").write_text(json.dumps({**old, "search": {}}))
-    job = job_file.load_stored(tmp_path, JOBS)
+    job = job_file.load_stored(RunFolder(tmp_path), JOBS)
     assert job.meta.outer_lr == 0.02
     assert job.test_estimator == "opponent_model"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick.comparison.table_job import EXACT, ComparisonJob, Method, ModelOf
+from overtrick.comparison.table_job import EXACT, ComparisonJob, ModelOf
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
@@ -79,7 +79,7 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
     for name, method in table.methods.items():
         for seed in table.seeds:
             if method.job is not None:
-                job = _job(table, method, name, seed, opponents)
+                job = _job(table, name, seed, opponents)
                 number = trials.index((name, seed))
                 entries.append(Entry(name, seed, tuple(columns), job=job, trial=number))
             elif method.training_job is None:
@@ -90,7 +90,7 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
         for name, method in table.methods.items():
             if method.job is None and method.training_job is not None:
                 for seed in table.seeds:
-                    job = _job(table, method, name, seed, opponents, opponents[k])
+                    job = _job(table, name, seed, opponents, opponents[k])
                     entries.append(Entry(name, seed, (k,), job=job, trial=number))
                     number += 1
         early = early if k in _trained_columns(table) else number
@@ -103,17 +103,13 @@ def _trained_columns(table: ComparisonJob) -> list[int]:
 
 
 def _job(
-    table: ComparisonJob,
-    method: Method,
-    name: str,
-    seed: int,
-    opponents: list[str],
-    opponent: str | None = None,
+    table: ComparisonJob, name: str, seed: int, opponents: list[str], opponent: str | None = None
 ) -> Job:
     """Return the job that trains and evaluates a method with a seed under the table's budget.
 
     opponents: the columns. opponent: the one that a learnt oracle is trained against.
     """
+    method = table.methods[name]
     assert isinstance(method.training_job, dict)
     content = {**copy.deepcopy(method.training_job), "seed": seed, "workers": 0}
     for key in ("checkpoints", "track"):

@@ -46,7 +46,7 @@ class _Client(JobSubmissionClient):
         return super()._do_request(method, endpoint, **more)
 
 
-class ClusterUnreachableError(UserError):
+class UnreachableError(UserError):
     """The cluster does not answer now, but may answer later."""
 
 
@@ -81,9 +81,8 @@ class Cluster:
         logging.disable(logging.INFO)  # Ray logs every step
         with self._request():
             self._client = _Client(self.address)
-            there = (
-                self._client._server_ray_version
-            )  # get_version() returns the version of the Jobs API
+            # get_version() returns the version of the Jobs API
+            there = self._client._server_ray_version
         here = version("ray")
         if there != here:
             raise UserError(
@@ -122,15 +121,13 @@ class Cluster:
     def jobs(self) -> list[SubmittedJob]:
         """List all jobs that were submitted to the cluster, the newest first."""
         with self._request():
-            found = [
-                _submitted_job(each) for each in self._client.list_jobs() if each.submission_id
-            ]
+            found = [_job_of(each) for each in self._client.list_jobs() if each.submission_id]
         return sorted(found, key=lambda each: -(each.start or time.time()))
 
     def job(self, submission: str) -> SubmittedJob:
         """Look up a job by its id. Raises UserError for an unknown id."""
         with self._request(submission):
-            return _submitted_job(self._client.get_job_info(submission))
+            return _job_of(self._client.get_job_info(submission))
 
     def stop(self, submission: str) -> SubmittedJob:
         """Stop a job as Ctrl-C does, and wait until it has ended."""
@@ -168,7 +165,7 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except ClusterUnreachableError as error:
+            except UnreachableError as error:
                 if time.monotonic() > deadline:
                     raise
                 if not warned:
@@ -228,7 +225,7 @@ class Cluster:
             ) from None
         except (OSError, ValueError) as error:
             reason = type(error).__name__
-            raise ClusterUnreachableError(
+            raise UnreachableError(
                 f"no Ray cluster answers at {self.address} ({reason}): start one, or give the "
                 "address of its dashboard, such as http://HEAD:8265"
             ) from None
@@ -237,11 +234,7 @@ class Cluster:
                 raise UserError(
                     f"no job '{submission}' at {self.address}: `overtrick cluster jobs` lists them"
                 ) from None
-            kind = (
-                ClusterUnreachableError
-                if re.search(r"status code 5\d\d", str(error))
-                else UserError
-            )
+            kind = UnreachableError if re.search(r"status code 5\d\d", str(error)) else UserError
             raise kind(f"the cluster at {self.address}: {redact(str(error))}") from None
 
 
@@ -266,7 +259,7 @@ def _exit_code(job: SubmittedJob) -> int:
     return job.exit_code if job.exit_code and job.exit_code > 0 else 1
 
 
-def _submitted_job(details: Any) -> SubmittedJob:
+def _job_of(details: Any) -> SubmittedJob:
     """Convert Ray's details of a job."""
     start = None if details.start_time is None else details.start_time / 1000
     end = time.time() if details.end_time is None else details.end_time / 1000

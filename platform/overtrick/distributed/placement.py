@@ -15,6 +15,8 @@ from typing import Any
 from overtrick.core import UserError
 
 Bundle = dict[str, float]
+Bundles = Sequence[Mapping[str, float]]
+"""Bundles, or the resources of nodes: amounts by kind."""
 MACHINES = "OVERTRICK_MACHINES"  # the environment variable with the nodes of an autoscaler
 UNITS = 10_000  # Ray counts resources in ten thousandths
 WAYS = 10_000  # placements that are tried before the search gives up
@@ -53,9 +55,7 @@ def learner_bundle(resources: dict[str, Any]) -> Bundle:
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
 
 
-def with_autoscaler_nodes(
-    machines: Sequence[Mapping[str, float]], most: str
-) -> list[Mapping[str, float]]:
+def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, float]]:
     """Return the nodes of a cluster together with those that its autoscaler may still add.
 
     machines: the present nodes' resources. most: all nodes that the cluster may have, such as
@@ -79,9 +79,7 @@ def with_autoscaler_nodes(
     return [*machines, *left]
 
 
-def check_fits(
-    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
-) -> None:
+def check_fits(bundles: Bundles, machines: Bundles) -> None:
     """Raise UserError if nodes can never hold all bundles of a job at once."""
     have = total_resources(machines)
     for kind, amount in total_resources(bundles).items():
@@ -110,9 +108,7 @@ def check_fits(
         )
 
 
-def copies_that_fit(
-    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]], most: int
-) -> int:
+def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
     """Return how many copies of a set of bundles nodes can hold at once, from 1 to `most`.
 
     An upper bound where the search gives up.
@@ -120,9 +116,7 @@ def copies_that_fit(
     return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 
 
-def _fits(
-    bundles: Sequence[Mapping[str, float]], machines: Sequence[Mapping[str, float]]
-) -> bool | None:
+def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
     """Return whether nodes can hold all bundles at once; None if the search gives up.
 
     Depth-first search over the placements of all bundles but the most frequent size, the largest
@@ -141,12 +135,8 @@ def _fits(
             if sum(_count_fitting(frequent, room) for room in free) >= count:
                 return True
             continue
-        for k, room in reversed(
-            list(enumerate(free))
-        ):  # so that the node with the least room is tried first
-            if (
-                _count_fitting(others[placed], room) and room not in free[k - 1 : k]
-            ):  # equal nodes are neighbours
+        for k, room in reversed(list(enumerate(free))):  # the least room is tried first
+            if _count_fitting(others[placed], room) and room not in free[k - 1 : k]:  # equal nodes
                 less = tuple(a - b for a, b in zip(room, others[placed], strict=True))
                 way = placed + 1, tuple(sorted((*free[:k], less, *free[k + 1 :])))
                 if way not in seen:
@@ -165,7 +155,7 @@ def _count_fitting(size: tuple[int, ...], room: tuple[int, ...]) -> float:
     return min((r // s for s, r in zip(size, room, strict=True) if s), default=math.inf)
 
 
-def total_resources(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def total_resources(bundles: Bundles) -> dict[str, float]:
     """Add up bundles by kind."""
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}

@@ -19,30 +19,21 @@ import numpy as np
 import ray
 import torch
 from numpy.random import Generator
-from ray.exceptions import (
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    RayActorError,
-    RayError,
-    RayTaskError,
-)
+from ray import exceptions
 from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, RunError, UserError
 from overtrick.core.ray_metrics import WorkerMetrics
-from overtrick.distributed.placement import (
-    MACHINES,
-    check_fits,
-    copies_that_fit,
-    total_resources,
-    with_autoscaler_nodes,
-)
+from overtrick.distributed import placement
 
-LOST = (RayActorError, ObjectLostError, OutOfMemoryError, NodeDiedError)
+LOST = (
+    exceptions.RayActorError, exceptions.ObjectLostError, exceptions.OutOfMemoryError,
+    exceptions.NodeDiedError,
+)  # fmt: skip
 MAX_LOSSES = 5  # workers that may die on one shard before the run fails
 SHORT_SHARD = 1.0  # seconds; after a shorter first shard each worker is given two at a time
 Shard = tuple[Any, ...]
+Shards = Sequence[Shard]
 Work = Callable[..., Any]
 """A module-level function of (generator, common, *shard); Ray pickles it by name."""
 OnResult = Callable[[int, Any], None]
@@ -56,16 +47,18 @@ def _ignore(shard: int, result: Any) -> None:
 class Hostable(Protocol):
     """An object that an actor can host; its state holds everything that it needs to continue."""
 
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: Mapping[str, Array]) -> None: ...
+    def state(self) -> dict[str, Array]:
+        """Return the object's state as arrays by name."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the object's state."""
 
 
-class RemoteObject(Protocol):
+class RemoteObject(Hostable, Protocol):
     """A hosted object whose methods are called by name."""
 
-    def call(self, method: str, *args: Any) -> Any: ...
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: Mapping[str, Array]) -> None: ...
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the object and return its result."""
 
 
 def chunks(total: int, size: int) -> list[Shard]:
@@ -82,12 +75,7 @@ class WorkerPool(Protocol):
     """A pool of workers that runs shards of work and hosts objects."""
 
     def map(
-        self,
-        work: Work,
-        common: Any,
-        shards: Sequence[Shard],
-        rng: Generator,
-        on_result: OnResult = _ignore,
+        self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
         """Return work(generator, common, *shard) of every shard, in the order of the shards.
 
@@ -110,12 +98,7 @@ class LocalPool:
     """Worker pool that runs all shards in this process, one after the other."""
 
     def map(
-        self,
-        work: Work,
-        common: Any,
-        shards: Sequence[Shard],
-        rng: Generator,
-        on_result: OnResult = _ignore,
+        self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
@@ -140,12 +123,7 @@ class RayPool:
         self._hosts: list[_RayHost] = []
 
     def map(
-        self,
-        work: Work,
-        common: Any,
-        shards: Sequence[Shard],
-        rng: Generator,
-        on_result: OnResult = _ignore,
+        self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
         shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
@@ -178,7 +156,7 @@ class RayPool:
                     ray.kill(actor)  # it may be alive but unreachable, and hold its CPU
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
-            except RayTaskError as error:
+            except exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
@@ -231,7 +209,7 @@ class _RayHost:
                 ray.kill(self.actor)  # it may be alive but unreachable
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
-            except RayTaskError as error:
+            except exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
@@ -292,7 +270,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     they ask for; with fewer cores the processes take turns. Raises UserError if the cluster refuses
     the connection, or could never hold the bundles, even fully grown: Tune would wait for ever.
     """
-    wanted = total_resources(bundles)
+    wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # else Tune holds every saved state as text
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -302,7 +280,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 if port.isdecimal():  # Ray would try an unreachable address for minutes
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
-            except (OSError, ValueError, RuntimeError, RayError) as error:
+            except (OSError, ValueError, RuntimeError, exceptions.RayError) as error:
                 raise UserError(
                     f"RAY_ADDRESS={cluster}: {error}: set it to HEAD:6379, or to auto on a machine "
                     "of the cluster, and RAY_AUTH_TOKEN as on its head"
@@ -311,12 +289,12 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
             quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # they are not shown
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-    check_fits(bundles, _machines())
+    placement.check_fits(bundles, _machines())
 
 
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
     """Return how many copies of a set of bundles the cluster can hold at once, from 1 to `most`."""
-    return copies_that_fit(bundles, _machines(), most)
+    return placement.copies_that_fit(bundles, _machines(), most)
 
 
 def _machines() -> list[Mapping[str, float]]:
@@ -325,8 +303,8 @@ def _machines() -> list[Mapping[str, float]]:
     Ray does not say which nodes its autoscaler could add.
     """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return with_autoscaler_nodes(
-        there, os.environ.get(MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
+    return placement.with_autoscaler_nodes(
+        there, os.environ.get(placement.MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
     )
 
 

@@ -10,242 +10,205 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-_EVERY_TRAINER = {
-    "films": "videos",
-    "films.every": "videos.every",
-    "films.against": "videos.opponent",
-    "resources.together": "resources.single_node",
-    "resources.readers": "resources.data_readers",
-    "search.grace": "search.grace_period",
-    "search.factor": "search.reduction_factor",
-    "search.every": "search.perturbation_interval",
-    "search.share": "search.quantile_fraction",
-}
+Sections = Mapping[str, Mapping[str, str]]
+"""By section ("" for keys outside sections): new key by old key. A new key with a dot is complete;
+any other stays in its section."""
 
-_BUDGET = {
-    "evaluate.draws": "evaluate.repeats",
-    "evaluate.judged": "evaluate.eval_deals",
-}
 
+def _dotted(*groups: Sections) -> dict[str, str]:
+    """Return the new dotted key by old dotted key of all groups of sections."""
+    found: dict[str, str] = {}
+    for sections in groups:
+        for section, names in sections.items():
+            start = f"{section}." if section else ""
+            found |= {f"{start}{o}": n if "." in n else f"{start}{n}" for o, n in names.items()}
+    return found
+
+
+_ALL: Sections = {
+    "": {"films": "videos"},
+    "films": {"every": "videos.every", "against": "videos.opponent"},
+    "resources": {"together": "single_node", "readers": "data_readers"},
+    "search": {
+        "grace": "grace_period",
+        "factor": "reduction_factor",
+        "every": "perturbation_interval",
+        "share": "quantile_fraction",
+    },
+}
+_EVERY_TRAINER = _dotted(_ALL)
+_BUDGET = {"draws": "repeats", "judged": "eval_deals"}
 _HELD_OUT_EVALUATION = {
     **_BUDGET,
-    "evaluate.strangers": "evaluate.opponents",
-    "evaluate.safe": "evaluate.exploitability_bound",
-    "evaluate.safe_by": "evaluate.bound_method",
+    "strangers": "opponents",
+    "safe": "exploitability_bound",
+    "safe_by": "bound_method",
 }
-
-_GRADIENT_EVALUATION = {**_HELD_OUT_EVALUATION, "evaluate.step": "evaluate.learning_rate"}
-
-_CARD_PLAY_EVALUATION = {
-    "evaluate.final": "evaluate.final_deals",
-    "evaluate.solved": "evaluate.solutions",
+_GRADIENT_EVALUATION = {**_HELD_OUT_EVALUATION, "step": "learning_rate"}
+_CARD_PLAY_EVALUATION = {"final": "final_deals", "solved": "solutions"}
+_GRADIENT_STEPS = {"steps": "gradient_steps", "rows": "batch_size"}
+_REPLAY = {
+    "room": "replay_capacity",
+    "steps": "gradient_steps",
+    "refresh": "target_update_interval",
 }
-
 _Q_LEARNING = {
-    "values.rate": "values.learning_rate",
-    "values.steps": "values.gradient_steps",
-    "values.rows": "values.batch_size",
-    "values.room": "values.replay_capacity",
-    "values.refresh": "values.target_update_interval",
-    "values.double": "values.double_q",
-    "values.whole": "values.monte_carlo",
+    **_GRADIENT_STEPS,
+    **_REPLAY,
+    "rate": "learning_rate",
+    "double": "double_q",
+    "whole": "monte_carlo",
+}
+_OFF_POLICY = {**_GRADIENT_STEPS, "room": "replay_capacity", "first": "learning_starts"}
+_POLICY_GRADIENT = {"gae": "gae_lambda", "entropy": "entropy_coef"}
+_ACTOR_CRITIC = {**_POLICY_GRADIENT, "critic_rate": "critic_learning_rate"}
+_RANDOM_NETWORKS = {"style": "head_init_scale", "lean": "logit_bias_std"}
+_RANDOM_POLICIES = {**_RANDOM_NETWORKS, "spread": "action_std_scale"}
+_PAST_SELVES = {"past": "past_selves", "every": "snapshot_interval"}
+_BIDDING_NETWORK = {"rate": "learning_rate", "batch": "batch_size", "half": "bfloat16"}
+_BIDDING_PAIR: Sections = {
+    "": {"rules": "system_version", "calls": "call_model", "imps": "value_model"},
+    "network": _BIDDING_NETWORK,
+    "evaluate": {"final": "final_boards", "against": "opponents"},
 }
 
-_BIDDING_NETWORK = {
-    "network.rate": "network.learning_rate",
-    "network.batch": "network.batch_size",
-    "network.half": "network.bfloat16",
-}
-
-_BIDDING_PAIR = {
-    **_BIDDING_NETWORK,
-    "rules": "system_version",
-    "calls": "call_model",
-    "imps": "value_model",
-    "evaluate.final": "evaluate.final_boards",
-    "evaluate.against": "evaluate.opponents",
-}
-
-KEYS: dict[str, dict[str, str]] = {
-    "bidder": {
-        **_EVERY_TRAINER,
-        **_BIDDING_PAIR,
-        "bidder.room": "bidder.replay_capacity",
-        "bidder.steps": "bidder.gradient_steps",
-        "bidder.refresh": "bidder.target_update_interval",
-        "bidder.deals": "bidder.max_deals",
-    },
+_SECTIONS: dict[str, Sections] = {
+    "bidder": {**_BIDDING_PAIR, "bidder": {**_REPLAY, "deals": "max_deals"}},
     "bidding": {
-        **_EVERY_TRAINER,
-        **_BIDDING_NETWORK,
-        "rules": "system_version",
-        "learn": "target",
-        "network.auction": "network.raw_auction",
+        "": {"rules": "system_version", "learn": "target"},
+        "network": {**_BIDDING_NETWORK, "auction": "raw_auction"},
     },
     "coevolve": {
-        **_EVERY_TRAINER,
-        "coevolve.step": "coevolve.step_size",
-        "inner.step": "inner.step_size",
-        "inner.growth": "inner.generations_growth",
+        "coevolve": {"step": "step_size"},
+        "inner": {"step": "step_size", "growth": "generations_growth"},
     },
-    "dqn": {
-        **_EVERY_TRAINER,
-        **_CARD_PLAY_EVALUATION,
-        **_Q_LEARNING,
-    },
+    "dqn": {"evaluate": _CARD_PLAY_EVALUATION, "values": _Q_LEARNING},
     "dron": {
-        **_EVERY_TRAINER,
-        **_HELD_OUT_EVALUATION,
-        **_Q_LEARNING,
-        "dron.gate": "dron.gate_hidden",
-        "dron.opponents": "dron.random_opponents",
-        "dron.steps": "dron.adaptation_steps",
-        "dron.style": "dron.head_init_scale",
-        "dron.lean": "dron.logit_bias_std",
+        "evaluate": _HELD_OUT_EVALUATION,
+        "values": _Q_LEARNING,
+        "dron": {
+            **_RANDOM_NETWORKS,
+            "gate": "gate_hidden",
+            "opponents": "random_opponents",
+            "steps": "adaptation_steps",
+        },
     },
     "eom": {
-        **_EVERY_TRAINER,
-        **_HELD_OUT_EVALUATION,
-        "eom.newcomers": "eom.random_opponents",
-        "eom.style": "eom.head_init_scale",
-        "eom.lean": "eom.logit_bias_std",
-        "eom.step": "eom.learning_rate",
-        "eom.entropy": "eom.entropy_coef",
-        "eom.gae": "eom.gae_lambda",
-        "eom.critic_rate": "eom.critic_learning_rate",
-        "eom.prior_rate": "eom.prior_learning_rate",
-        "model.rate": "model.learning_rate",
-        "model.held": "model.holdout_share",
-        "model.trust": "model.prior_count",
-        "model.reply": "model.response",
-        "model.iterations": "model.ppo_iterations",
-        "model.games": "model.ppo_games",
-        "model.step": "model.ppo_learning_rate",
-        "model.entropy": "model.ppo_entropy_coef",
+        "evaluate": _HELD_OUT_EVALUATION,
+        "eom": {
+            **_RANDOM_NETWORKS,
+            **_ACTOR_CRITIC,
+            "newcomers": "random_opponents",
+            "step": "learning_rate",
+            "prior_rate": "prior_learning_rate",
+        },
+        "model": {
+            "rate": "learning_rate",
+            "held": "holdout_share",
+            "trust": "prior_count",
+            "reply": "response",
+            "iterations": "ppo_iterations",
+            "games": "ppo_games",
+            "step": "ppo_learning_rate",
+            "entropy": "ppo_entropy_coef",
+        },
     },
     "evolve": {
-        **_EVERY_TRAINER,
-        **_GRADIENT_EVALUATION,
-        "evolve.style": "evolve.head_init_scale",
-        "evolve.lean": "evolve.logit_bias_std",
-        "evolve.spread": "evolve.action_std_scale",
-        "evolve.credit": "evolve.gradient_estimator",
+        "evaluate": _GRADIENT_EVALUATION,
+        "evolve": {**_RANDOM_POLICIES, "credit": "gradient_estimator"},
     },
     "exploit": {
-        **_EVERY_TRAINER,
-        "exploit.parts": "exploit.minibatches",
-        "exploit.gae": "exploit.gae_lambda",
-        "exploit.credit": "exploit.gradient_estimator",
-        "exploit.entropy": "exploit.entropy_coef",
-        "exploit.critic_rate": "exploit.critic_learning_rate",
-        "exploit.judged": "exploit.eval_deals",
-        "exploit.every": "exploit.eval_interval",
+        "exploit": {
+            **_ACTOR_CRITIC,
+            "parts": "minibatches",
+            "credit": "gradient_estimator",
+            "judged": "eval_deals",
+            "every": "eval_interval",
+        },
     },
     "meta": {
-        **_EVERY_TRAINER,
-        **_GRADIENT_EVALUATION,
-        "meta.inner_step": "meta.inner_lr",
-        "meta.average": "meta.weight_ema",
-        "meta.thinned": "meta.fisher_subsample",
-        "meta.parts": "meta.minibatches",
-        "meta.gae": "meta.gae_lambda",
-        "meta.entropy": "meta.entropy_coef",
-        "meta.critic_rate": "meta.critic_learning_rate",
-        "meta.credit": "meta.gradient_estimator",
-        "meta.values": "meta.objective",
-        "meta.test_credit": "adaptation.gradient_estimator",
-        "meta.test_updates": "adaptation.gradient_steps",
-        "meta.test_play": "adaptation.policy",
-        "population.style": "population.head_init_scale",
-        "population.lean": "population.logit_bias_std",
-        "population.spread": "population.action_std_scale",
+        "evaluate": _GRADIENT_EVALUATION,
+        "meta": {
+            **_ACTOR_CRITIC,
+            "inner_step": "inner_lr",
+            "average": "weight_ema",
+            "thinned": "fisher_subsample",
+            "parts": "minibatches",
+            "credit": "gradient_estimator",
+            "values": "objective",
+            "test_credit": "adaptation.gradient_estimator",
+            "test_updates": "adaptation.gradient_steps",
+            "test_play": "adaptation.policy",
+        },
+        "population": _RANDOM_POLICIES,
     },
     "nfsp": {
-        **_EVERY_TRAINER,
-        **_HELD_OUT_EVALUATION,
-        **_Q_LEARNING,
-        "nfsp.rate": "nfsp.learning_rate",
-        "nfsp.steps": "nfsp.gradient_steps",
-        "nfsp.rows": "nfsp.batch_size",
-        "nfsp.room": "nfsp.reservoir_capacity",
+        "evaluate": _HELD_OUT_EVALUATION,
+        "values": _Q_LEARNING,
+        "nfsp": {**_GRADIENT_STEPS, "rate": "learning_rate", "room": "reservoir_capacity"},
     },
     "rllib": {
-        **_EVERY_TRAINER,
-        **_HELD_OUT_EVALUATION,
-        "rllib.turns": "rllib.env_steps",
-        "rllib.rate": "rllib.learning_rate",
-        "ppo.rows": "ppo.minibatch_size",
-        "ppo.gae": "ppo.gae_lambda",
-        "ppo.clip": "ppo.clip_param",
-        "ppo.entropy": "ppo.entropy_coef",
-        "ppo.critic": "ppo.vf_loss_coef",
-        "dqn.steps": "dqn.gradient_steps",
-        "dqn.rows": "dqn.batch_size",
-        "dqn.room": "dqn.replay_capacity",
-        "dqn.first": "dqn.learning_starts",
-        "dqn.refresh": "dqn.target_update_interval",
-        "dqn.double": "dqn.double_q",
-        "sac.steps": "sac.gradient_steps",
-        "sac.rows": "sac.batch_size",
-        "sac.room": "sac.replay_capacity",
-        "sac.first": "sac.learning_starts",
-        "sac.temperature": "sac.initial_alpha",
-        "population.past": "population.past_selves",
-        "population.every": "population.snapshot_interval",
-        "population.strangers": "population.opponents",
-        "population.share": "population.opponent_share",
+        "evaluate": _HELD_OUT_EVALUATION,
+        "rllib": {"turns": "env_steps", "rate": "learning_rate"},
+        "ppo": {
+            **_POLICY_GRADIENT,
+            "rows": "minibatch_size",
+            "clip": "clip_param",
+            "critic": "vf_loss_coef",
+        },
+        "dqn": {**_OFF_POLICY, "refresh": "target_update_interval", "double": "double_q"},
+        "sac": {**_OFF_POLICY, "temperature": "initial_alpha"},
+        "population": {**_PAST_SELVES, "strangers": "opponents", "share": "opponent_share"},
     },
     "sampling": {
-        **_EVERY_TRAINER,
-        "sampling.guide": "sampling.rollout_policy",
-        "sampling.expects": "sampling.assumed_defenders",
-        "sampling.solved": "sampling.solutions",
+        "sampling": {
+            "guide": "rollout_policy",
+            "expects": "assumed_defenders",
+            "solved": "solutions",
+        },
     },
     "selfplay_bidding": {
-        **_EVERY_TRAINER,
         **_BIDDING_PAIR,
-        "play.deals": "play.max_deals",
-        "play.gae": "play.gae_lambda",
-        "play.rate": "play.learning_rate",
-        "play.clip": "play.clip_range",
-        "play.passes": "play.epochs",
-        "play.parts": "play.minibatches",
-        "play.kl_stop": "play.target_kl",
-        "play.entropy": "play.entropy_coef",
-        "play.pull": "play.teacher_kl_coef",
-        "play.wait": "play.value_warmup_iterations",
-        "play.decides": "play.final_policy",
-        "play.past": "play.past_selves",
-        "play.every": "play.snapshot_interval",
-        "play.others": "play.opponents",
-        "values.room": "values.replay_capacity",
-        "values.steps": "values.gradient_steps",
-        "values.refresh": "values.target_update_interval",
+        "play": {
+            **_POLICY_GRADIENT,
+            **_PAST_SELVES,
+            "deals": "max_deals",
+            "rate": "learning_rate",
+            "clip": "clip_range",
+            "passes": "epochs",
+            "parts": "minibatches",
+            "kl_stop": "target_kl",
+            "pull": "teacher_kl_coef",
+            "wait": "value_warmup_iterations",
+            "decides": "final_policy",
+            "others": "opponents",
+        },
+        "values": _REPLAY,
     },
     "solve": {
-        **_EVERY_TRAINER,
-        "solve.plans": "solve.variants",
-        "solve.looks": "solve.measurements_per_decade",
-        "solve.memory": "solve.memory_gib",
+        "solve": {
+            "plans": "variants",
+            "looks": "measurements_per_decade",
+            "memory": "memory_gib",
+        },
     },
-    "table": {
-        **_EVERY_TRAINER,
-        **_BUDGET,
-        "strangers": "opponents",
-    },
+    "table": {"": {"strangers": "opponents"}, "evaluate": _BUDGET},
     "tabular": {
-        **_EVERY_TRAINER,
-        **_CARD_PLAY_EVALUATION,
-        "tabular.representation": "tabular.state_abstraction",
-        "tabular.rule": "tabular.update",
-        "tabular.alpha": "tabular.learning_rate",
-        "tabular.gamma": "tabular.discount",
-        "tabular.spread": "tabular.neighbour_share",
-        "tabular.lost": "tabular.learn_lost_games",
-        "tabular.explore": "tabular.epsilon",
-        "tabular.shards": "tabular.merged_tables",
+        "evaluate": _CARD_PLAY_EVALUATION,
+        "tabular": {
+            "representation": "state_abstraction",
+            "rule": "update",
+            "alpha": "learning_rate",
+            "gamma": "discount",
+            "spread": "neighbour_share",
+            "lost": "learn_lost_games",
+            "explore": "epsilon",
+            "shards": "merged_tables",
+        },
     },
 }
+
+KEYS = {trainer: _dotted(_ALL, sections) for trainer, sections in _SECTIONS.items()}
 """New dotted key by old dotted key, by trainer; see `_SOLVER_KEYS` for keys that need `solver`."""
 
 _SOLVER_KEYS = {

@@ -24,7 +24,8 @@ from typing import Any
 
 from overtrick.core import UserError
 
-DEFAULT = "sqlite:///mlflow.db"
+SQLITE = "sqlite:///"
+DEFAULT = f"{SQLITE}mlflow.db"
 API = "/api/2.0/mlflow"
 GATEWAY_ERRORS = (
     http.HTTPStatus.BAD_GATEWAY,
@@ -37,8 +38,13 @@ OTHER_CREDENTIALS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TR
 
 def absolute(uri: str) -> str:
     """Make the path in a sqlite address absolute; leave another address as it is."""
-    path = uri.removeprefix("sqlite:///")
-    return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
+    file = sqlite_file(uri)
+    return uri if file is None else f"{SQLITE}{file}"
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """Return the absolute path of a SQLite store; None for the address of a server."""
+    return Path(uri.removeprefix(SQLITE)).absolute() if uri.startswith(SQLITE) else None
 
 
 def validate(uri: str) -> str:
@@ -47,7 +53,7 @@ def validate(uri: str) -> str:
     Raises ValueError unless it is sqlite:///FILE or http(s), and for one with a password in it,
     which would be stored with the run and shown.
     """
-    if not uri.startswith("sqlite:///"):
+    if sqlite_file(uri) is None:
         if not uri.startswith(("http://", "https://")):
             raise ValueError("must be sqlite:///FILE or the http address of a server")
         if "@" in uri:
@@ -76,10 +82,8 @@ def validated(uri: str, where: str) -> str:
 
 def artifact_folder(uri: str, experiment: str) -> str | None:
     """Return the folder of an experiment's files beside a SQLite store; None for a server."""
-    if not uri.startswith("sqlite:///"):
-        return None
-    database = Path(uri.removeprefix("sqlite:///")).absolute()
-    return (database.parent / "mlartifacts" / experiment).as_uri()
+    database = sqlite_file(uri)
+    return None if database is None else (database.parent / "mlartifacts" / experiment).as_uri()
 
 
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
@@ -88,15 +92,13 @@ def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     must_exist: also raise it if there is no store or the server does not answer. Otherwise a server
     that is away is only a warning, because a run's events wait on disk.
     """
-    if uri.startswith("sqlite:///"):
-        file = Path(uri.removeprefix("sqlite:///")).absolute()
-        if must_exist and not file.exists():
-            raise UserError(
-                f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something"
-            )
+    file = sqlite_file(uri)
+    if file is None:
+        _check_server(uri, must_exist, experiment)
+    elif must_exist and not file.exists():
+        raise UserError(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something")
+    else:
         _check_sqlite(uri, file)
-        return
-    _check_server(uri, must_exist, experiment)
 
 
 @functools.cache  # every trial of a sweep checks it
@@ -184,10 +186,11 @@ def _credentials() -> tuple[str | None, str | None]:
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
     """Lock a SQLite store, because two processes that create its tables at once damage it."""
-    if not uri.startswith("sqlite:///"):
+    file = sqlite_file(uri)
+    if file is None:
         yield
         return
-    with Path(f"{uri.removeprefix('sqlite:///')}.lock").open("w") as lock:
+    with Path(f"{file}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
         yield
 
