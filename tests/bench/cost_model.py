@@ -38,8 +38,8 @@ from overtrick.config import job_file  # noqa: E402
 from overtrick.core import Array  # noqa: E402
 from overtrick.distributed.workers import (  # noqa: E402
     LocalPool,
+    OnResult,
     Shard,
-    Told,
     Work,
     WorkerPool,
     generator,
@@ -146,14 +146,14 @@ class Weighing(LocalPool):
         common: Any,
         shards: Sequence[Shard],
         rng: Generator,
-        told: Told | None = None,
+        on_result: OnResult | None = None,
     ) -> list[Any]:
         began = time.perf_counter()
         results = super().map(work, common, shards, rng)
         self.work += time.perf_counter() - began
         for k, result in enumerate(results):
-            if told is not None:
-                told(k, result)
+            if on_result is not None:
+                on_result(k, result)
             self.taken += _bytes(result)
         self.sent += _bytes(common)
         self.shards.append(len(shards))

@@ -37,8 +37,8 @@ def run() -> Result:
 
     def peer() -> None:
         expected.clear()
-        for first in range(0, DEALS, double_dummy.TABLES_AT_ONCE):
-            part = theirs[first : first + double_dummy.TABLES_AT_ONCE]
+        for first in range(0, DEALS, double_dummy.TABLES_PER_CALL):
+            part = theirs[first : first + double_dummy.TABLES_PER_CALL]
             expected.extend(table.to_list(True) for table in dds.calc_all_tables(part))
 
     _dds.SetMaxThreads(CORES)

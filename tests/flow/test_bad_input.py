@@ -146,8 +146,8 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
          "has no effect with meta.objective exact: leave it out, or set meta.objective to "
          "sampled"),
         ({"trainer": "evolve", "evolve": {"gradient_estimator": "opponent_model",
-                                          "discount": 0.9}}, "evolve.gradient_estimator: "
-         "opponent_model has no use for evolve.discount: leave that out"),
+                                          "discount": 0.9}}, "evolve.discount has no effect "
+         "with evolve.gradient_estimator opponent_model: leave it out"),
     ],
 )  # fmt: skip
 def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:

@@ -54,7 +54,7 @@ def silent(stage: str, done: int, total: int) -> None:
     """Nobody watches."""
 
 
-def made(folder, **changes) -> minibridge_games.Kept:
+def made(folder, **changes) -> cardplay.CardplayGames:
     plan = MinibridgeConfig(**{"games": 7000, **changes})
     chunked_build.generate(plan, folder, LocalPool(), silent)
     return minibridge_games.load(folder, plan)

@@ -19,7 +19,7 @@ import yaml
 from data import DATA, needed
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from overtrick.distributed.placement import grown
+from overtrick.distributed.placement import with_autoscaler_nodes
 from overtrick.startup import MALLOC_THRESHOLDS, THREADS
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,9 @@ def test_a_cluster_that_grows_takes_jobs_while_it_is_small() -> None:
     (said,) = re.findall(r"OVERTRICK_MACHINES=(\S+)", " ".join(aws["docker"]["run_options"]))
     kinds = [each for each in aws["available_node_types"].values() if "max_workers" in each]
     most = [kind["resources"] for kind in kinds for _ in range(kind["max_workers"])]
-    assert sorted(map(str, grown([], said))) == sorted(str(amounts(each)) for each in most)
+    assert sorted(map(str, with_autoscaler_nodes([], said))) == sorted(
+        str(amounts(each)) for each in most
+    )
     assert len(most) == aws["max_workers"]
 
     spec = read(CLUSTER / "kuberay" / "raycluster.yaml")["spec"]
@@ -89,7 +91,9 @@ def test_a_cluster_that_grows_takes_jobs_while_it_is_small() -> None:
         if gpus := container["resources"]["limits"].get("nvidia.com/gpu"):
             limits["GPU"] = gpus
         most += [limits] * group["maxReplicas"]
-    assert sorted(map(str, grown([], said))) == sorted(str(amounts(each)) for each in most)
+    assert sorted(map(str, with_autoscaler_nodes([], said))) == sorted(
+        str(amounts(each)) for each in most
+    )
 
 
 def amounts(held: dict[str, Any]) -> dict[str, float]:

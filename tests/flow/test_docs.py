@@ -306,7 +306,7 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
         return named(own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve)
-    monkeypatch.setattr(pimc, "JUDGED", 10)
+    monkeypatch.setattr(pimc, "EVALUATION_SHARD", 10)
     job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalPool()).step())
 

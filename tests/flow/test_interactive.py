@@ -125,7 +125,7 @@ def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, ca
             return word
         raise OSError("the terminal is gone")
 
-    monkeypatch.setattr(cli.people, "input", broken)
+    monkeypatch.setattr(cli.console, "input", broken)
     path = tmp_path / "games.parquet"
     code, answer, _ = told(
         monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--keep", str(path)
@@ -153,7 +153,7 @@ def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
     def interrupted(prompt):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.people, "input", interrupted)
+    monkeypatch.setattr(cli.console, "input", interrupted)
     code, sheet, _ = told(monkeypatch, capsys, "kuhn", "--against", "random")
     assert (code, sheet["games"]) == (0, 0)
 
