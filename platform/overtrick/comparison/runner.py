@@ -135,7 +135,7 @@ def _evaluate(
         player = _load_player(table, entry, group) if entry.job is not None else None
         shards.append((entry, player, plan.opponents[column], column))
     with lifecycle.open_pool(table.workers if left else 0) as pool:
-        pool.map(_row, common, shards, generator(0, RngStream.JUDGE), save)
+        pool.map(_row, common, shards, generator(0, RngStream.EVALUATE), save)
     names = list(table.opponents)
     return {
         (entry.method, entry.seed, column): json.loads(file.read_text())
@@ -159,7 +159,7 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
     and the evaluation budget. player: from `_load_player`, for a trained entry. who: the opponent.
     """
     game, budget = common
-    rng, pool = generator(entry.seed, RngStream.JUDGE), start_pool(0)
+    rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)
     rng.spawn(column)  # the generators of the opponents before this one
     if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
         section = entry.job.evaluation.model_copy(update={"opponents": (who,)})

@@ -27,9 +27,11 @@ from overtrick.core.ray_metrics import WorkerMetrics
 from overtrick.distributed import placement
 
 LOST = (
-    exceptions.RayActorError, exceptions.ObjectLostError, exceptions.OutOfMemoryError,
+    exceptions.RayActorError,
+    exceptions.ObjectLostError,
+    exceptions.OutOfMemoryError,
     exceptions.NodeDiedError,
-)  # fmt: skip
+)
 MAX_LOSSES = 5  # workers that may die on one shard before the run fails
 SHORT_SHARD = 1.0  # seconds; after a shorter first shard each worker is given two at a time
 Shard = tuple[Any, ...]
@@ -100,6 +102,7 @@ class LocalPool:
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
+        """Return work(generator, common, *shard) of every shard, in the order of the shards."""
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
             results.append(_run(work, child, common, shard))
@@ -125,6 +128,10 @@ class RayPool:
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
+        """Return work(generator, common, *shard) of every shard, in the order of the shards.
+
+        Raises RunError if MAX_LOSSES workers died on one shard, and any error of the work itself.
+        """
         shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
         load, most = [0 for _ in workers], 1  # shards of each worker, and the most it may have
@@ -164,10 +171,12 @@ class RayPool:
         return results
 
     def host(self, thing: Hostable) -> RemoteObject:
+        """Start an actor that hosts an object and return a handle to it."""
         self._hosts.append(_RayHost(thing))
         return self._hosts[-1]
 
     def close(self) -> None:
+        """Kill the workers and the actors that host objects."""
         for actor in (*self._workers, *(host.actor for host in self._hosts)):
             ray.kill(actor)
 
@@ -179,12 +188,15 @@ class _LocalHost:
         self._thing = thing
 
     def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the object and return its result."""
         return getattr(self._thing, method)(*args)
 
     def state(self) -> dict[str, Array]:
+        """Return the object's state."""
         return self._thing.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the object's state."""
         self._thing.load(state)
 
 
@@ -201,6 +213,10 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the object and return its result; restart a dead actor first.
+
+        Raises RunError if the actor died MAX_LOSSES times.
+        """
         for _ in range(MAX_LOSSES):
             try:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
@@ -214,9 +230,11 @@ class _RayHost:
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
+        """Return the object's state after the last call."""
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Replace the object's state."""
         self.call("load", state)
 
 
@@ -238,6 +256,7 @@ class _Worker:
         self._meters = WorkerMetrics()
 
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
+        """Run one shard and return its result."""
         with self._meters.shard():
             return _run(work, rng, common, shard)
 
@@ -250,6 +269,7 @@ class _HostActor:
         self._thing = thing
 
     def call(self, method: str, args: Shard) -> Any:
+        """Call a method of the object; return its result and the object's state afterwards."""
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
@@ -313,7 +333,7 @@ class RngStream(IntEnum):
 
     INITIAL = 0
     TRAIN = 1
-    JUDGE = 2
+    EVALUATE = 2
     SEARCH = 3
 
 

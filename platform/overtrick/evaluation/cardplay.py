@@ -159,7 +159,7 @@ def evaluate_declarer(
     rows = []
     for name, policy in defence.items():
         common = (choice, declarer, policy, known, seed)
-        rng = generator(seed, RngStream.JUDGE, 0)  # its children differ from the deals' streams
+        rng = generator(seed, RngStream.EVALUATE, 0)  # its children differ from the deals' streams
         made, recognised = np.sum(pool.map(_play_shard, common, sizes, rng), axis=0)
         share = None if known is None else recognised / (deals * CARDS / 2)
         rows.append(result_row(name, int(made), deals, perfect, share))
@@ -227,7 +227,7 @@ def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
     """Deal a shard of the evaluation deals of a seed, which training never uses."""
-    return card_game(choice).deal(deals, generator(seed, RngStream.JUDGE, shard))
+    return card_game(choice).deal(deals, generator(seed, RngStream.EVALUATE, shard))
 
 
 def _play_shard(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:

@@ -168,7 +168,7 @@ def _thoughts(
         here, infoset = exact[int(observations.seat[0])], int(observations.infoset[0])
         worth = here.worth[infoset] if here.comes[infoset] else None
     elif search is not None:
-        worth = search.action_values(observations, generator(0, RngStream.JUDGE))[0]
+        worth = search.action_values(observations, generator(0, RngStream.EVALUATE))[0]
     return [
         Thought(
             int(action),

@@ -82,7 +82,7 @@ def game(table: Table, seat: int, seed: int, number: int, ask: Ask) -> Finished:
         ]
         try:
             played = play(
-                recorder, seated, 1, generator(seed, RngStream.JUDGE, number), recorded=()
+                recorder, seated, 1, generator(seed, RngStream.EVALUATE, number), recorded=()
             )
         except TakenBack:
             choices.pop()

@@ -205,7 +205,7 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
     if model_files.plays(stored.weights):
         model_files.policy(folder, game)  # raises UserError for weights of another shape
     with open_pool(workers) as pool:
-        rng = generator(job.seed, RngStream.JUDGE)
+        rng = generator(job.seed, RngStream.EVALUATE)
         rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, pool, rng)
     return rows, stored.game, registry.evaluation_game(game).unit
 

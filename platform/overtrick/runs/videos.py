@@ -79,7 +79,7 @@ def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     made, _ = two_seat_game(job.game)
     learner = network_policy(made.features, unprefixed("policy", trainer.model()))
     players = (learner, cached_opponent(job.game, job.videos.opponent))
-    rng = generator(job.seed, RngStream.JUDGE)
+    rng = generator(job.seed, RngStream.EVALUATE)
     try:
         registry.video_writer(made, path)(play(made, players, 1, rng).batch)
     except RunError as error:  # training goes on without the video

@@ -37,7 +37,7 @@ def shown(
         reference_opponents.check_opponent(name, game, None)
     guide, defence = cached_opponent(choice, declarer), cached_opponent(choice, against)
     player: Policy = PimcPolicy(game, defence, guide, worlds) if worlds else guide
-    deal_rng, play_rng = generator(seed, RngStream.JUDGE).spawn(2)
+    deal_rng, play_rng = generator(seed, RngStream.EVALUATE).spawn(2)
     dealt: Deals = game.deal(max(boards, deals), deal_rng)
     batch = play(game, (player, defence), dealt, play_rng).batch
     cards = play_records.cards_in_play_order(batch)

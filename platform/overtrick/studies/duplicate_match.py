@@ -93,7 +93,7 @@ def match(
         progress(done)
 
     progress(done)
-    parts = crew.map(_play, sides, shards, generator(seed, RngStream.JUDGE), tell)
+    parts = crew.map(_play, sides, shards, generator(seed, RngStream.EVALUATE), tell)
     return Match(*sides, concat_columns(parts))
 
 

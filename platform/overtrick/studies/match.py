@@ -50,7 +50,7 @@ def match(
     recorder = Recorder(made) if kept else None
     film = None if video is None else registry.video_writer(made, video)
     both = (player_of(a, choice), player_of(b, choice))
-    play_rng, film_rng = generator(seed, RngStream.JUDGE).spawn(2)
+    play_rng, film_rng = generator(seed, RngStream.EVALUATE).spawn(2)
     if film is not None:
         film(play(made, both, 1, film_rng).batch)
     met = meet_twice(made if recorder is None else recorder, *both, boards, play_rng)

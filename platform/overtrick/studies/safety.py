@@ -78,7 +78,7 @@ def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[s
     """
     tables = {}
     for bound, job in plan.jobs.items():
-        rng = generator(job.seed, RngStream.JUDGE)
+        rng = generator(job.seed, RngStream.EVALUATE)
         tables[bound] = TRAINERS[job.trainer].evaluate_model(job, weights, crew, rng)
     choice = plan.jobs[None].game
     rows = []

@@ -108,7 +108,7 @@ class BaseTrainer(ABC, Generic[JobT]):
 
     def rows(self) -> Rows:
         """Compute the final table of the current model, as `overtrick evaluate RUN` does."""
-        rng = generator(self.job.seed, RngStream.JUDGE)
+        rng = generator(self.job.seed, RngStream.EVALUATE)
         return self.evaluate_model(self.job, self.model(), self.pool, rng)
 
     def report(self, history: History) -> Report:

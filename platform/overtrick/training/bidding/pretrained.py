@@ -111,7 +111,7 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
 
     boards: their number; all deals are used if there are fewer.
     """
-    rng = generator(job.seed, RngStream.JUDGE)
+    rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
     return bidders.rotate_deals(test_deals[rng.choice(len(test_deals), boards, replace=False)], rng)
 
