@@ -106,7 +106,7 @@ class Random(Broken):
         (Unnumbered, "observe: infoset must be None if infosets is"),
         (Forgetting, "redeal: must keep all that the seat has observed"),
         (Silent, "describe: must return words"),
-        (Random, "deal: must draw only from the generator"),
+        (Random, "deal: must draw only from the given generator"),
     ],
 )
 def test_a_broken_game_is_named_with_its_method(kind, said):

@@ -110,10 +110,8 @@ class Poker:
         hole, suits = self.rules.hole, self.rules.suits
         first = self.seats * hole  # column of the first board card
         cards = np.full((len(observations), self.rules.cards), -1, np.int16)
-        for k in range(hole):
-            cards[np.arange(len(observations)), observations.seat * hole + k] = (
-                observations.observation[:, k]
-            )
+        own = observations.seat[:, None] * hole + np.arange(hole)
+        np.put_along_axis(cards, own, observations.observation[:, :hole], axis=1)
         cards[:, first:] = observations.observation[:, hole : hole + self.rules.cards - first]
         if self.fold:  # give equal ranks different suits
             twins = [(cards[:, :c] == cards[:, [c]]).sum(axis=1) for c in range(cards.shape[1])]
@@ -168,14 +166,11 @@ class Poker:
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
         known = (action >= 0) & (action < self.actions)
-        node = np.where(
-            known, self.betting.after[state.node[observations.game], action * known], -1
-        )
+        after = self.betting.after[state.node[observations.game], action * known]
+        node = np.where(known, after, -1)
         if (node < 0).any():
-            row = int(np.argmax(node < 0))
-            raise ValueError(
-                f"illegal action {int(action[row])} in game {int(observations.game[row])}"
-            )
+            row = np.argmax(node < 0)
+            raise ValueError(f"illegal action {action[row]} in game {observations.game[row]}")
         state.node[observations.game] = node
         over = self.betting.seat[node] < 0
         return self.won(state.strength, observations.game[over], node[over])

@@ -118,7 +118,7 @@ def strength(cards: Array) -> Array:
     """
     if not 5 <= cards.shape[1] <= MAX_CARDS:
         raise ValueError(f"hands must have 5 to {MAX_CARDS} cards, not {cards.shape[1]}")
-    return _strengths(cards)
+    return seat_strengths(cards, 1, cards.shape[1])[:, 0]
 
 
 def category(strength: Array) -> Array:
@@ -138,12 +138,21 @@ def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _strengths(cards):  # type: ignore[no-untyped-def]
-    found = np.empty(len(cards), np.int32)
-    for row in range(len(cards)):
-        key, bits = NOTHING, 0
-        for column in range(cards.shape[1]):
-            key += KEYS[cards[row, column]]
-            bits += BITS[cards[row, column]]
-        found[row] = strength_of_sums(key, bits)
+def seat_strengths(deals, seats, hole):  # type: ignore[no-untyped-def]
+    """Return (G, seats) int32 the strength of each seat's best five cards.
+
+    deals (G, C): `hole` cards for each seat, seat by seat, then the board.
+    """
+    found = np.empty((len(deals), seats), np.int32)
+    for game in range(len(deals)):
+        board_key, board_bits = NOTHING, 0
+        for column in range(seats * hole, deals.shape[1]):
+            board_key += KEYS[deals[game, column]]
+            board_bits += BITS[deals[game, column]]
+        for seat in range(seats):
+            key, bits = board_key, board_bits
+            for column in range(seat * hole, seat * hole + hole):
+                key += KEYS[deals[game, column]]
+                bits += BITS[deals[game, column]]
+            found[game, seat] = strength_of_sums(key, bits)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from overtrick.core import Array
-from overtrick.games.poker.game import Poker
 from overtrick.games.presentation import PlayedActions, Presentation
 
 
@@ -11,7 +10,17 @@ class PokerPresentation(Presentation):
     """Text of cards, actions and pot of poker games."""
 
     def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
-        return _betting(self.game, seen)
+        game = self.game
+        cards = [game.card_name(int(card)) for card in seen[:-4]]
+        board = " ".join(filter(None, cards[game.rules.hole :]))
+        own, others = int(seen[-4]), int(seen[-3])
+        history = [game.action_names[action] for action in game.betting.history[seen[-1]]]
+        hole = " ".join(cards[: game.rules.hole])
+        board = f", the board is {board}" if board else ""
+        return (
+            f"you hold {hole}{board}\nso far: {', '.join(history) or 'nothing'}\n"
+            f"chips in the pot: {own} of yours, {others} of others"
+        )
 
     def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
         game = self.game
@@ -22,16 +31,3 @@ class PokerPresentation(Presentation):
         ]
         board = names[game.seats * each :]
         return "; ".join([*held, *([f"board {' '.join(board)}"] if board else [])])
-
-
-def _betting(game: Poker, seen: Array) -> str:
-    """Return the cards that a seat sees, the actions so far and the chips in the pot, as text."""
-    cards = [game.card_name(int(card)) for card in seen[:-4]]
-    board = " ".join(filter(None, cards[game.rules.hole :]))
-    own, others = int(seen[-4]), int(seen[-3])
-    history = [game.action_names[action] for action in game.betting.history[seen[-1]]]
-    hole, board = " ".join(cards[: game.rules.hole]), f", the board is {board}" if board else ""
-    return (
-        f"you hold {hole}{board}\nso far: {', '.join(history) or 'nothing'}\n"
-        f"chips in the pot: {own} of yours, {others} of others"
-    )

@@ -70,20 +70,15 @@ LEDUC = PokerRules(
 )
 """Leduc hold'em of the benchmark (RLCard's leduc-holdem): blinds, payoffs in big blinds."""
 
-LEDUC_TEXTBOOK = PokerRules(
+LEDUC_TEXTBOOK = replace(
+    LEDUC,
     name="leduc_textbook",
-    ranks=3,
-    suits=2,
     posts=(1, 1),
-    board=(0, 1),
-    raises=(2, 4),
-    caps=(2, 2),
     openers=(0, 0),
     actions=(("fold", (FOLD,)), ("call", (CHECK, CALL)), ("raise", (RAISE,))),
     fold_when_free=False,
     unit="chip",
     chips_a_unit=1,
-    rank_names="JQK",
 )
 """Southey et al. 2005, "Bayes' bluff" (OpenSpiel's leduc_poker): antes, payoffs in chips."""
 
@@ -107,21 +102,7 @@ KUHN = PokerRules(
 KUHN_THREE = replace(KUHN, name="kuhn_three", ranks=4, posts=(1, 1, 1), rank_names="JQKA")
 """Kuhn poker for three seats and four cards (OpenSpiel's kuhn_poker(players=3))."""
 
-ONE_CARD = PokerRules(
-    name="one_card",
-    ranks=13,
-    suits=1,
-    posts=(1, 1),
-    board=(0,),
-    raises=(1,),
-    caps=(1,),
-    openers=(0,),
-    actions=KUHN.actions,
-    fold_when_free=False,
-    unit="chip",
-    chips_a_unit=1,
-    rank_names="23456789TJQKA",
-)
+ONE_CARD = replace(KUHN, name="one_card", ranks=13, rank_names="23456789TJQKA")
 """Koller and Pfeffer 1997, "Representations and solutions for game-theoretic problems"."""
 
 LIMIT_HOLDEM = PokerRules(

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, strength_of_sums
+from overtrick.games.poker.hand_ranking import seat_strengths
 from overtrick.games.poker.rules import PokerRules
 
 
@@ -19,27 +19,10 @@ def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
     """
     seats = len(rules.posts)
     if rules.best_five:
-        return _best_five(deals, seats, rules.hole)
+        return seat_strengths(deals, seats, rules.hole)
     hole, board = ranks[:, :seats], ranks[:, seats:]
     paired = (hole[:, :, None] == board[:, None, :]).any(axis=-1)
     return hole + rules.ranks * paired.astype(np.int64)
-
-
-@njit(cache=True)
-def _best_five(deals, seats, hole):  # type: ignore[no-untyped-def]
-    found = np.empty((len(deals), seats), np.int32)
-    for game in range(len(deals)):
-        board_key, board_bits = NOTHING, 0
-        for column in range(seats * hole, deals.shape[1]):
-            board_key += KEYS[deals[game, column]]
-            board_bits += BITS[deals[game, column]]
-        for seat in range(seats):
-            key, bits = board_key, board_bits
-            for column in range(seat * hole, seat * hole + hole):
-                key += KEYS[deals[game, column]]
-                bits += BITS[deals[game, column]]
-            found[game, seat] = strength_of_sums(key, bits)
-    return found
 
 
 @njit(cache=True)
