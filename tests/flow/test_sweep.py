@@ -131,8 +131,8 @@ def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
         tune_trial.Tuner, "fit", lambda tuner: trained
     )  # Tune's order after a retry
     reached = iter((0, 0, 2, 2))  # before, and of the one that did not break after
-    monkeypatch.setattr(run_folder.Checkpoints, "iteration", lambda self: next(reached, 2))
-    monkeypatch.setattr(run_folder.Checkpoints, "newest", lambda self: None)
+    monkeypatch.setattr(run_folder.TrialCheckpoints, "iteration", lambda self: next(reached, 2))
+    monkeypatch.setattr(run_folder.TrialCheckpoints, "newest", lambda self: None)
     job = parse(search={})
     ended = tune_trial.train(
         [tune_trial.PlannedTrial(job, lambda i, m: None)] * 2, RunFolder(tmp_path)

@@ -12,7 +12,7 @@ from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Traje
 from overtrick.games.presentation import Presentation
 
 
-class Answers(NamedTuple):
+class ModelAnswers(NamedTuple):
     """How a stored model answers observations."""
 
     kind: str  # "probabilities" of actions, "moves" of real numbers, or "imps"
@@ -20,7 +20,7 @@ class Answers(NamedTuple):
     answer: Callable[[Observations], Array]  # observations of R rows to (R, len(names)) float64
 
 
-ModelAnswers = Callable[[Mapping[str, Array], Mapping[str, Any], str], Answers | None]
+AnswersFactory = Callable[[Mapping[str, Array], Mapping[str, Any], str], ModelAnswers | None]
 """Return how a stored model answers, given its weights by name, its job's plain data and its
 folder; None if it answers with its policy. Raises UserError for a damaged model."""
 
@@ -41,7 +41,7 @@ class GameSpec:
     """Return simple policies with which a local best response continues after its action."""
     single_game: Callable[[Any], Any] = lambda game: None
     """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
-    model_answers: ModelAnswers = lambda weights, job, folder: None
+    model_answers: AnswersFactory = lambda weights, job, folder: None
     """Return how the game's stored models answer observations if not with their policies."""
     presentation: Callable[[Any], Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None

@@ -13,7 +13,7 @@ from overtrick.core import RunError
 from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener, combined
-from overtrick.storage.run_folder import Checkpoints, RunFolder
+from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking.mlflow_tracker import Tracker
 
 
@@ -25,7 +25,7 @@ class ChildRun:
     job: Job
     folder: RunFolder
     tracker: Tracker  # its MLflow record
-    checkpoints: Checkpoints  # of its trial, in the folder of the group
+    checkpoints: TrialCheckpoints  # of its trial, in the folder of the group
 
 
 class RunGroup:

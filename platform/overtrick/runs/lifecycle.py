@@ -30,7 +30,7 @@ from overtrick.runs import html_page, provenance, tune_trial, videos
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
-from overtrick.storage.run_folder import Checkpoints, RunFolder
+from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS, TRAINERS
@@ -165,7 +165,7 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
     return FinishedRun(run, unit_of(job), seconds, last, rows, missing, tracker.rejected)
 
 
-def tracked(job: Job, checkpoints: Checkpoints, tracker: Tracker) -> Listener:
+def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
     """Return a listener that reports the metrics of a trial to MLflow and makes its videos."""
     return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
 

@@ -17,7 +17,7 @@ from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
 from overtrick.runs.listener import Listener
 from overtrick.storage import model_files
-from overtrick.storage.run_folder import Checkpoints, RunFolder
+from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import TRAINERS
 
@@ -40,7 +40,7 @@ def check_videos(job: Job) -> None:
     registry.video_writer(made, Path("film.mp4"))  # raises RunError without a renderer
 
 
-def listener(job: Job, checkpoints: Checkpoints, tracker: Tracker) -> Listener:
+def listener(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
     """Return a listener that makes a video every `videos.every` iterations.
 
     Each shows the model of the newest checkpoint. Without `videos.every` it does nothing.

@@ -10,7 +10,7 @@ import numpy as np
 
 from overtrick.core import Array, Game, Observations, UserError
 from overtrick.games import observation_checks, registry
-from overtrick.games.spec import Answers
+from overtrick.games.spec import ModelAnswers
 from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
@@ -78,12 +78,12 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
     }
 
 
-def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Answers:
+def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> ModelAnswers:
     """Return the answers of a model with a policy: probabilities, or moves of real numbers."""
     names = tuple(game.action_names)
     policy = model_files.policy(folder, game)
     if game.actions is not None:
-        return Answers("probabilities", names, policy.probs)
+        return ModelAnswers("probabilities", names, policy.probs)
     weights = unprefixed("policy", stored.weights)
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))
     layers = tensors(weights)
@@ -93,4 +93,4 @@ def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Answe
         mean = forward(layers, features).double().numpy()
         return np.hstack([mean, np.broadcast_to(deviation, mean.shape)])
 
-    return Answers("moves", (*names, *(f"{name}_std" for name in names)), moves)
+    return ModelAnswers("moves", (*names, *(f"{name}_std" for name in names)), moves)

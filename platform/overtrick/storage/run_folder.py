@@ -107,13 +107,13 @@ class RunFolder:
         """Return the content of the job file, unchecked and with the keys it was written with."""
         return dict(json.loads(self.job.read_text()))
 
-    def checkpoints(self, trial: int = 0) -> Checkpoints:
+    def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
         """Return the checkpoints of a trial; those of child runs lie in the folder of the group."""
-        return Checkpoints(self.path, trial)
+        return TrialCheckpoints(self.path, trial)
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class TrialCheckpoints:
     """The checkpoints that Ray Tune has written for one trial.
 
     A checkpoint is a folder with the trainer's state. One that a kill left half written is ignored.

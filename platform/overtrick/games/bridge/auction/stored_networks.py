@@ -14,7 +14,7 @@ from overtrick.games.bridge.auction.observation import OBS_SEAT
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
-from overtrick.games.spec import Answers
+from overtrick.games.spec import ModelAnswers
 from overtrick.policies.network_sizes import check_layers
 
 OPPONENTS_SYSTEM = "natural"  # bid by the other side when a model answers single observations
@@ -83,7 +83,9 @@ def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
     return job[key]
 
 
-def answers(weights: Mapping[str, Array], job: Mapping[str, Any], folder: str) -> Answers | None:
+def answers(
+    weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
+) -> ModelAnswers | None:
     """Return how a stored bidding model answers observations; None without a bidding network.
 
     With a call network: the probability of each call, after look-ahead with the value network if
@@ -117,4 +119,4 @@ def answers(weights: Mapping[str, Array], job: Mapping[str, Any], folder: str) -
                 found[rows] = answer_side(select_rows(observations, rows), ns, ew)
         return found
 
-    return Answers("imps" if calls is None else "probabilities", tuple(CALLS), answer)
+    return ModelAnswers("imps" if calls is None else "probabilities", tuple(CALLS), answer)
