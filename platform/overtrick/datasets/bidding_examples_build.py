@@ -17,7 +17,7 @@ from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, Deals, UserError, concat_columns, select_rows
 from overtrick.datasets import board_files, chunked_build
 from overtrick.datasets.bidding_examples import KIND, SPLITS, in_test_split
-from overtrick.datasets.chunked_build import DatasetConfig
+from overtrick.datasets.chunked_build import DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, bid_auctions, load_side, rotate_deals, solved_deals
 from overtrick.evaluation.system_agreement import select_auctions
@@ -98,9 +98,7 @@ class ExamplesConfig(DatasetConfig):
     def default_path(self) -> Path:
         return Path("examples") / "-".join(Path(name).stem for name in self.files)
 
-    def build(
-        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
-    ) -> dict[str, Any]:
+    def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         problems = list[str]()
         made_with = self.model_dump(mode="json") | {"rules": self.rules()}
         if not out.exists():

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import Count
 from overtrick.core import Array, concat_columns
 from overtrick.datasets import chunked_build
-from overtrick.datasets.chunked_build import DatasetConfig
+from overtrick.datasets.chunked_build import DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
@@ -72,9 +72,7 @@ class DealsConfig(DatasetConfig):
         names = "-".join(Path(name).stem for name in (self.system_ns, self.system_ew))
         return Path(f"boards/deals-{names}-{self.boards}-{self.seed}.parquet")
 
-    def build(
-        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
-    ) -> dict[str, Any]:
+    def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         systems = self.systems()
         made_with = self.model_dump() | {
             # systems are compared by their rules, wherever their files are

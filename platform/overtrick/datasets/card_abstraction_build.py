@@ -20,15 +20,10 @@ from overtrick.config.job_file import Count, validated
 from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, UserError, concat_columns
 from overtrick.datasets import chunked_build
-from overtrick.datasets.chunked_build import Columns, DatasetConfig
+from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, Work, WorkerPool, generator
 from overtrick.games.poker.holdem import card_abstraction
-from overtrick.games.poker.holdem.card_abstraction import (
-    ROUNDS,
-    Abstraction,
-    AbstractionParameters,
-    Buckets,
-)
+from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, AbstractionParameters
 from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
@@ -111,9 +106,7 @@ class AbstractionConfig(DatasetConfig):
     def default_path(self) -> Path:
         return Path(f"abstractions/holdem-{self.buckets}.parquet")
 
-    def build(
-        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
-    ) -> dict[str, Any]:
+    def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
         built = _AbstractionBuild(self, out, pool, progress).run()
@@ -135,7 +128,7 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
         (table["move_flop"], table["move_turn"], table["move_river"]),
         (table["joint_flop"], table["joint_turn"], table["joint_river"]),
         table["win"],
-        Buckets(*(table[name].T for name in ("mean", "lowest", "highest", "share"))),
+        card_abstraction.Buckets(*(table[n].T for n in ("mean", "lowest", "highest", "share"))),
         AbstractionParameters(**stored.parameters),
     )
 
@@ -144,9 +137,8 @@ class _AbstractionBuild:
     """One build of an abstraction; it counts the finished shards of all stages."""
 
     def __init__(
-        self, config: AbstractionConfig, out: Path, pool: WorkerPool,
-        progress: chunked_build.Progress,
-    ) -> None:  # fmt: skip
+        self, config: AbstractionConfig, out: Path, pool: WorkerPool, progress: Progress
+    ) -> None:
         self.parameters = AbstractionParameters(**config.model_dump())
         self._out, self._pool, self._progress = out, pool, progress
         parameters = self.parameters

@@ -16,15 +16,10 @@ from overtrick.config.job_file import Count, GameChoice
 from overtrick.core import Array, UserError, concat_columns, select_rows
 from overtrick.core.files import replacing_folder
 from overtrick.datasets import chunked_build
-from overtrick.datasets.chunked_build import DatasetConfig
+from overtrick.datasets.chunked_build import DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
-from overtrick.evaluation.cardplay import (
-    CardplayGames,
-    ScriptedDefenders,
-    Strain,
-    card_game,
-    random_games,
-)
+from overtrick.evaluation import cardplay
+from overtrick.evaluation.cardplay import CardplayGames
 from overtrick.games.bridge.cards import CARDS, STRAINS
 from overtrick.storage import parquet
 
@@ -39,10 +34,10 @@ class MinibridgeConfig(DatasetConfig):
     subject = "minibridge games"
 
     games: Count = Field(default=100_000, description="number of games that are stored")
-    defenders: ScriptedDefenders = Field(
+    defenders: cardplay.ScriptedDefenders = Field(
         default="rules", description="scripted players that defend against the random declarer"
     )
-    strain: Strain = Field(default="notrump", description="contracts that are dealt")
+    strain: cardplay.Strain = Field(default="notrump", description="contracts that are dealt")
     lost: bool = Field(default=False, description="also store games that the declarer lost")
     seed: int = Field(default=0, ge=0, description="random seed of deals and play")
 
@@ -54,9 +49,7 @@ class MinibridgeConfig(DatasetConfig):
     def default_path(self) -> Path:
         return Path(f"boards/minibridge-{self.defenders}-{self.strain}-{self.seed}")
 
-    def build(
-        self, out: Path, pool: WorkerPool, progress: chunked_build.Progress
-    ) -> dict[str, Any]:
+    def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         if out.exists():
             if not any(out.glob(FILES)):
                 raise UserError(f"{out} is there and holds no games: name another place with --out")
@@ -127,5 +120,7 @@ def _play_shard(
 ) -> dict[str, Array]:
     """Play the games of one shard; return their columns and their numbers in the data set."""
     rng = generator(config.seed, RngStream.INITIAL, shard)
-    games = random_games(card_game(config.game), count, config.defenders, config.lost, rng)
+    games = cardplay.random_games(
+        cardplay.card_game(config.game), count, config.defenders, config.lost, rng
+    )
     return {**games._asdict(), "number": GAMES_PER_SHARD * shard + np.arange(count)}

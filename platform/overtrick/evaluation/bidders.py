@@ -16,17 +16,10 @@ from overtrick.config.job_file import Job, Opponent
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
-from overtrick.games.bridge.auction import (
-    features_from_observation,
-    network_bidder,
-    stored_networks,
-)
+from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
-from overtrick.games.bridge.auction.network_bidder import (
-    BiddingNetwork,
-    CandidateCall,
-    NetworkBidder,
-)
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, NetworkBidder
+from overtrick.games.bridge.auction.stored_networks import load_networks, load_system
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION
 from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits, parse_deal, parse_hand
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
@@ -94,11 +87,11 @@ def load_side(name: str) -> Side:
         rules = loader.load(name)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)
-    calls, imps = stored_networks.load_networks(stored.weights, stored.job, str(folder))
+    calls, imps = load_networks(stored.weights, stored.job, str(folder))
     if calls is None:
         raise UserError(f"the model in {folder} has no network of calls, which a bidder needs")
     label = folder.parent.name if folder.name == "model" else folder.name
-    return Side(label, stored_networks.load_system(stored.job, str(folder)), calls, imps)
+    return Side(label, load_system(stored.job, str(folder)), calls, imps)
 
 
 def bid_auctions(
@@ -139,7 +132,7 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 
 def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
-) -> list[CandidateCall]:
+) -> list[network_bidder.CandidateCall]:
     """List the candidate calls of a bidding network in a position, the best first.
 
     calls: the auction so far; hand: the bidder's hand in PBN; other: the side of the opponents.

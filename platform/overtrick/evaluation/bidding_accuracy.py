@@ -30,7 +30,7 @@ def predict_calls(log_probs: Array) -> dict[str, Array]:
     """
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
-    return {"said": best.astype(np.int8), "sure": sure.astype(np.float32)}
+    return {"predicted": best.astype(np.int8), "sure": sure.astype(np.float32)}
 
 
 def predict_imps(log_probs: Array) -> dict[str, Array]:
@@ -39,7 +39,8 @@ def predict_imps(log_probs: Array) -> dict[str, Array]:
     log_probs: (R, 49) log-probabilities of -24 to 24 IMPs.
     """
     best = log_probs.argmax(axis=1) - MAX_IMPS
-    return {"said": best.astype(np.int8), "expected": (np.exp(log_probs) @ IMPS).astype(np.float32)}
+    expected = (np.exp(log_probs) @ IMPS).astype(np.float32)
+    return {"predicted": best.astype(np.int8), "expected": expected}
 
 
 def call_accuracy(of: Predictions) -> dict[str, float | None]:
@@ -50,7 +51,7 @@ def call_accuracy(of: Predictions) -> dict[str, float | None]:
     predicted call. calibration_error: expected calibration error over ten bins (Guo et al. 2017,
     eq. 5). A value without calls is None.
     """
-    right, bids = of["said"] == of["call"], of["call"] < BIDS
+    right, bids = of["predicted"] == of["call"], of["call"] < BIDS
     place = np.minimum((of["sure"] * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(place, right - of["sure"].astype(np.float64), BINS)
     return {
@@ -70,7 +71,7 @@ def imp_errors(of: Predictions) -> dict[str, float | None]:
     most likely IMPs. A value without examples is None.
     """
     error = np.abs(of["expected"] - of["imps"])
-    likeliest = np.abs(of["said"].astype(np.int64) - of["imps"])
+    likeliest = np.abs(of["predicted"].astype(np.int64) - of["imps"])
     return {
         "error": _mean(error),
         "within_2": _mean(error <= IMP_TOLERANCE),

@@ -209,11 +209,7 @@ def bound_exploitability(
 
 
 def without_adaptation(
-    rng: Generator,
-    policy: BehaviouralPolicy,
-    section: HeldOutEvaluation,
-    choice: GameChoice,
-    opponent: BehaviouralPolicy,
+    rng: Generator, policy: BehaviouralPolicy, *unused: Any
 ) -> list[list[BehaviouralPolicy]]:
     """Return the policy itself: the `Adapt` function of models that never adapt."""
     return [[policy]]

@@ -144,11 +144,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
         .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
         .debugging(log_level="ERROR")  # with a seed here every episode would have the same deal
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=setup.env_steps)
-        .training(
-            gamma=setup.discount,
-            grad_clip=None,
-            **TRAINING[setup.algorithm](setup, **setup.section),
-        )
+        .training(gamma=setup.discount, grad_clip=None, **_training(setup))
     )
 
 
@@ -166,85 +162,73 @@ def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
     return {**settings, "num_envs_per_env_runner": envs}
 
 
-def _ppo(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
-    return {
-        "train_batch_size_per_learner": setup.env_steps,
-        "minibatch_size": section["minibatch_size"],
-        "num_epochs": section["epochs"],
-        "lambda_": section["gae_lambda"],
-        "use_kl_loss": False,
-        "vf_loss_coeff": section["vf_loss_coef"],
-        "vf_clip_param": NO_VALUE_CLIPPING,
-        **_clipped_gradient(setup, **section),
-    }
+def _training(setup: MultiAgentSetup) -> dict[str, Any]:
+    """Return the algorithm's training settings, from its section of the job."""
+    section = setup.section
+    settings = {name: section[key] for key, name in SETTINGS[setup.algorithm].items()}
+    if setup.algorithm == "PPO":
+        settings |= {
+            "train_batch_size_per_learner": setup.env_steps,
+            "use_kl_loss": False,
+            "vf_clip_param": NO_VALUE_CLIPPING,
+        }
+    elif setup.algorithm == "APPO":
+        settings["vf_loss_coeff"] *= 2  # APPO halves the squared error, PPO does not
+    elif setup.algorithm == "DQN":
+        settings["dueling"] = False
+    else:
+        rates = dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), setup.learning_rate)
+        settings |= {"lr": None, "twin_q": True, **rates}
+    replay = _replay(setup) if setup.has_replay_buffer else {}
+    return {"lr": setup.learning_rate, **settings, **replay}
 
 
-def _appo(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
-    return {  # without gae_lambda: RLlib's V-trace has no lambda
-        "train_batch_size_per_learner": section["minibatch_size"],
-        "circular_buffer_iterations_per_batch": section["epochs"],
-        "vf_loss_coeff": 2 * section["vf_loss_coef"],  # APPO halves the squared error, PPO does not
-        **_clipped_gradient(setup, **section),
-    }
-
-
-def _clipped_gradient(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
-    return {
-        "lr": setup.learning_rate,
-        "clip_param": section["clip_param"],
-        "entropy_coeff": section["entropy_coef"],
-    }
-
-
-def _dqn(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
-    return {
-        "lr": setup.learning_rate,
-        "double_q": section["double_q"],
-        "dueling": False,
-        "target_network_update_freq": section["target_update_interval"],
-        "epsilon": section["epsilon"],
-        **_replay(setup, **section),
-    }
-
-
-def _sac(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
-    return {
-        **dict.fromkeys(("actor_lr", "critic_lr", "alpha_lr"), setup.learning_rate),
-        "lr": None,
-        "tau": section["tau"],
-        "initial_alpha": section["initial_alpha"],
-        "twin_q": True,
-        **_replay(setup, **section),
-    }
-
-
-def _replay(setup: MultiAgentSetup, **section: Any) -> dict[str, Any]:
+def _replay(setup: MultiAgentSetup) -> dict[str, Any]:
     """Return the settings of a replay buffer, with `gradient_steps` steps per iteration.
 
     RLlib learns after each round of sampling, and sets the number of gradient steps by the
     training intensity. It assumes that a round has one step of each environment, and that this
     process samples beside its workers. With complete episodes a round has a game of each worker.
     """
-    settings, batch_size = SAMPLING[setup.algorithm], section["batch_size"]
-    envs = settings["num_envs_per_env_runner"]
-    steps = max(setup.workers, 1) * (setup.game_length if settings is COMPLETE_EPISODES else envs)
-    learnt = section["gradient_steps"] * steps / setup.env_steps * batch_size
+    sampling, section = SAMPLING[setup.algorithm], setup.section
+    envs = sampling["num_envs_per_env_runner"]
+    steps = max(setup.workers, 1) * (setup.game_length if sampling is COMPLETE_EPISODES else envs)
+    learnt = section["gradient_steps"] * steps / setup.env_steps * section["batch_size"]
     return {
         "replay_buffer_config": {
             "type": "MultiAgentEpisodeReplayBuffer",
             "capacity": section["replay_capacity"],
         },
-        "train_batch_size_per_learner": batch_size,
         "training_intensity": learnt / (envs * (setup.workers + 1)),
-        "num_steps_sampled_before_learning_starts": section["learning_starts"],
         "n_step": 1,
     }
 
 
-TRAINING: dict[str, Callable[..., dict[str, Any]]] = {
-    "PPO": _ppo,
-    "APPO": _appo,
-    "DQN": _dqn,
-    "SAC": _sac,
+_GRADIENT = {"clip_param": "clip_param", "entropy_coef": "entropy_coeff"}
+_BUFFER = {
+    "batch_size": "train_batch_size_per_learner",
+    "learning_starts": "num_steps_sampled_before_learning_starts",
 }
-"""Function that makes the training settings of each algorithm from its section of the job."""
+SETTINGS: dict[str, dict[str, str]] = {
+    "PPO": {
+        "minibatch_size": "minibatch_size",
+        "epochs": "num_epochs",
+        "gae_lambda": "lambda_",
+        "vf_loss_coef": "vf_loss_coeff",
+        **_GRADIENT,
+    },
+    "APPO": {  # without gae_lambda: RLlib's V-trace has no lambda
+        "minibatch_size": "train_batch_size_per_learner",
+        "epochs": "circular_buffer_iterations_per_batch",
+        "vf_loss_coef": "vf_loss_coeff",
+        **_GRADIENT,
+    },
+    "DQN": {
+        "double_q": "double_q",
+        "target_update_interval": "target_network_update_freq",
+        "epsilon": "epsilon",
+        **_BUFFER,
+    },
+    "SAC": {"tau": "tau", "initial_alpha": "initial_alpha", **_BUFFER},
+}
+"""RLlib's name of each key of an algorithm's section."""

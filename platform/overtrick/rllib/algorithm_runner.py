@@ -16,20 +16,10 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from overtrick.core import Array
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.forward_pass import Weights
-from overtrick.rllib.algorithm_config import (
-    OPPONENT,
-    PAST_SELF,
-    MultiAgentSetup,
-    algorithm_config,
-    past_self_module,
-)
+from overtrick.rllib import algorithm_config as config
+from overtrick.rllib import rl_modules
+from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.replay_buffer import LearnerReplayBuffer
-from overtrick.rllib.rl_modules import (
-    POLICY_NETWORKS,
-    FixedPolicyModule,
-    MaskedDqn,
-    extract_weights,
-)
 
 LEARNER_METRICS = {"loss": "total_loss", "entropy_nats": "entropy"}
 """RLlib's names of the learner's metrics, by our names; not every algorithm has all of them."""
@@ -43,9 +33,11 @@ def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Wei
     modules = unprefixed("module", state)
     names = sorted({name.partition(".")[0] for name in modules})
     return {
-        name: extract_weights(unprefixed(name, modules), POLICY_NETWORKS[algorithm])
+        name: rl_modules.extract_weights(
+            unprefixed(name, modules), rl_modules.POLICY_NETWORKS[algorithm]
+        )
         for name in names
-        if not name.startswith((PAST_SELF, OPPONENT))
+        if not name.startswith((config.PAST_SELF, config.OPPONENT))
     }
 
 
@@ -55,7 +47,7 @@ class AlgorithmRunner:
     def __init__(self, setup: MultiAgentSetup) -> None:
         self.setup = setup
         _seed_all([setup.seed])  # draws the initial weights
-        self.algorithm = algorithm_config(setup).build_algo()
+        self.algorithm = config.algorithm_config(setup).build_algo()
         self._paused: Any = nullcontext()  # context in which nothing is learnt
         if setup.algorithm == "APPO":
             self._paused = _lock_updates(self.algorithm.learner_group._learner)
@@ -97,7 +89,8 @@ class AlgorithmRunner:
         """Replace a past self, by number, by the present learners."""
         modules = self._learner_state()["rl_module"]
         copies = {
-            past_self_module(f"{PAST_SELF}_{slot}", m): modules[m] for m in self.setup.learners()
+            config.past_self_module(f"{config.PAST_SELF}_{slot}", m): modules[m]
+            for m in self.setup.learners()
         }
         self._set_learner({"rl_module": copies})
 
@@ -153,11 +146,11 @@ class AlgorithmRunner:
             buffer.load(games)
         now = int(self._counted[1])
         self._target_update_step(now - age)
-        config = self.algorithm.config.copy(copy_frozen=False)
+        changed = self.algorithm.config.copy(copy_frozen=False)
         wait = max(0, self.setup.section["learning_starts"] - int(self._total[1]))
-        config.num_steps_sampled_before_learning_starts = now + wait
-        config.freeze()
-        self.algorithm.config = config
+        changed.num_steps_sampled_before_learning_starts = now + wait
+        changed.freeze()
+        self.algorithm.config = changed
 
     def _target_update_step(self, new: int | None = None) -> int:
         """Return the last step at which this process updated target networks; set it if given."""
@@ -240,9 +233,9 @@ def _prepare(runner: Any, seed: int, epsilon: float, restart: bool) -> None:
         env.unwrapped.reseed([*key, place])
 
     def prepare_module(name: str, module: Any) -> None:
-        if isinstance(module, FixedPolicyModule):
+        if isinstance(module, rl_modules.FixedPolicyModule):
             module.reseed([*key, int(name.rpartition("_")[2]), POLICY_DRAWS])
-        if isinstance(module, MaskedDqn):
+        if isinstance(module, rl_modules.MaskedDqn):
             module.epsilon_schedule = Scheduler(epsilon, framework="torch")
 
     if runner.module is not None:

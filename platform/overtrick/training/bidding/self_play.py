@@ -21,13 +21,10 @@ from overtrick.config.job_file import Count, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError, concat_columns
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
-from overtrick.games.bridge.auction import (
-    features_from_observation,
-    network_bidder,
-    packed_features,
-)
+from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, SamplingBidder
+from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
@@ -289,7 +286,7 @@ def _play_boards(
         value = own.value(batch.observations())
         features = features_from_observation.features_before_call(batch.observation, own.ns, own.ew)
         calls.append({
-            "before": packed_features.pack(features),
+            "before": pack(features),
             "situation": network_bidder.auction_situations(batch.observation).astype(np.int8),
             "legal": batch.legal, "call": batch.action,
             "advantage": generalised_advantages(batch, value, 1.0, gae_lambda),

@@ -15,12 +15,9 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Section
 from overtrick.core import Array, Trajectories
-from overtrick.games.bridge.auction import (
-    features_from_observation,
-    network_bidder,
-    packed_features,
-)
+from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
+from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.system.loader import System
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
@@ -145,7 +142,7 @@ def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dic
         network_bidder.auction_situations(batch.observation), batch.action
     )
     return {
-        "after": packed_features.pack(after),
+        "after": pack(after),
         "situation": situation.astype(np.int8),
         "imps": imps.astype(np.int8),
         "last": batch.last,

@@ -16,13 +16,7 @@ from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
 from overtrick.datasets import minibridge_games
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
-from overtrick.evaluation.cardplay import (
-    POSITIONS,
-    CardplayEvaluation,
-    CardplayGames,
-    Position,
-    ScriptedDefenders,
-)
+from overtrick.evaluation.cardplay import CardplayEvaluation, CardplayGames, Position
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
@@ -68,7 +62,7 @@ class TabularQConfig(Section):
         min_length=1,
         description="positions that learn, in turn, one per iteration",
     )
-    opponents: ScriptedDefenders = Field(
+    opponents: cardplay.ScriptedDefenders = Field(
         default="rules", description="scripted players at the positions that do not learn"
     )
     epsilon: Fraction = Field(
@@ -254,7 +248,9 @@ def _q_table(section: TabularQConfig) -> QTable:
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
     """Update a table from the decisions of a position in some games."""
     rewards = games.rewards(position == "declarer")
-    table.learn(decision_trajectories(games.deals, games.cards, POSITIONS[position], rewards))
+    table.learn(
+        decision_trajectories(games.deals, games.cards, cardplay.POSITIONS[position], rewards)
+    )
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
