@@ -27,6 +27,7 @@ from overtrick.training.rllib import rllib_job
 from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
 
 if TYPE_CHECKING:
+    from overtrick.rllib.algorithm_config import MultiAgentSetup
     from overtrick.rllib.algorithm_runner import AlgorithmRunner
 
 GAMES_FOR_LENGTH = 50  # games of random play that estimate the length of a game
@@ -56,52 +57,20 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         metrics = runner.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
         section = self.job.population
         if section.past_selves and self.iteration % section.snapshot_interval == 0:
-            runner.store_past_self(
-                self.iteration // section.snapshot_interval % section.past_selves
-            )
+            snapshots = self.iteration // section.snapshot_interval
+            runner.store_past_self(snapshots % section.past_selves)
         return metrics
 
     def evaluate(self) -> Metrics:
-        return self._exploitability() | flat_metrics(
-            self.rows(), registry.evaluation_game(self.game).unit
-        )
+        unit = registry.evaluation_game(self.game).unit
+        return self._exploitability() | flat_metrics(self.rows(), unit)
 
     def _start(self) -> AlgorithmRunner:
         """Return the runner of the algorithm; start it if it does not run yet."""
         if self._runner is None:
-            from overtrick.rllib.algorithm_config import MultiAgentSetup
-            from overtrick.rllib.algorithm_runner import (
-                AlgorithmRunner,  # importing RLlib takes seconds
-            )
+            from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
 
-            job = self.job
-            self._runner = AlgorithmRunner(
-                MultiAgentSetup(
-                    algorithm=job.name,
-                    game=job.game.name,
-                    options=job.game.options,
-                    seats=self.game.seats,
-                    canonical=job.name == "DQN" and isinstance(self.game, SuitSymmetric),
-                    seed=job.seed,
-                    workers=job.workers,
-                    cpus=job.resources.worker_cpus,
-                    env_steps=job.rllib.env_steps,
-                    game_length=_mean_game_length(
-                        self.game, generator(job.seed, RngStream.INITIAL)
-                    ),
-                    hidden=job.rllib.hidden,
-                    learning_rate=job.rllib.learning_rate,
-                    discount=job.rllib.discount,
-                    by_seat=job.rllib.networks == "seat",
-                    past_selves=job.population.past_selves,
-                    opponents=tuple(
-                        partial(cached_opponent, job.game, name)
-                        for name in job.population.opponents
-                    ),
-                    opponent_share=job.population.opponent_share,
-                    section=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
-                )
-            )
+            self._runner = AlgorithmRunner(_setup(self.job, self.game))
             if self._loaded:
                 self._runner.load(self._loaded)
         return self._runner
@@ -159,6 +128,33 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         return evaluate(
             job.game, without_adaptation, _policy(game, weights), job.evaluate, pool, rng
         )
+
+
+def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
+    """Build the setup of a training run from its job."""
+    from overtrick.rllib.algorithm_config import MultiAgentSetup
+
+    opponents = (partial(cached_opponent, job.game, name) for name in job.population.opponents)
+    return MultiAgentSetup(
+        algorithm=job.name,
+        game=job.game.name,
+        options=job.game.options,
+        seats=game.seats,
+        canonical=job.name == "DQN" and isinstance(game, SuitSymmetric),
+        seed=job.seed,
+        workers=job.workers,
+        cpus=job.resources.worker_cpus,
+        env_steps=job.rllib.env_steps,
+        game_length=_mean_game_length(game, generator(job.seed, RngStream.INITIAL)),
+        hidden=job.rllib.hidden,
+        learning_rate=job.rllib.learning_rate,
+        discount=job.rllib.discount,
+        by_seat=job.rllib.networks == "seat",
+        past_selves=job.population.past_selves,
+        opponents=tuple(opponents),
+        opponent_share=job.population.opponent_share,
+        section=getattr(job, ALGORITHMS[job.algorithm]).model_dump(),
+    )
 
 
 def _mean_game_length(game: Any, rng: Generator) -> float:
