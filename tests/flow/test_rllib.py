@@ -352,7 +352,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
     before = trainer.state()
     metrics = trainer.step()
     begun = trainer.state()
-    assert not Path(trainer._running.algorithm.logdir).exists()  # in the user's home
+    assert not Path(trainer._runner.algorithm.logdir).exists()  # in the user's home
     assert np.isfinite(metrics["loss"])
     weights = "rllib.module.learner.af.0.weight"
     assert not np.array_equal(begun[weights], before[weights])

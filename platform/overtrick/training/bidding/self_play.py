@@ -154,9 +154,11 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         played = self.pool.map(_play_boards, common, shards, play_rng)
         for _, rows in played:
             self.values.memory.add(rows, learn_rng)
-        for shard, (calls, _) in enumerate(played):
-            calls["game"] += 2 * SHARD * shard
-        calls = concat_columns([calls for calls, _ in played])
+        numbered = [
+            {**calls, "game": calls["game"] + 2 * SHARD * shard}
+            for shard, (calls, _) in enumerate(played)
+        ]
+        calls = concat_columns(numbered)
         metrics = {
             "boards": float(self.iteration * section.boards),
             "loss_nats": self.values.learn(learn_rng, where),
