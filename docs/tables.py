@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from overtrick.config import job_file
-from overtrick.evaluation.reference_opponents import names as strangers
+from overtrick.evaluation.reference_opponents import opponent_names
 from overtrick.games import registry
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import PokerRules
@@ -69,7 +69,7 @@ def about(name: str) -> str:
     return rows(
         ("name", "seats", "actions", "information sets", "features", "payoff in", "opponents"),
         [(f"`{name}`", game.seats, acts, sets, input_size(game), f"{game.unit}s",
-          ", ".join(f"`{each}`" for each in strangers(game)))],
+          ", ".join(f"`{each}`" for each in opponent_names(game)))],
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.rllib.algorithm_runner import LEARNER_METRICS, AlgorithmRunner
 from overtrick.storage import locate
 from overtrick.sweeps import sweep
-from overtrick.training.bidding import self_play, supervised, value_rl
+from overtrick.training.bidding import pretrained, self_play, supervised, value_rl
 from overtrick.training.cardplay import pimc
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -289,7 +289,7 @@ def named(*functions: Any) -> set[str]:
 def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of all metrics that a step of a trainer gives, as far as that is cheap to know."""
     if trainer == "bidding":
-        none = {name: np.zeros(0) for name in ("said", "call", "sure", "imps", "expected")}
+        none = {name: np.zeros(0) for name in ("predicted", "call", "sure", "imps", "expected")}
         measured = {
             name for measure in bidding_accuracy.MEASURES.values() for name in measure(none)
         }
@@ -302,7 +302,8 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
             "call/after_0_chip",
         }
     if trainer == "bidder":
-        return named(value_rl.BidderTrainer.train_iteration, value_rl.BidderTrainer.evaluate)
+        row = {"mean": 0.0, "standard_error": 0.0}
+        return named(value_rl.BidderTrainer.train_iteration) | set(pretrained.imps_metrics(row))
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
         return named(own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve)

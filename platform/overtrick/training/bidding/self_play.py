@@ -7,7 +7,7 @@ the results of the deals, and is the critic of PPO.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -154,11 +154,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         played = self.pool.map(_play_boards, common, shards, play_rng)
         for _, rows in played:
             self.values.memory.add(rows, learn_rng)
-        numbered = [
-            {**calls, "game": calls["game"] + 2 * SHARD * shard}
-            for shard, (calls, _) in enumerate(played)
-        ]
-        calls = concat_columns(numbered)
+        calls = _concat_calls([calls for calls, _ in played])
         metrics = {
             "boards": float(self.iteration * section.boards),
             "loss_nats": self.values.learn(learn_rng, where),
@@ -249,6 +245,14 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
                 row = pretrained.match_row(side, other, deals, pool)
                 rows.append({"side": side.name, **row, "true_calls": true})
         return rows
+
+
+def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    """Concatenate the calls of all shards, numbering games consecutively across them."""
+    numbered = [
+        {**calls, "game": calls["game"] + 2 * SHARD * shard} for shard, calls in enumerate(parts)
+    ]
+    return concat_columns(numbered)
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:
