@@ -96,9 +96,11 @@ class ExamplesConfig(DatasetConfig):
         return [loader.fingerprint(loader.load(n)) for n in (*names, *recorded) if n != RECORDED]
 
     def default_path(self) -> Path:
+        """Return a folder named after the files of boards."""
         return Path("examples") / "-".join(Path(name).stem for name in self.files)
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
+        """Generate the examples at `out`, or check that they are there. Raises UserError."""
         problems = list[str]()
         made_with = self.model_dump(mode="json") | {"rules": self.rules()}
         if not out.exists():

@@ -69,10 +69,12 @@ class DealsConfig(DatasetConfig):
         return loader.load(self.system_ns), loader.load(self.system_ew)
 
     def default_path(self) -> Path:
+        """Return a file named after systems, number of boards and seed."""
         names = "-".join(Path(name).stem for name in (self.system_ns, self.system_ew))
         return Path(f"boards/deals-{names}-{self.boards}-{self.seed}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
+        """Generate the boards at `out`, or check that they are there. Raises UserError."""
         systems = self.systems()
         made_with = self.model_dump() | {
             # systems are compared by their rules, wherever their files are

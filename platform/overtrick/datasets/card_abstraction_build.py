@@ -104,9 +104,11 @@ class AbstractionConfig(DatasetConfig):
         return validated(cls, {**values, **scaled})
 
     def default_path(self) -> Path:
+        """Return a file named after the number of buckets."""
         return Path(f"abstractions/holdem-{self.buckets}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
+        """Generate the card abstraction at `out`, or check that it is there. Raises UserError."""
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
         built = _AbstractionBuild(self, out, pool, progress).run()

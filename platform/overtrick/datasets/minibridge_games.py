@@ -47,9 +47,11 @@ class MinibridgeConfig(DatasetConfig):
         return GameChoice(name="minibridge", options={"strain": self.strain})
 
     def default_path(self) -> Path:
+        """Return a folder named after defenders, strain and seed."""
         return Path(f"boards/minibridge-{self.defenders}-{self.strain}-{self.seed}")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
+        """Generate the games at `out`, or check that they are there. Raises UserError."""
         if out.exists():
             if not any(out.glob(FILES)):
                 raise UserError(f"{out} is there and holds no games: name another place with --out")

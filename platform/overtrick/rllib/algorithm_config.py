@@ -69,7 +69,7 @@ class MultiAgentSetup:
 
     @property
     def has_replay_buffer(self) -> bool:
-        """Whether the algorithm learns from a replay buffer."""
+        """True if the algorithm learns from a replay buffer."""
         return self.algorithm in ("DQN", "SAC")
 
     def learners(self) -> list[str]:

@@ -88,6 +88,7 @@ class GameEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: AnyDict | None = None
     ) -> tuple[AnyDict, AnyDict]:
+        """Deal a new game; return the observations of the agents that act first, and no infos."""
         if seed is not None:
             self.reseed(seed)
         self._state = self.game.start(self.game.deal(1, self._rng))
@@ -100,6 +101,7 @@ class GameEnv(MultiAgentEnv):
         return self._observe(), {}
 
     def step(self, action_dict: AnyDict) -> tuple[AnyDict, AnyDict, AnyDict, AnyDict, AnyDict]:
+        """Play one action of each agent in `action_dict`; return RLlib's five dictionaries."""
         acted = [self.agents[seat] for seat in self._observations.seat]
         actions = np.stack([np.asarray(action_dict[agent]) for agent in acted])
         if self.canonical:

@@ -38,6 +38,7 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         self.rng = np.random.default_rng(seed)
 
     def sample(self, *args: Any, **options: Any) -> Any:
+        """Sample decisions of learners only. Raises RunError if there are none yet."""
         learners = [name for name in self._setup.learners() if self._module_to_indices.get(name)]
         if not learners:
             raise RunError("no learner has made a decision yet: raise learning_starts")

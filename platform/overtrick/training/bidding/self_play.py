@@ -108,7 +108,7 @@ class SelfplayJob(BidderTrainingJob):
 
 @register("selfplay_bidding", SelfplayJob, pretrained.first_match_score, scores.board_imps)
 class SelfplayTrainer(BaseTrainer[SelfplayJob]):
-    """Improve both networks of a bidder by self-play against past selves and other systems."""
+    """Trainer of both networks of a bidder by self-play against past selves and other bidders."""
 
     stateful = ("values", "calls", "past")
 

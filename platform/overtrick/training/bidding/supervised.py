@@ -123,9 +123,9 @@ def score(rows: list[dict[str, Any]]) -> float:
 
 @register("bidding", BiddingJob, score, scores.bidding_accuracy)
 class BiddingTrainer(BaseTrainer[BiddingJob]):
-    """Train a network on bidding examples, one pass over all examples per iteration.
+    """Trainer of a network on bidding examples, with one pass over all of them per iteration.
 
-    share: the part of the work of this learner, if several learn data-parallel.
+    share: the share of each batch that this learner computes, if several learn data-parallel.
     """
 
     def __init__(

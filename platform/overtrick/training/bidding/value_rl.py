@@ -50,7 +50,7 @@ class BidderJob(BidderTrainingJob):
 
 @register("bidder", BidderJob, pretrained.first_match_score, scores.board_imps)
 class BidderTrainer(BaseTrainer[BidderJob]):
-    """Improve a bidder's value network by reinforcement from auctions against itself."""
+    """Trainer of a bidder's value network by reinforcement learning from auctions with itself."""
 
     stateful = ()
 

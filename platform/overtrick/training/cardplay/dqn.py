@@ -56,7 +56,7 @@ class DqnJob(Job):
 
 @register("dqn", DqnJob, cardplay.share_made, scores.contracts_made)
 class DqnTrainer(BaseTrainer[DqnJob]):
-    """Train a declarer's Q-network on games against scripted defenders."""
+    """Trainer of a declarer's Q-network by DQN on games against scripted defenders."""
 
     def __init__(self, job: DqnJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)

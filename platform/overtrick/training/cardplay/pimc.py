@@ -53,7 +53,7 @@ class PimcJob(Job):
 
 @register("sampling", PimcJob, cardplay.share_made)
 class PimcTrainer(BaseTrainer[PimcJob]):
-    """Play the evaluation deals, in order, with a declarer that searches; nothing is learnt."""
+    """Trainer that learns nothing: its declarer searches on the evaluation deals, in order."""
 
     stateful = ()
 

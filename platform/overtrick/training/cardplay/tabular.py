@@ -112,7 +112,7 @@ class TabularJob(Job):
 
 @register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
 class TabularTrainer(BaseTrainer[TabularJob]):
-    """Learn tables of action values from complete games; one position learns per iteration."""
+    """Trainer of tables of action values from complete games; one position learns per iteration."""
 
     stateful = ()  # a checkpoint holds the tables by the same names as the model
 

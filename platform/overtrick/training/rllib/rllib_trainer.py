@@ -36,7 +36,7 @@ POLICY = "policy"  # name of the evaluated policy in the metric of exploitabilit
 
 @register("rllib", RllibJob, scores.table_payoff, scores.payoff)
 class RllibTrainer(BaseTrainer[RllibJob]):
-    """Train with an algorithm of RLlib, and evaluate its policy as any other policy.
+    """Trainer that runs an algorithm of RLlib and evaluates its policy as any other policy.
 
     The algorithm starts with the first iteration, in this process; RLlib's own workers take the
     CPUs of the worker pool.
