@@ -538,7 +538,7 @@ def test_the_parts_of_a_surrogate_make_up_the_whole(task):
     def gained(surrogate):
         return float(surrogate.gain(surrogate.policy(moved)).detach())
 
-    each = [gained(part) for part in whole.children]
+    each = [gained(part) for part in whole.minibatches]
     assert len(set(each)) == 3
     assert np.mean(each) == pytest.approx(gained(whole))
 

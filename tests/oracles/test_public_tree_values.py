@@ -319,7 +319,7 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
     ):
         with pytest.raises(UserError, match=words):
             values.index_game(game, wrong)
-    with pytest.raises(UserError, match="a rate above 0, not 0"):
+    with pytest.raises(UserError, match="a learning rate above 0, not 0"):
         cfr_and_descent.NashConvDescent(view, rate=0)
     joint = values.index_game(abstract_holdem(*random_tables(2, True, rng), SHORT))
     with pytest.raises(UserError, match="need independent buckets"):

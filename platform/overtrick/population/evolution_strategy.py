@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import cma
@@ -22,6 +23,7 @@ diagonal option only makes it faster.
 """
 
 
+@dataclass(eq=False)
 class EvolutionStrategy:
     """Evolution strategy: samples lambda genomes (lambda, P) a generation; the better half sets the
     mean.
@@ -31,22 +33,14 @@ class EvolutionStrategy:
     because they determine everything else: `load` repeats asking and telling, without evaluations.
     """
 
-    def __init__(
-        self,
-        start: Callable[[Generator], Array],
-        step: float,
-        size: int,
-        kind: StrategyKind,
-        rng: Generator,
-    ) -> None:
-        self.start = start
-        self.step = step
-        self.size = size
-        self.kind: StrategyKind = kind
-        self.rng = rng
-        self.scores: list[Array] = []  # (lambda,) of each generation
-        self.starts = 0
-        self._run: Any = None
+    start: Callable[[Generator], Array]
+    step: float
+    size: int
+    kind: StrategyKind
+    rng: Generator
+    scores: list[Array] = field(default_factory=list, init=False)  # (lambda,) of each generation
+    starts: int = field(default=0, init=False)
+    _run: Any = field(default=None, init=False)
 
     @property
     def step_size(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -12,15 +13,15 @@ from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import EvolutionConfig, evolve, select
 
 
+@dataclass(eq=False)
 class Population:
     """M networks as one batch of weights, evolved by a genetic algorithm.
 
     It is a plain object, so that a worker pool can hold it in an actor.
     """
 
-    def __init__(self, weights: Weights, config: EvolutionConfig) -> None:
-        self.weights = weights  # (M, ...) each
-        self.config = config
+    weights: Weights  # (M, ...) each
+    config: EvolutionConfig
 
     @property
     def size(self) -> int:

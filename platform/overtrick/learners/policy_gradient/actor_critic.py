@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.random import Generator
@@ -60,6 +61,7 @@ PPO's learning rate, and points a nat.
 """
 
 
+@dataclass(eq=False)
 class ActorCritic:
     """Actor-critic learner with generalised advantage estimation.
 
@@ -69,25 +71,14 @@ class ActorCritic:
     divides the games of a batch.
     """
 
-    def __init__(
-        self,
-        features: Callable[[Observations], Array],
-        theta: Weights,
-        critic: Critic,
-        optimizer: PolicyOptimizer,
-        gamma: float,
-        lam: float,
-        critic_note: str | None = None,
-        minibatches: int = 1,
-    ) -> None:
-        self.features = features
-        self.theta = theta
-        self.critic = critic
-        self.optimizer = optimizer
-        self.gamma = gamma
-        self.lam = lam
-        self.critic_note = critic_note
-        self.minibatches = minibatches
+    features: Callable[[Observations], Array]
+    theta: Weights  # of the policy
+    critic: Critic
+    optimizer: PolicyOptimizer
+    gamma: float
+    lam: float
+    critic_note: str | None = None
+    minibatches: int = 1
 
     def policy(self, explore: bool = True) -> Any:
         """Return the stochastic policy; it explores by sampling, whatever `explore` is."""

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -53,27 +52,19 @@ class KlAnchoredPolicy:
         features (D, F), legal (D, A), action (D,), advantage (D,) in points, and game (D,), the
         number of each decision's game.
         """
-        minibatches = min(self.minibatches, games)
+        n = min(self.minibatches, games)
         credit = np.zeros(legal.shape)
-        credit[np.arange(len(action)), action] = advantage * minibatches / games
-        weight = np.full(len(action), minibatches / games)
+        credit[np.arange(len(action)), action] = advantage * n / games
+        weight = np.full(len(action), n / games)
         logp = np.zeros(legal.shape)  # replaced below by the policy's own
-        sample_without_logp = sample_tensors(
-            padded_sample(features, legal, logp, credit, weight, game % minibatches, minibatches)
-        )
-        assert isinstance(sample_without_logp, DiscreteTensors)
+        rows = sample_tensors(padded_sample(features, legal, logp, credit, weight, game % n, n))
+        assert isinstance(rows, DiscreteTensors)
         with torch.no_grad():
-            own_logp, teacher_logp = (
-                self._output(w, sample_without_logp) for w in (tensors(self.theta), self.teacher)
-            )
-        sample = replace(sample_without_logp, logp=own_logp)
-        minibatch_surrogates = tuple(
-            self._surrogate(sample.every(minibatches, k), teacher_logp[k::minibatches])
-            for k in range(minibatches)
-        )
-        surrogate = self._surrogate(
-            sample, teacher_logp, minibatch_surrogates if minibatches > 1 else ()
-        )
+            own_logp = self._output(tensors(self.theta), rows)
+            teacher_logp = self._output(self.teacher, rows)
+        sample = DiscreteTensors(rows.features, rows.legal, own_logp, rows.credit, rows.weight)
+        parts = tuple(self._surrogate(sample.every(n, k), teacher_logp[k::n]) for k in range(n))
+        surrogate = self._surrogate(sample, teacher_logp, parts if n > 1 else ())
         diagnostics = {
             "entropy_nats": float(surrogate.entropy(own_logp)),
             "teacher_kl_nats": float(surrogate.teacher_kl(own_logp)),

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from numpy.random import Generator
@@ -23,39 +24,31 @@ from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.weights import Params, to_arrays
 
 
+@dataclass(eq=False)
 class Ppo:
     """PPO update: several epochs of Adam steps on the clipped objective.
 
-    rate is Adam's learning rate. entropy_coef is the weight of the entropy bonus, in points a nat.
+    step is Adam's learning rate. entropy_coef is the weight of the entropy bonus, in points a nat.
     Ratios are clipped to 1 - clip .. 1 + clip. Epochs end early once the mean KL divergence of a
     decision exceeds target_kl nats. teacher_kl_coef is the penalty of the KL divergence from the
     surrogate's teacher, in points a nat. An epoch is one step, or one a minibatch.
     """
 
-    def __init__(
-        self,
-        rate: float,
-        entropy_coef: float = 0.0,
-        clip: float = 0.2,
-        epochs: int = 8,
-        target_kl: float = 0.05,
-        teacher_kl_coef: float = 0.0,
-    ) -> None:
-        self.step = rate
-        self.entropy_coef = entropy_coef
-        self.clip = clip
-        self.epochs = epochs
-        self.target_kl = target_kl
-        self.teacher_kl_coef = teacher_kl_coef
-        self._memory: dict[str, Array] = {}
+    step: float
+    entropy_coef: float = 0.0
+    clip: float = 0.2
+    epochs: int = 8
+    target_kl: float = 0.05
+    teacher_kl_coef: float = 0.0
+    _moments: dict[str, Array] = field(default_factory=dict, init=False)
 
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
         """Return weights improved by the clipped objective, and the metrics kl and gain."""
         adam = Adam(to_arrays(theta), self.step)
-        if self._memory:
-            adam.load({**self._memory, **to_arrays(theta)})
+        if self._moments:
+            adam.load({**self._moments, **to_arrays(theta)})
         logp = surrogate.policy(adam.params)
         gain_before = float(surrogate.gain(logp.detach()))
         for _ in range(self.epochs):
@@ -67,7 +60,7 @@ class Ppo:
             logp = surrogate.policy(adam.params)
             if surrogate.divergence(logp.detach()) > self.target_kl:
                 break
-        self._memory = adam.state()
+        self._moments = adam.state()
         return {n: v.detach() for n, v in adam.params.items()}, {
             "kl": float(surrogate.divergence(logp.detach())),
             "gain": float(surrogate.gain(logp.detach())) - gain_before,
@@ -89,8 +82,8 @@ class Ppo:
 
     def state(self) -> dict[str, Array]:
         """Return the state of Adam and its weights; empty before the first update."""
-        return dict(self._memory)
+        return dict(self._moments)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore the arrays that `state` returned."""
-        self._memory = dict(state)
+        self._moments = dict(state)

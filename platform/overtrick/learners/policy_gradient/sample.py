@@ -1,13 +1,15 @@
-"""What a policy gradient needs: decisions of many tasks, padded, with what their actions deserve.
+"""Policy-gradient samples: decisions of M tasks with the credit of their actions, padded.
 
-Two kinds: single actions with a probability each, and moves, real vectors that are drawn around a
-mean. Whatever improves policies asks them the same four questions (`PolicyGradientSample`).
+A discrete sample has a probability for each action; a continuous one has action vectors drawn from
+normal distributions. Samples are numpy arrays, so that they can cross processes; as torch tensors
+they are a `PolicyGradientSample`, which is all that an optimiser needs to know.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,46 +17,50 @@ from torch import Tensor
 
 from overtrick.core import Array, Trajectories
 from overtrick.learners.weights import Params
-from overtrick.policies.forward_pass import (
-    LOG_STD,
-    Weights,
-    forward,
-    masked_log_softmax,
-    pad,
-    pad_slots,
-    tensors,
-)
+from overtrick.policies import forward_pass
+from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, pad
+
+ArrayT = TypeVar("ArrayT", Array, Tensor)
 
 
 @dataclass(frozen=True)
-class DiscreteSample:
-    """Decisions of M tasks and what their actions deserve, padded to the longest task.
+class _DiscreteRows(Generic[ArrayT]):
+    """Columns of a discrete sample, as numpy arrays or torch tensors."""
 
-    Sampled games have a row a decision: weight 1 / games, credit weight x advantage at the action
-    taken. Exact values have a row an information set: weight the probability that it comes,
-    credit weight x probability x advantage at every action. Padding has weight and credit 0.
-    """
-
-    features: Array  # (M, R, F) float32
-    legal: Array  # (M, R, A) bool; padding rows are all legal
-    logp: Array  # (M, R, A) float32 log-probabilities of the policy that played; -inf if illegal
-    credit: Array  # (M, R, A) float32 points
-    weight: Array  # (M, R) float32
+    features: ArrayT  # (M, R, F) float32
+    legal: ArrayT  # (M, R, A) bool; padding rows are all legal
+    logp: ArrayT  # (M, R, A) float32 log-probabilities of the policy that played; -inf if illegal
+    credit: ArrayT  # (M, R, A) float32 points
+    weight: ArrayT  # (M, R) float32
 
 
 @dataclass(frozen=True)
-class ContinuousSample:
-    """Moves of M tasks, each A numbers that were drawn around a mean, and what they deserve.
+class _ContinuousRows(Generic[ArrayT]):
+    """Columns of a continuous sample, as numpy arrays or torch tensors."""
 
-    weight is 1 / games, credit weight x advantage. Padding has weight and credit 0.
+    features: ArrayT  # (M, R, F) float32
+    action: ArrayT  # (M, R, A) float32
+    mean: ArrayT  # (M, R, A) float32, of the policy that played
+    log_std: ArrayT  # (M, R, A) float32, of the policy that played
+    credit: ArrayT  # (M, R) float32 points
+    weight: ArrayT  # (M, R) float32
+
+
+class DiscreteSample(_DiscreteRows[Array]):
+    """Decisions of M tasks with discrete actions, padded to the longest task.
+
+    From sampled games there is a row a decision: weight is 1 / games, credit is weight x advantage
+    at the action taken. From exact values there is a row an information set: weight is its reach
+    probability, credit is weight x action probability x advantage at every action. Padding has
+    weight and credit 0.
     """
 
-    features: Array  # (M, R, F) float32
-    action: Array  # (M, R, A) float32
-    mean: Array  # (M, R, A) float32 of the policy that played
-    log_std: Array  # (M, R, A) float32 logarithms of its standard deviations
-    credit: Array  # (M, R) float32 points
-    weight: Array  # (M, R) float32
+
+class ContinuousSample(_ContinuousRows[Array]):
+    """Decisions of M tasks with continuous actions, padded to the longest task.
+
+    weight is 1 / games, credit is weight x advantage. Padding has weight and credit 0.
+    """
 
 
 def padded_sample(
@@ -66,21 +72,13 @@ def padded_sample(
     member: Array,
     members: int,
 ) -> DiscreteSample:
-    """Rows (D, ...) that belong to members (D,) as one padded sample of M tasks."""
-    slot = pad_slots(member, members)
-
-    def place(rows: Array) -> Array:
-        return pad(rows, member, slot, members)
-
-    rows_legal = place(legal)
-    rows_legal[~rows_legal.any(axis=-1)] = True  # padding must have a softmax too
-    return DiscreteSample(
-        place(features),
-        rows_legal,
-        place(logp.astype(np.float32)),
-        place(credit.astype(np.float32)),
-        place(weight.astype(np.float32)),
-    )
+    """Group rows (D, ...) by their member (D,) into the padded sample of M tasks."""
+    slot = forward_pass.pad_slots(member, members)
+    floats = (each.astype(np.float32) for each in (logp, credit, weight))
+    columns = (pad(each, member, slot, members) for each in (features, legal, *floats))
+    sample = DiscreteSample(*columns)
+    sample.legal[~sample.legal.any(axis=-1)] = True  # a softmax of padding must be defined
+    return sample
 
 
 def discrete_sample(
@@ -93,50 +91,28 @@ def discrete_sample(
     members: int,
     merge: bool = False,
 ) -> DiscreteSample:
-    """The decisions of M members who played so many games each; logp (D, A) is their policy's.
+    """Build the sample of M members that played `games` games each.
 
-    With merge, a member's decisions at one information set become one row with the sum of their
-    credit and weight: the same for whatever is linear in credit, and several times smaller.
+    features (D, F), logp (D, A) of the members' policies, advantage (D,) and member (D,) are in the
+    order of the batch. With merge, a member's decisions at one information set become one row with
+    summed credit and weight. This changes nothing that is linear in credit, and is several times
+    smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
     credit[np.arange(len(batch)), batch.action] = advantage / games
     weight = np.full(len(batch), 1 / games)
-    if not merge or batch.infoset is None:
-        return padded_sample(features, batch.legal, logp, credit, weight, member, members)
-    key = member * (int(batch.infoset.max()) + 1) + batch.infoset
-    _, first = np.unique(key, return_index=True)
-    row = np.searchsorted(key[first], key)
-    together = np.zeros((len(first), batch.legal.shape[1]))
-    np.add.at(together, row, credit)
+    rows: Array = np.arange(len(batch))
+    if merge and batch.infoset is not None:
+        key = member * (int(batch.infoset.max()) + 1) + batch.infoset
+        _, rows, row = np.unique(key, return_index=True, return_inverse=True)
+        by_action = credit
+        credit = np.zeros((len(rows), batch.legal.shape[1]))
+        np.add.at(credit, row, by_action)
+        weight = np.bincount(row, weight)
     return padded_sample(
-        features[first],
-        batch.legal[first],
-        logp[first],
-        together,
-        np.bincount(row, weight),
-        member[first],
-        members,
+        features[rows], batch.legal[rows], logp[rows], credit, weight, member[rows], members
     )
-
-
-def continuous_sample(
-    batch: Trajectories,
-    features: Array,
-    mean: Array,
-    log_std: Array,
-    advantage: Array,
-    games: float,
-    member: Array,
-    members: int,
-) -> ContinuousSample:
-    """The same of moves that were drawn around a mean (D, A) with log_std (M, A)."""
-    slot = pad_slots(member, members)
-    share = np.full(len(batch), np.float32(1 / games))
-    columns = (features, batch.action, mean, advantage / games, share)
-    placed = (pad(each.astype(np.float32), member, slot, members) for each in columns)
-    at, action, centre, credit, weight = placed
-    return ContinuousSample(at, action, centre, log_std[:, None] + 0 * centre, credit, weight)
 
 
 def rollout_sample(
@@ -148,28 +124,32 @@ def rollout_sample(
     member: Array,
     merge: bool = False,
 ) -> DiscreteSample | ContinuousSample:
-    """What M policies (weights with M in front) did in so many games each, as they saw it.
+    """Build the sample of M policies (weights with M in front) that played `games` games each.
 
-    features (D, F), advantage and member (D,) belong to the batch's decisions; merge is that of
-    `of_games`, and nothing to moves.
+    features (D, F), advantage (D,) and member (D,) are in the order of the batch. merge: one row an
+    information set, as in `discrete_sample`; continuous samples ignore it.
     """
     members = len(params["w0"])
-    slot = pad_slots(member, members)
+    slot = forward_pass.pad_slots(member, members)
     with torch.inference_mode():
         stacked = torch.from_numpy(pad(features, member, slot, members))
-        out = forward(tensors(params), stacked)[member, slot]
-        if batch.legal is None:
-            around = (out.numpy(), params[LOG_STD])
-            return continuous_sample(batch, features, *around, advantage, games, member, members)
-        logp = masked_log_softmax(out, torch.from_numpy(batch.legal)).numpy()
-    return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
+        out = forward(forward_pass.tensors(params), stacked)[member, slot]
+        if batch.legal is not None:
+            logp = masked_log_softmax(out, torch.from_numpy(batch.legal)).numpy()
+            return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
+    weight = np.full(len(batch), np.float32(1 / games))
+    log_std = params[LOG_STD][member]
+    columns = (features, batch.action, out.numpy(), log_std, advantage / games, weight)
+    return ContinuousSample(
+        *(pad(each.astype(np.float32), member, slot, members) for each in columns)
+    )
 
 
 SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
 
 
 def join_samples(samples: list[SampleT]) -> SampleT:
-    """The tasks of several samples as one, padded to the longest of all."""
+    """Concatenate the tasks of several samples, padded to the longest task of all."""
     longest = max(s.weight.shape[1] for s in samples)
 
     def widen(name: str) -> Array:
@@ -180,115 +160,99 @@ def join_samples(samples: list[SampleT]) -> SampleT:
             parts.append(np.pad(array, gap, constant_values=name == "legal"))
         return np.concatenate(parts)
 
-    kind = type(samples[0])
-    return kind(*(widen(name) for name in kind.__dataclass_fields__))
+    return type(samples[0])(*(widen(column.name) for column in fields(samples[0])))
 
 
-class PolicyGradientSample(Protocol):
-    """A sample as torch tensors: how other weights would have played what was played.
+class PolicyGradientSample(ABC):
+    """Sample as torch tensors, on which policies of other weights can be evaluated.
 
-    An output is what a network says of a policy on the sample's rows, with (M, R) in front.
+    The output of a policy is what its network says of the sample's rows: log-probabilities
+    (M, R, A) of discrete actions; mean and log standard deviation (M, R, 2A) of continuous ones.
     """
 
-    @property
-    def credit(self) -> Tensor: ...
-    @property
-    def weight(self) -> Tensor: ...
-    def output(self, params: Params) -> Tensor: ...
-    def ratio(self, output: Tensor) -> Tensor:
-        """Its probability of what was done over the one that it had, shaped like credit.
-
-        No more than e^20, so that an action of almost no probability and no credit does not make
-        a NaN.
-        """
-
-    def divergence(self, output: Tensor) -> Tensor:
-        """(M, R) its KL divergence from the policy that played, nats."""
-
-    def entropy(self, output: Tensor) -> Tensor:
-        """(M, R) nats."""
-
-    def every(self, nth: int, first: int = 0) -> PolicyGradientSample:
-        """The sample of every n-th task from a first one on."""
-
-
-@dataclass(frozen=True)
-class DiscreteTensors:
-    """A Sample; its output are log-probabilities (M, R, A)."""
-
-    features: Tensor
-    legal: Tensor
-    logp: Tensor
     credit: Tensor
     weight: Tensor
 
+    @abstractmethod
     def output(self, params: Params) -> Tensor:
+        """Return the output of the policy with weights (M, ...)."""
+
+    @abstractmethod
+    def ratio(self, output: Tensor) -> Tensor:
+        """Return probabilities of the actions over those at play, shaped like credit.
+
+        Ratios are at most e^20, so that an action with almost no probability and no credit does not
+        produce a NaN. They are 1 at illegal actions.
+        """
+
+    @abstractmethod
+    def divergence(self, output: Tensor) -> Tensor:
+        """Return (M, R) the KL divergence from the policy that played to the output's, in nats."""
+
+    @abstractmethod
+    def entropy(self, output: Tensor) -> Tensor:
+        """Return (M, R) the entropy of the output's policy, in nats."""
+
+    def every(self, nth: int, first: int = 0) -> Self:
+        """Return the sample of every n-th task, from task `first` on."""
+        columns = fields(self)  # type: ignore[arg-type]  # its subclasses are dataclasses
+        return type(self)(*(getattr(self, column.name)[first::nth] for column in columns))
+
+
+class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
+    """Discrete sample as torch tensors."""
+
+    def output(self, params: Params) -> Tensor:
+        """Return log-probabilities (M, R, A)."""
         return masked_log_softmax(forward(params, self.features), self.legal)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """(M, R, A), 1 where illegal."""
+        """Return (M, R, A) probability ratios, 1 at illegal actions."""
         return torch.where(self.legal, output - self.logp, 0.0).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
+        """Return (M, R) KL divergences, exact over all actions, in nats."""
         gap = torch.where(self.legal, self.logp - output, 0.0)
         return (self.logp.exp() * gap).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
-        told = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
-        return -told.sum(dim=-1)
-
-    def every(self, nth: int, first: int = 0) -> DiscreteTensors:
-        return _every(self, nth, first)
+        """Return (M, R) entropies in nats."""
+        terms = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
+        return -terms.sum(dim=-1)
 
 
-@dataclass(frozen=True)
-class ContinuousTensors:
-    """Moves; their output are means and logarithms of standard deviations (M, R, 2A)."""
-
-    features: Tensor
-    action: Tensor
-    mean: Tensor
-    log_std: Tensor
-    credit: Tensor
-    weight: Tensor
+class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
+    """Continuous sample as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
+        """Return means and log standard deviations (M, R, 2A)."""
         mean = forward(params, self.features)
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """(M, R)."""
-        before = self._density(self.mean, self.log_std)
-        return (self._density(*output.chunk(2, dim=-1)) - before).clamp(max=20).exp()
+        """Return (M, R) density ratios of the action vectors."""
+        before = self._log_density(self.mean, self.log_std)
+        return (self._log_density(*output.chunk(2, dim=-1)) - before).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
+        """Return (M, R) KL divergences between normal distributions, in nats."""
         mean, log_std = output.chunk(2, dim=-1)
         spread = (2 * (self.log_std - log_std)).exp()
         off = (self.mean - mean).square() * (-2 * log_std).exp()
         return (log_std - self.log_std + (spread + off - 1) / 2).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
+        """Return (M, R) differential entropies in nats."""
         _, log_std = output.chunk(2, dim=-1)
         return (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum(dim=-1)
 
-    def every(self, nth: int, first: int = 0) -> ContinuousTensors:
-        return _every(self, nth, first)
-
-    def _density(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        """(M, R) log-density of what was done, but for a constant."""
+    def _log_density(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        """Return (M, R) log-densities of the action vectors, up to a constant."""
         off = (self.action - mean) * (-log_std).exp()
         return -(off.square() / 2 + log_std).sum(dim=-1)
 
 
-EvidenceT = TypeVar("EvidenceT", DiscreteTensors, ContinuousTensors)
-
-
-def _every(sample: EvidenceT, nth: int, first: int) -> EvidenceT:
-    kind = type(sample)
-    return kind(*(getattr(sample, name)[first::nth] for name in kind.__dataclass_fields__))
-
-
 def sample_tensors(sample: DiscreteSample | ContinuousSample) -> PolicyGradientSample:
-    """The sample as tensors."""
-    kind = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
-    return kind(*(torch.from_numpy(getattr(sample, name)) for name in kind.__dataclass_fields__))
+    """Convert a sample to torch tensors, which share its memory."""
+    kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
+    return kind(*(torch.from_numpy(getattr(sample, column.name)) for column in fields(sample)))

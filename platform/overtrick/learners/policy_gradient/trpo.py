@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from numpy.random import Generator
@@ -20,27 +21,20 @@ from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.weights import Params, flatten, unflatten
 
 
+@dataclass(eq=False)
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    bound is the largest mean KL divergence of a decision, in nats. entropy_coef is the weight of
+    step is the largest mean KL divergence of a decision, in nats. entropy_coef is the weight of
     the entropy bonus, in points a nat. The curvature may come from a subset of the tasks (Schulman
     et al. 2015, appendix C); the bound is checked on all of them.
     """
 
-    def __init__(
-        self,
-        bound: float,
-        entropy_coef: float = 0.0,
-        damping: float = 0.01,
-        conjugate_steps: int = 10,
-        backtracks: int = 15,
-    ) -> None:
-        self.step = bound
-        self.entropy_coef = entropy_coef
-        self.damping = damping
-        self.conjugate_steps = conjugate_steps
-        self.backtracks = backtracks
+    step: float
+    entropy_coef: float = 0.0
+    damping: float = 0.01
+    conjugate_steps: int = 10
+    backtracks: int = 15
 
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -198,25 +198,18 @@ class Dqn:
         self.gradient_steps = int(state["learnt"])
 
 
+@dataclass(frozen=True, eq=False)
 class GreedyPolicy(MemorylessPolicy):
     """Policy that plays the legal action of the highest value, or with probability epsilon any.
 
     notes are inputs of `values` beside the features, equal at every decision.
     """
 
-    def __init__(
-        self,
-        features: Callable[[Observations], Array],
-        weights: Weights,
-        epsilon: float = 0.0,
-        values: Values = mlp_values,
-        notes: Mapping[str, Array] | None = None,
-    ) -> None:
-        self.features = features
-        self.weights = weights
-        self.epsilon = epsilon
-        self.values = values
-        self.notes = {} if notes is None else notes
+    features: Callable[[Observations], Array]
+    weights: Weights
+    epsilon: float = 0.0
+    values: Values = mlp_values
+    notes: Mapping[str, Array] = field(default_factory=dict)
 
     def probs(self, observations: Observations) -> Array:
         """Return (R, A) action probabilities."""

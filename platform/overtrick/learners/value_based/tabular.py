@@ -130,18 +130,16 @@ class QTable:
         self.states_known = int((self.columns["state"] > 0).sum())
 
 
+@dataclass(frozen=True, eq=False)
 class GreedyTable(MemorylessPolicy):
     """Greedy policy of a table: the visited legal action of the highest value.
 
     It plays any legal action in unknown states, and with probability epsilon (0 to 1) in others.
     """
 
-    def __init__(
-        self, states: StateKeys, columns: Mapping[str, Array], epsilon: float = 0.0
-    ) -> None:
-        self.states = states
-        self.columns = columns
-        self.epsilon = epsilon
+    states: StateKeys
+    columns: Mapping[str, Array]
+    epsilon: float = 0.0
 
     def values(self, observations: Observations) -> Array:
         """Return (R, A) float32 values of visited legal actions, -inf elsewhere."""

@@ -67,10 +67,10 @@ class PimcPolicy:
         return np.where(legal, total / self.worlds, -np.inf)
 
 
+@dataclass(eq=False)
 class _PimcSession:
-    def __init__(self, policy: PimcPolicy, rng: Generator) -> None:
-        self.policy = policy
-        self.rng = rng
+    policy: PimcPolicy
+    rng: Generator
 
     def act(self, observations: Observations) -> Actions:
         """Return the best action of each row; a row with one legal action is not searched."""
