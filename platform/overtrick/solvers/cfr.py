@@ -51,12 +51,7 @@ LINEAR = CfrVariant(1, 1, 1)
 DISCOUNTED = CfrVariant(1.5, 0, 2)
 """Discounted CFR with the exponents that Brown and Sandholm 2019 recommend."""
 
-VARIANTS = {
-    "cfr": CFR,
-    "cfr+": CFR_PLUS,
-    "linear": LINEAR,
-    "dcfr": DISCOUNTED,
-}
+VARIANTS = {"cfr": CFR, "cfr+": CFR_PLUS, "linear": LINEAR, "dcfr": DISCOUNTED}
 VARIANTS |= {
     f"{name}-simultaneous": replace(each, alternate=False) for name, each in VARIANTS.items()
 }

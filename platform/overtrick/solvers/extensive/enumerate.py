@@ -259,14 +259,7 @@ def _merge_nodes(
         start = np.searchsorted(key[:, 0], key[:, 0])
         place = np.arange(len(key)) - start
         rank = np.where(by_chance[first], place, rank)
-    return (
-        rows,
-        both.shown,
-        key[:, 0],
-        rank,
-        np.where(by_chance[first], share, 1.0),
-        mean,
-    )
+    return rows, both.shown, key[:, 0], rank, np.where(by_chance[first], share, 1.0), mean
 
 
 def _first_branch(node: Array, nodes: int) -> Array:

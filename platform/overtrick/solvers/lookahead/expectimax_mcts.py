@@ -116,12 +116,7 @@ def next_infosets(
     rows, at = np.unique(tree.infoset[node], return_inverse=True)
     arrival = np.bincount(at, belief)
     return points, [
-        InfosetBelief(
-            int(row),
-            float(arrival[i]),
-            node[at == i],
-            belief[at == i] / arrival[i],
-        )
+        InfosetBelief(int(row), float(arrival[i]), node[at == i], belief[at == i] / arrival[i])
         for i, row in enumerate(rows)
     ]
 
