@@ -188,7 +188,7 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("workers=2", "'workers' in job.yaml: plans are solved in one process: set 0"),
+        ("workers=2", "'workers' in job.yaml: all solvers run in one process: set 0"),
         (
             "solve.memory_gib=.inf",
             "'solve.memory_gib' in job.yaml: input should be a finite number",

@@ -38,7 +38,7 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
         assert schedule.check(table) > 0
         return
     job = job_file.load(path, [], JOBS)
-    if job.search.tries:
+    if job.search.spaces:
         assert sweep.trials_of(job, path.name)
     if job.game.name == "abstract_holdem":  # its buckets are not worked out here
         with pytest.raises(UserError, match="overtrick generate abstraction"):

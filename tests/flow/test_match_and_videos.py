@@ -31,7 +31,7 @@ from overtrick.storage.run_folder import RunFolder
 from overtrick.studies.match import match
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import (
-    Meeting,
+    PairResult,
     Tournament,
     TournamentJob,
     TournamentTrainer,
@@ -70,7 +70,7 @@ def test_a_match_comes_to_what_the_tree_says(whole, a, b):
 
 def test_a_standard_error_is_that_of_independent_boards(rng):
     won = rng.normal(0.3, 2.0, 500)
-    met = Meeting(500, won.sum(), np.square(won).sum(), 0, 0)
+    met = PairResult(500, won.sum(), np.square(won).sum(), 0, 0)
     assert met.mean == pytest.approx(won.mean())
     assert met.standard_error == pytest.approx(won.std(ddof=1) / np.sqrt(500))
 

@@ -163,7 +163,7 @@ def test_the_linear_program_is_solved_once_and_told_without_iterations(command, 
 
 
 def test_every_plan_is_listed(command):
-    assert command("list")[1]["plans"] == list(solve.PLANS)
+    assert command("list")[1]["plans"] == list(solve.SOLVERS)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

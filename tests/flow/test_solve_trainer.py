@@ -96,9 +96,11 @@ def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
     assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
     answer = exact.solve_game("kuhn", "outcome", 10)
     assert answer["exploitability"] == best_response.exploitability(
-        alone.arena.tree, alone.model()["sigma"]
+        alone.evaluator.tree, alone.model()["sigma"]
     )
-    draws = [solve.solver_of(plan, alone.arena, 0).rng.random() for plan in ("outcome", "external")]
+    draws = [
+        solve.make_solver(plan, alone.evaluator, 0).rng.random() for plan in ("outcome", "external")
+    ]
     assert draws[0] != draws[1]
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from overtrick.config import job_file
-from overtrick.config.search_space import Tries
+from overtrick.config.search_space import ParameterSpace
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
@@ -45,20 +45,23 @@ def test_every_draw_meets_every_value_of_a_grid() -> None:
 
 
 def test_draws_have_the_distribution_that_was_asked_for(rng: np.random.Generator) -> None:
-    flat, wide = Tries(uniform=(-1, 3)), Tries(loguniform=(1e-4, 1))
+    flat, wide = ParameterSpace(uniform=(-1, 3)), ParameterSpace(loguniform=(1e-4, 1))
     assert kstest([flat.draw(rng) for _ in range(4000)], "uniform", (-1, 4)).pvalue > 1e-3
     logs = [np.log10(wide.draw(rng)) for _ in range(4000)]
     assert kstest(logs, "uniform", (-4, 4)).pvalue > 1e-3
-    whole, one = Tries(randint=(2, 4)), Tries(choice=("a", "b"))
+    whole, one = ParameterSpace(randint=(2, 4)), ParameterSpace(choice=("a", "b"))
     assert {whole.draw(rng) for _ in range(100)} == {2, 3, 4}
     assert {one.draw(rng) for _ in range(100)} == {"a", "b"}
 
 
 def test_what_is_perturbed_moves_and_stays_within_its_ends(rng: np.random.Generator) -> None:
-    for tries, least, most in ((Tries(uniform=(0.5, 2)), 0.5, 2), (Tries(randint=(1, 6)), 1, 6)):
+    for tries, least, most in (
+        (ParameterSpace(uniform=(0.5, 2)), 0.5, 2),
+        (ParameterSpace(randint=(1, 6)), 1, 6),
+    ):
         value, seen = tries.draw(rng), set()
         for _ in range(200):
-            value = tries.perturbed(value, rng)
+            value = tries.perturb(value, rng)
             assert least <= value <= most
             seen.add(value)
         assert len(seen) >= 6

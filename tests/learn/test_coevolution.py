@@ -16,7 +16,7 @@ from overtrick.games import registry
 from overtrick.population.evolution_strategy import EvolutionStrategy
 from overtrick.population.genomes import DirectEncoding, PerceptronEncoding
 from overtrick.solvers.extensive import best_response
-from overtrick.training.equilibrium.coevolve_inner import Inner, reply_won
+from overtrick.training.equilibrium.inner_best_response import Inner, estimate_best_response
 from overtrick.training.equilibrium.strategy_evaluator import BucketedEvaluator, TreeEvaluator
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -145,15 +145,15 @@ def test_a_network_without_inputs_finds_biased_rock_paper_scissors():
 
 def test_a_network_comes_near_an_equilibrium_of_kuhn():
     one = evolved("kuhn", 800, genome="network", strategy="cma")
-    assert best_response.exploitability(one.arena.tree, one.sigma()) < 0.003
+    assert best_response.exploitability(one.evaluator.tree, one.sigma()) < 0.003
 
 
 def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
     """Kuhn 1950: facing a bet call with 0, 1/3, 1; after a pass bet with 1/3, 0, 1."""
     one = evolved("kuhn", 800, seat=1, strategy="cma")
     told = {
-        one.arena.game.describe(seen): row[1]
-        for seen, row in zip(one.arena.tree.observations.observation, one.sigma(), strict=True)
+        one.evaluator.game.describe(seen): row[1]
+        for seen, row in zip(one.evaluator.tree.observations.observation, one.sigma(), strict=True)
     }
     wanted = {
         "J after bet": 0, "Q after bet": 1 / 3, "K after bet": 1,
@@ -165,7 +165,7 @@ def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
 
 def test_three_play_kuhn_with_a_small_nash_conv():
     one = evolved("kuhn_three", 1000, strategy="cma")
-    assert best_response.nash_conv(one.arena.tree, one.sigma()) < 0.1
+    assert best_response.nash_conv(one.evaluator.tree, one.sigma()) < 0.1
 
 
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
@@ -175,8 +175,8 @@ def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
             asked = (TreeEvaluator(game, tree), genome, sigma, seat, np.zeros(genome.genes), 0, rng)
-            exact, _ = reply_won(Inner(kind="exact"), *asked)
-            searched, _ = reply_won(Inner(kind="searched"), *asked)
+            exact, _ = estimate_best_response(Inner(kind="exact"), *asked)
+            searched, _ = estimate_best_response(Inner(kind="searched"), *asked)
             assert abs(exact - searched) < 1e-9
 
 
@@ -195,20 +195,20 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
             0,
             rng,
         )
-        few, _ = reply_won(Inner(kind="evolved", generations=1), *asked)
-        many, reply = reply_won(Inner(kind="evolved", generations=200), *asked)
+        few, _ = estimate_best_response(Inner(kind="evolved", generations=1), *asked)
+        many, reply = estimate_best_response(Inner(kind="evolved", generations=200), *asked)
         assert few <= exact + 1e-12
         assert exact - 0.01 < many <= exact + 1e-12
         warm = (*asked[:4], reply, 0, rng)  # a warm start keeps what was found
-        assert reply_won(Inner(kind="evolved", generations=1), *warm)[0] >= many
+        assert estimate_best_response(Inner(kind="evolved", generations=1), *warm)[0] >= many
 
 
 @pytest.mark.parametrize("kind", ["exact", "searched", "evolved"])
 def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
     one = trainer("kuhn", strategy="cma", generations=60, inner={"kind": kind, "generations": 10})
-    start = best_response.exploitability(one.arena.tree, one.sigma())
+    start = best_response.exploitability(one.evaluator.tree, one.sigma())
     one.step()
-    assert best_response.exploitability(one.arena.tree, one.sigma()) < start / 3
+    assert best_response.exploitability(one.evaluator.tree, one.sigma()) < start / 3
 
 
 def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
@@ -261,9 +261,9 @@ def test_a_network_needs_a_game_with_inputs():
 def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joint):
     game = {"name": "abstract_holdem", "abstraction": str(abstraction), "joint": joint}
     one = trainer(game, genome=genome, strategy="cma", population=6, generations=5)
-    start = one.arena.nash_convs(one.sigma()[None])[0]
+    start = one.evaluator.nash_convs(one.sigma()[None])[0]
     history = [(k, one.step()) for k in range(1, 4)]
-    assert one.arena.nash_convs(one.sigma()[None])[0] < start
+    assert one.evaluator.nash_convs(one.sigma()[None])[0] < start
     report = one.report(history)
     assert set(report.figures) == {"progress", "buckets", "intensity"}
     page = TRAINERS["coevolve"]

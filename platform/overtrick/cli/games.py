@@ -83,7 +83,7 @@ def list_(as_json: arguments.Json = False) -> None:
     from overtrick.evaluation.reference_opponents import opponent_names
     from overtrick.games import registry
     from overtrick.storage import locate
-    from overtrick.training.equilibrium.solve import PLANS
+    from overtrick.training.equilibrium.solve import SOLVERS
     from overtrick.training.registry import TRAINERS
 
     games = [
@@ -100,8 +100,8 @@ def list_(as_json: arguments.Json = False) -> None:
     ]
     console.print(tables.plain(games))
     say(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
-    say(f"plans of solve: {' '.join(PLANS)}")
+    say(f"plans of solve: {' '.join(SOLVERS)}")
     say(f"trainers: {' '.join(TRAINERS)}")
     runs = locate.run_names()
     say(f"runs in {locate.runs_folder()}: {' '.join(runs) or 'none'}")
-    print_result(as_json, games=games, plans=list(PLANS), trainers=list(TRAINERS), runs=runs)
+    print_result(as_json, games=games, plans=list(SOLVERS), trainers=list(TRAINERS), runs=runs)

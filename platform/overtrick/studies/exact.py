@@ -22,8 +22,12 @@ from overtrick.games import openspiel_tree, registry
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
-from overtrick.training.equilibrium.solve import PLANS, SolveJob, solver_of, tree_bytes
-from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator, arena_of, closeness
+from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
+from overtrick.training.equilibrium.strategy_evaluator import (
+    StrategyEvaluator,
+    equilibrium_distance,
+    evaluator_of,
+)
 from overtrick.training.registry import JOBS
 
 LOOK_SECONDS = 0.5  # of iterations between two signs of progress
@@ -45,14 +49,14 @@ def solve_game(
     seconds counts the iterations alone. Raises UserError for an unknown game or plan, a game that
     the plan cannot solve, a tree that does not fit, or a place that save may not take.
     """
-    if plan not in PLANS:
-        raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, PLANS)}'?")
+    if plan not in SOLVERS:
+        raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
     if save is not None:
         model_files.check_place(save)
-    arena = arena_of(job_file.GameChoice(name=name), tree_bytes(memory))
+    evaluator = evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
     iterations = 1 if plan == "lp" else iterations  # the linear program knows no iterations
-    sigma, seconds = _iterate(arena, plan, iterations, seed, progress)
-    found = closeness(arena, sigma)
+    sigma, seconds = _iterate(evaluator, plan, iterations, seed, progress)
+    found = equilibrium_distance(evaluator, sigma)
     if save is not None:
         job = SolveJob.model_validate(
             {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
@@ -127,12 +131,16 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
 
 def _iterate(
-    arena: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: Callable[[int], None]
+    evaluator: StrategyEvaluator,
+    plan: str,
+    iterations: int,
+    seed: int,
+    progress: Callable[[int], None],
 ) -> tuple[Array, float]:
     """The average strategy, and the seconds that the iterations took."""
-    solver = solver_of(plan, arena, seed)
+    solver = make_solver(plan, evaluator, seed)
     solver.run(0)  # compiles the kernels, or reads them; then those of the measurement
-    closeness(arena, solver.average())
+    equilibrium_distance(evaluator, solver.average())
     progress(0)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:

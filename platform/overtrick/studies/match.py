@@ -19,7 +19,7 @@ from overtrick.policies.rollout import play
 from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
 from overtrick.storage.game_records import Games, Recorder
-from overtrick.training.tournament import Meeting, meet_twice
+from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Match:
 
     game: str
     unit: str
-    meeting: Meeting
+    meeting: PairResult
     games: Games | None = None  # as they were played, if that was asked for
 
 
@@ -53,10 +53,10 @@ def match(
     play_rng, film_rng = generator(seed, RngStream.EVALUATE).spawn(2)
     if film is not None:
         film(play(made, both, 1, film_rng).batch)
-    met = meet_twice(made if recorder is None else recorder, *both, boards, play_rng)
+    met = play_duplicate_boards(made if recorder is None else recorder, *both, boards, play_rng)
     if recorder is None:
         return Match(made.name, made.unit, met)
-    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `meet_twice` seats them
+    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `play_duplicate` seats them
     games_kept = Games(
         choice.name, choice.options, (a, b), recorder.deals, recorder.moves, who, recorder.payoff
     )

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from overtrick.config.job_file import Job
-from overtrick.config.search_space import Chosen
+from overtrick.config.search_space import TrialValues
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator
@@ -32,8 +32,8 @@ Round = list[dict[str, Any]]
 
 def train(
     job: Job,
-    first: Sequence[Chosen],
-    job_of: Callable[[Chosen], Job],
+    first: Sequence[TrialValues],
+    job_of: Callable[[TrialValues], Job],
     measure: Measure,
     interval: int,
     group: RunGroup,
@@ -109,7 +109,7 @@ def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}
     for trial, each in enumerate(last):
-        fixed = {key: v for key, v in each["values"].items() if key not in search.drawn}
+        fixed = {key: v for key, v in each["values"].items() if key not in search.drawn_keys}
         populations.setdefault(json.dumps(fixed), []).append(trial)
     planned: Round = [{"copied": None, "values": each["values"]} for each in last]
     for members in populations.values():
@@ -122,6 +122,6 @@ def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
                 continue
             rng = generator(job.seed, RngStream.SEARCH, trial, len(rounds))
             donor = best[rng.integers(len(best))]
-            values = search.perturbed(last[donor]["values"], rng)
+            values = search.perturb(last[donor]["values"], rng)
             planned[trial] = {"copied": donor, "values": values}
     return planned

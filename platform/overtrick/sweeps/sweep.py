@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
-from overtrick.config.search_space import Chosen
+from overtrick.config.search_space import TrialValues
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.reports import figures, learning_curves
@@ -57,7 +57,7 @@ def check(job: Job, source: str) -> int:
     source names the job file in errors. Raises UserError for a sweep that would only fail later.
     """
     search = job.search
-    for key in search.tries:
+    for key in search.spaces:
         if key.partition(".")[0] in SHARED:
             raise UserError(f"search of '{key}' in {source}: all trials of a sweep share it")
     if search.method in ("asha", "pbt"):
@@ -74,7 +74,7 @@ def _check_comparable(job: Job, source: str) -> None:
     """Raise UserError if ASHA or PBT could not compare the trials during training."""
     search = job.search
     method = f"search.method {search.method} in {source}"
-    if "stop.iterations" in search.tries:
+    if "stop.iterations" in search.spaces:
         raise UserError(
             f"{method} compares trials at equal iterations: do not search stop.iterations"
         )
@@ -108,24 +108,24 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
         first = first or shapes
         if shapes != first:
             raise UserError(
-                f"search.method pbt in {source}: {' and '.join(job.search.drawn)} make trainers of "
-                "different shapes, which cannot copy each other: use random or asha"
+                f"search.method pbt in {source}: {' and '.join(job.search.drawn_keys)} make "
+                "trainers of different shapes, which cannot copy each other: use random or asha"
             )
 
 
-def trials_of(job: Job, source: str) -> list[tuple[Chosen, Job]]:
+def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
     """List each trial's values by job key, drawn from the job's seed, and the job they make.
 
     source names the job file in errors. Raises UserError for an empty search, or for values that
     make an invalid job.
     """
-    if not job.search.tries:
+    if not job.search.spaces:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    drawn = job.search.chosen(lambda k: generator(job.seed, RngStream.SEARCH, k))
+    drawn = job.search.trial_values(lambda k: generator(job.seed, RngStream.SEARCH, k))
     return [(chosen, _job_of(job, source, chosen)) for chosen in drawn]
 
 
-def _job_of(job: Job, source: str, chosen: Chosen) -> Job:
+def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
     """Replace values of a job by dotted key. Raises UserError if the result is no valid job."""
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
@@ -155,7 +155,7 @@ def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedSweep:
 def _train(
     job: Job,
     source: str,
-    tried: Sequence[Chosen],
+    tried: Sequence[TrialValues],
     group: RunGroup,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
@@ -208,7 +208,7 @@ def _save_trial(child: ChildRun) -> None:
 
 
 def _rows(
-    trainer: str, tried: Sequence[Chosen], group: RunGroup, more: Sequence[Mapping[str, Any]]
+    trainer: str, tried: Sequence[TrialValues], group: RunGroup, more: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Build the table of a sweep: one row a trial, the best score first.
 
@@ -234,7 +234,7 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
     lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
-        drawn = {"parallel": figures.parallel(shown, list(job.search.tries))}
+        drawn = {"parallel": figures.parallel(shown, list(job.search.spaces))}
         if job.search.method != "pbt":  # PBT changes a trial's values during training
             drawn |= _curves(job, scored, group)
         lifecycle.save_figures(drawn, group.folder, group.tracker)
@@ -246,7 +246,7 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
     If there is one other key and its values are numbers, draw the final payoff by that value too.
     For card play, draw the shares of contracts made and of decisions recognised.
     """
-    others = [key for key in job.search.tries if key != "seed"]
+    others = [key for key in job.search.spaces if key != "seed"]
     unit = lifecycle.unit_of(job)
     histories: dict[str, list[learning_curves.History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
@@ -262,7 +262,7 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
     drawn = {}
     if learning_curves.of_card_play(histories):
         drawn["recognition"] = learning_curves.recognition(histories, job.evaluate.deals)  # type: ignore[attr-defined]
-    if "seed" not in job.search.tries:
+    if "seed" not in job.search.spaces:
         return drawn
     if learning_curves.curves_of(histories, unit):
         drawn["bands"] = learning_curves.learning(histories, unit)

@@ -1,4 +1,4 @@
-"""Everybody meets everybody: who wins how often against whom."""
+"""Round robin of given players on duplicate boards: mean points and shares of games won."""
 
 from __future__ import annotations
 
@@ -18,71 +18,69 @@ from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.policies.rollout import play_duplicate
 from overtrick.reports.metric_names import opponent_label
+from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 
-class Meeting(NamedTuple):
-    """What the first of two players came to: sums over boards, which add up."""
+class PairResult(NamedTuple):
+    """Result of the first of two players: sums over duplicate boards, so that results add up."""
 
-    boards: float  # each played twice, with the seats exchanged
-    points: float  # the mean of both seats
-    squares: float  # of these
-    won: float  # games, two a board, in which it gained points
+    boards: float  # number of boards, each played from both seats
+    points: float  # sum over boards of the mean points of both seats
+    squares: float  # sum over boards of the squares of these means
+    won: float  # games, two per board, in which the player gained points
     lost: float
 
     @property
     def mean(self) -> float:
-        """Points a game."""
+        """Return the mean points per game."""
         return self.points / self.boards
 
     @property
     def standard_error(self) -> float:
-        """Of the mean; boards are independent, the two games of a board are not."""
-        spread = self.squares / self.boards - self.mean**2
-        return float(np.sqrt(max(spread, 0) / max(self.boards - 1, 1)))
+        """Return the standard error of the mean; only boards are independent, not games."""
+        variance = self.squares / self.boards - self.mean**2
+        return float(np.sqrt(max(variance, 0) / max(self.boards - 1, 1)))
 
 
 class Tournament(Section):
-    """Who takes part."""
+    """Players, and boards of a round."""
 
     players: tuple[Opponent, ...] = Field(
-        description="strangers or runs by name, or folders of models"
+        description="reference opponents or runs by name, or folders of models"
     )
     boards: Count = Field(
-        default=10, description="boards of each pair an iteration, each played from both seats"
+        default=10, description="boards per pair and iteration, each played from both seats"
     )
 
     @field_validator("players")
     @classmethod
-    def _several_of_different_names(cls, players: tuple[str, ...]) -> tuple[str, ...]:
-        called = [opponent_label(name) for name in players]
-        if len(called) < 2 or len(set(called)) < len(called):
+    def _names_differ(cls, players: tuple[str, ...]) -> tuple[str, ...]:
+        labels = [opponent_label(name) for name in players]
+        if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError("two or more players with different names are needed")
         return players
 
 
 class TournamentJob(Job):
-    """Everything a tournament needs."""
+    """Job of the trainer tournament."""
 
     trainer: Literal["tournament"]
     tournament: Tournament
 
 
-def meet_twice(game: Game, a: Policy, b: Policy, boards: int, rng: Generator) -> Meeting:
-    """a and b on so many boards, each played from both seats."""
-    seats, won = play_duplicate(game, a, b, boards, rng)
-    wins = [(way * seats > 0).sum() for way in (1, -1)]
-    return Meeting(boards, won.sum(), np.square(won).sum(), *map(float, wins))
+def play_duplicate_boards(
+    game: Game, a: Policy, b: Policy, boards: int, rng: Generator
+) -> PairResult:
+    """Play policy a against policy b on duplicate boards, each from both seats."""
+    by_seat, mean = play_duplicate(game, a, b, boards, rng)
+    wins, losses = (by_seat > 0).sum(), (by_seat < 0).sum()
+    return PairResult(boards, mean.sum(), np.square(mean).sum(), float(wins), float(losses))
 
 
-def best(rows: list[dict[str, Any]]) -> float:
-    """Mean points of the best player."""
-    return float(rows[0]["mean"])
-
-
-@register("tournament", TournamentJob, best)
+@register("tournament", TournamentJob, scores.table_mean)
 class TournamentTrainer(BaseTrainer[TournamentJob]):
-    """Play a round robin; an iteration is a round in which every pair plays some boards."""
+    """Trainer that plays a round robin; in an iteration every pair plays some boards."""
 
     stateful = ()
 
@@ -91,19 +89,19 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         self.game, _ = two_seat_game(job.game)
         players = job.tournament.players
         self.pairs = list(combinations(range(len(players)), 2))
-        self.results = np.zeros((len(self.pairs), len(Meeting._fields)))
+        self.results = np.zeros((len(self.pairs), len(PairResult._fields)))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play one round and return every player's mean points so far."""
+        """Play one round and return every player's mean points per game so far."""
         section = self.job.tournament
         shards = [(section.players[a], section.players[b]) for a, b in self.pairs]
-        results = self.pool.map(_pair, (self.job.game, section.boards), shards, rng)
+        results = self.pool.map(_play_pair, (self.job.game, section.boards), shards, rng)
         self.results = self.results + np.array(results)  # not in place: a state may hold it
         unit = self.game.unit.replace(" ", "_")
         return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self.rows()}
 
     def model(self) -> dict[str, Array]:
-        """Return the sums of every pair, in the order of `itertools.combinations`."""
+        """Return the results (pairs, 5) of all pairs, in the order of `itertools.combinations`."""
         return {"results": self.results}
 
     def state(self) -> dict[str, Array]:
@@ -115,7 +113,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
     @staticmethod
     def validate(job: TournamentJob) -> None:
-        """Raise UserError for a game that counts more than results, or an unknown player."""
+        """Raise UserError for a game that is not zero-sum, or an unknown player."""
         game, tree = two_seat_game(job.game)
         registry.check_zero_sum(game)
         for name in job.tournament.players:
@@ -125,22 +123,24 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
     def evaluate_model(
         job: TournamentJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Return a row for each player, the best first: mean points, share of games
-        won, and the shares that it won from each player, in the order of the rows (None from
-        itself)."""
-        called = [opponent_label(name) for name in job.tournament.players]
-        one, other = np.array(list(combinations(range(len(called)), 2))).T
-        boards, points, won = np.zeros((3, len(called), len(called)))
-        for row, a, b in zip(map(Meeting._make, weights["results"]), one, other, strict=True):
+        """Return a row for each player, the best first.
+
+        A row has the mean points per game, the share of games won, and the shares won from each
+        player in the order of the rows, with None for the player itself.
+        """
+        labels = [opponent_label(name) for name in job.tournament.players]
+        one, other = np.array(list(combinations(range(len(labels)), 2))).T
+        boards, points, won = np.zeros((3, len(labels), len(labels)))
+        for row, a, b in zip(map(PairResult._make, weights["results"]), one, other, strict=True):
             boards[a, b] = boards[b, a] = row.boards
             points[a, b], points[b, a] = row.points, -row.points
             won[a, b], won[b, a] = row.won, row.lost
-        played = np.maximum(boards, 1)  # before the first round nobody has
+        played = np.maximum(boards, 1)  # 0 before the first round
         mean = points.sum(axis=1) / np.maximum(boards.sum(axis=1), 1)
         ranked = np.argsort(-mean, kind="stable")
         return [
             {
-                "player": called[k],
+                "player": labels[k],
                 "mean": float(mean[k]),
                 "won": float(won[k].sum() / max(2 * boards[k].sum(), 1)),
                 "won from each": [
@@ -151,10 +151,9 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         ]
 
 
-def _pair(rng: Generator, common: Any, a: str, b: str) -> tuple[float, ...]:
-    """Two players meet."""
+def _play_pair(rng: Generator, common: Any, a: str, b: str) -> PairResult:
+    """Play the boards of a round between two players, by name."""
     choice, boards = common
     game, _ = two_seat_game(choice)
-    return tuple(
-        meet_twice(game, cached_opponent(choice, a), cached_opponent(choice, b), boards, rng)
-    )
+    one, other = cached_opponent(choice, a), cached_opponent(choice, b)
+    return play_duplicate_boards(game, one, other, boards, rng)

@@ -1,4 +1,4 @@
-"""Approach an equilibrium by regret minimisation, one plan or several side by side."""
+"""Equilibrium solvers side by side: CFR variants, MCCFR, linear program, NashConv descent."""
 
 from __future__ import annotations
 
@@ -26,60 +26,64 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     BucketedEvaluator,
     StrategyEvaluator,
     TreeEvaluator,
-    arena_of,
-    closeness,
+    equilibrium_distance,
+    evaluator_of,
 )
 
-PlanName = Literal[
+SolverName = Literal[
     "cfr", "cfr+", "linear", "dcfr",
     "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
     "external", "outcome", "lp", "descent",
 ]  # fmt: skip
-PLANS = get_args(PlanName)
-ON_TREES = (*cfr.VARIANTS, *mccfr.VARIANTS, "lp")
-ON_CHAINS: dict[str, Callable[[IndexedGame], IterativeSolver]] = {
+SOLVERS = get_args(SolverName)
+TREE_SOLVERS = (*cfr.VARIANTS, *mccfr.VARIANTS, "lp")
+BUCKETED_SOLVERS: dict[str, Callable[[IndexedGame], IterativeSolver]] = {
     "cfr+": cfr_and_descent.BucketedCfrPlus,
     "descent": cfr_and_descent.NashConvDescent,
 }
 GIB = 2**30
-LEAST, MOST = 0.001, 2.0**20  # GiB that may be asked for
+MIN_MEMORY, MAX_MEMORY = 0.001, 2.0**20  # GiB
 
 
 def tree_bytes(memory: float | None) -> int | None:
-    """What a tree may take, from GiB; None stays None. Raises UserError for no sensible number."""
+    """Convert the memory limit of a tree from GiB to bytes; None: no limit.
+
+    Raises UserError for a number out of range.
+    """
     if memory is None:
         return None
-    if not LEAST <= memory <= MOST:  # nor is nan
-        raise UserError(f"memory must be {LEAST:g} to {MOST:,.0f} GiB, not {memory:g}")
+    if not MIN_MEMORY <= memory <= MAX_MEMORY:  # also refuses NaN
+        raise UserError(f"memory must be {MIN_MEMORY:g} to {MAX_MEMORY:,.0f} GiB, not {memory:g}")
     return int(memory * GIB)
 
 
 class Solve(Section):
-    """Which plans, and when to look."""
+    """Solvers, and the schedule of measurements."""
 
-    variants: tuple[PlanName, ...] = Field(
-        default=("cfr+",), min_length=1, description="side by side; the first one becomes the model"
+    variants: tuple[SolverName, ...] = Field(
+        default=("cfr+",),
+        min_length=1,
+        description="solvers that run side by side; the first one's strategy is the model's policy",
     )
     measurements_per_decade: Count = Field(
-        default=8, description="measurements for each factor 10 of iterations"
+        default=8, description="measurements per factor 10 of iterations"
     )
     memory_gib: float | None = Field(
-        default=None, description="GiB that the tree may take; none: what the machine has free"
+        default=None, description="GiB that the tree may take; none: the free memory of the machine"
     )
 
     @field_validator("memory_gib")
     @classmethod
-    def _some_memory(cls, memory: float | None) -> float | None:
+    def _memory_is_in_range(cls, memory: float | None) -> float | None:
         tree_bytes(memory)
         return memory
 
     @field_validator("variants")
     @classmethod
-    def _named_once(cls, plans: tuple[PlanName, ...]) -> tuple[PlanName, ...]:
-        twice = sorted({plan for plan in plans if plans.count(plan) > 1})
-        if twice:
-            raise ValueError(f"{twice[0]} is named twice")
-        return plans
+    def _named_once(cls, names: tuple[SolverName, ...]) -> tuple[SolverName, ...]:
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{repeated[0]} is named twice")
+        return names
 
 
 ITERATIONS = "iterations"
@@ -87,49 +91,60 @@ OTHER = "average"  # prefix of the strategies of all solvers but the first in a 
 
 
 class SolveStop(Stop):
+    """End of a solve run."""
+
     iterations: Count = Field(
-        default=40, description="measurements in all, the k-th after 10^(k / looks) iterations"
+        default=40,
+        description="measurements in all, the k-th after 10^(k / measurements_per_decade) "
+        "iterations of the solvers",
     )
 
 
 class SolveCheckpoints(Checkpoints):
+    """Schedule of checkpoints of a solve run."""
+
     every: Count = Field(default=1, description="measurements between checkpoints")
 
 
 class SolveJob(Job):
-    """Everything a solve run needs."""
+    """Job of the trainer solve."""
 
     trainer: Literal["solve"]
-    workers: int = Field(default=0, ge=0, description="0: plans are solved in one process")
+    workers: int = Field(default=0, ge=0, description="0: all solvers run in one process")
     stop: SolveStop = SolveStop()
     checkpoints: SolveCheckpoints = SolveCheckpoints()
     solve: Solve = Solve()
 
     @field_validator("workers")
     @classmethod
-    def _no_plan_uses_one(cls, workers: int) -> int:
+    def _workers_are_unused(cls, workers: int) -> int:
         if workers:
-            raise ValueError("plans are solved in one process: set 0")
+            raise ValueError("all solvers run in one process: set 0")
         return workers
 
 
 @register("solve", SolveJob, scores.table_negative_exploitability, scores.negative_exploitability)
 class SolveTrainer(BaseTrainer[SolveJob]):
-    """Run solvers side by side; iteration k takes each to its iteration 10^(k / measurements)."""
+    """Trainer that runs solvers side by side and measures their exploitability.
+
+    Training iteration k runs each solver up to its iteration 10^(k / measurements_per_decade).
+    """
 
     def __init__(self, job: SolveJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.arena = _arena(job)
-        self.solvers = {name: solver_of(name, self.arena, job.seed) for name in job.solve.variants}
+        self.evaluator = _evaluator(job)
+        self.solvers = {
+            name: make_solver(name, self.evaluator, job.seed) for name in job.solve.variants
+        }
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run every solver to the next point of measurement, and measure its exploitability."""
+        """Run every solver up to the next measurement, and compute its exploitability."""
         reached = math.ceil(10 ** (self.iteration / self.job.solve.measurements_per_decade))
         metrics = {metric_names.ITERATIONS: float(reached)}
         for name, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
-            gap = closeness(self.arena, solver.average())["exploitability"]
-            metrics[metric_names.gap_name(name, self.arena.game.unit)] = gap
+            gap = equilibrium_distance(self.evaluator, solver.average())["exploitability"]
+            metrics[metric_names.gap_name(name, self.evaluator.game.unit)] = gap
         return metrics
 
     def state(self) -> dict[str, Array]:
@@ -144,8 +159,10 @@ class SolveTrainer(BaseTrainer[SolveJob]):
             solver.load(unprefixed(name, state))
 
     def model(self) -> dict[str, Array]:
-        """Return the average strategies (N, A), the first solver's as sigma and the others by name,
-        and the iterations of every solver."""
+        """Return the average strategies (N, A) and the numbers of iterations of all solvers.
+
+        The first solver's strategy is `sigma`; the others carry the solver's name.
+        """
         first, *others = self.solvers
         return {
             "sigma": self.solvers[first].average(),
@@ -154,68 +171,75 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         }
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        return {"convergence": figures.convergence(history, self.arena.game.unit)}
+        return {"convergence": figures.convergence(history, self.evaluator.game.unit)}
 
     @staticmethod
     def validate(job: SolveJob) -> None:
-        """Raise UserError if the tree would not fit or a variant cannot solve the game."""
-        arena = _arena(job)
+        """Raise UserError if the tree does not fit or a variant cannot solve the game."""
+        evaluator = _evaluator(job)
         for name in job.solve.variants:
-            solver_of(name, arena, job.seed)
+            make_solver(name, evaluator, job.seed)
 
     @staticmethod
     def evaluate_model(
         job: SolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute how close the stored strategy of each solver is to an equilibrium.
+        """Compute the exploitability of the stored strategy of each solver.
 
         Models of before version 0.2, and those of `overtrick solve --save`, hold the first
         solver's strategy only.
         """
-        arena, rows = _arena(job), []
+        evaluator, rows = _evaluator(job), []
         for number, name in enumerate(job.solve.variants):
             sigma = weights.get("sigma" if number == 0 else f"{OTHER}.{name}")
             if sigma is not None:
-                arena.check(sigma)
+                evaluator.check_strategy(sigma)
                 row: Row = {"plan": name}
                 if ITERATIONS in weights:
                     row["iterations"] = int(weights[ITERATIONS][number])
-                rows.append({**row, **closeness(arena, sigma)})
+                rows.append({**row, **equilibrium_distance(evaluator, sigma)})
         return rows
 
 
 class IterativeSolver(Protocol):
-    """Goes on from iteration to iteration; average is the strategy (N, A) that counts."""
+    """Solver that improves a strategy by iterations and can continue from a state."""
 
-    iteration: int
+    iteration: int  # finished iterations
 
-    def run(self, iterations: int) -> None: ...
-    def average(self) -> Array: ...
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: Mapping[str, Array]) -> None: ...
+    def run(self, iterations: int) -> None:
+        """Run a number of further iterations."""
+
+    def average(self) -> Array:
+        """Return the strategy (N, A) that approaches an equilibrium, the average one in CFR."""
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays on which further iterations depend."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore a state."""
 
 
-def solver_of(plan: str, arena: StrategyEvaluator, seed: int) -> IterativeSolver:
-    """A fresh solver by the name of its plan; what those that sample draw hangs on seed and name.
+def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
+    """Make a solver by its name; the random numbers of MCCFR depend on the seed and this name.
 
-    Raises UserError if the plan cannot solve such a game.
+    plan: one of `SOLVERS`. Raises UserError if it cannot solve the evaluator's game.
     """
-    able = ON_TREES if isinstance(arena, TreeEvaluator) else tuple(ON_CHAINS)
+    able = TREE_SOLVERS if isinstance(evaluator, TreeEvaluator) else tuple(BUCKETED_SOLVERS)
     if plan not in able:
-        raise UserError(f"plan {plan}: {arena.game.name} is solved by {', '.join(able)}")
-    if isinstance(arena, BucketedEvaluator):
-        return ON_CHAINS[plan](arena.view)
-    assert isinstance(arena, TreeEvaluator)
+        raise UserError(f"plan {plan}: {evaluator.game.name} is solved by {', '.join(able)}")
+    if isinstance(evaluator, BucketedEvaluator):
+        return BUCKETED_SOLVERS[plan](evaluator.view)
+    assert isinstance(evaluator, TreeEvaluator)
     if plan in cfr.VARIANTS:
-        return cfr.CfrSolver(arena.tree, cfr.VARIANTS[plan])
+        return cfr.CfrSolver(evaluator.tree, cfr.VARIANTS[plan])
     try:
         if plan == "lp":
-            return sequence_form.SequenceFormSolver(arena.tree)
+            return sequence_form.SequenceFormSolver(evaluator.tree)
         rng = generator(seed, RngStream.TRAIN, crc32(plan.encode()))
-        return mccfr.MccfrSolver(arena.tree, mccfr.VARIANTS[plan], rng)
+        return mccfr.MccfrSolver(evaluator.tree, mccfr.VARIANTS[plan], rng)
     except UserError as error:
         raise UserError(f"plan {plan}: {error}") from None
 
 
-def _arena(job: SolveJob) -> StrategyEvaluator:
-    return arena_of(job.game, tree_bytes(job.solve.memory_gib))
+def _evaluator(job: SolveJob) -> StrategyEvaluator:
+    return evaluator_of(job.game, tree_bytes(job.solve.memory_gib))

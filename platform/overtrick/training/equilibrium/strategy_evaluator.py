@@ -1,4 +1,4 @@
-"""Where strategies are judged exactly: on a game's tree, or on public moves over buckets."""
+"""Exact evaluation of strategies: on a game tree, or on the public tree of a bucketed game."""
 
 from __future__ import annotations
 
@@ -22,39 +22,44 @@ from overtrick.solvers.public_tree import values
 
 
 class StrategyEvaluator(Protocol):
-    """One game and an index of its situations; sigma is (N, A), many of them (M, N, A)."""
+    """Exact evaluation in one game of strategies sigma (N, A), or M of them, (M, N, A)."""
 
     game: Any
     legal: Array  # (N, A) bool
-    seat: Array  # (N,) whose row it is
+    seat: Array  # (N,) the seat that acts at each information set
 
     @property
-    def seats(self) -> int: ...
+    def seats(self) -> int:
+        """Return S, the number of seats."""
+
     @property
     def inputs(self) -> Array:
-        """(N, F) float64 inputs of a small network. Raises UserError if there are none."""
+        """Return float64 inputs (N, F) of a small network. Raises UserError if there are none."""
 
-    def check(self, sigma: Array) -> None:
+    def check_strategy(self, sigma: Array) -> None:
         """Raise UserError unless sigma (N, A) is a strategy of this game."""
 
-    def expecteds(self, sigmas: Array) -> Array:
-        """(M, S) points of each seat."""
+    def expected_payoffs(self, sigmas: Array) -> Array:
+        """Return the expected points per game (M, S) of each seat under strategies (M, N, A)."""
 
     def nash_convs(self, sigmas: Array) -> Array:
-        """(M,) points that best responses win over the strategies, summed over seats."""
+        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
 
-    def reply_worth(self, sigma: Array, seat: int) -> float:
-        """Points of a seat's best response."""
+    def best_response_payoff(self, sigma: Array, seat: int) -> float:
+        """Return the expected points per game of a seat's best response to sigma (N, A)."""
 
-    def worth(self, seat: int) -> float:
-        """Points of a seat in equilibrium, if the game has two seats and is zero-sum."""
+    def equilibrium_payoff(self, seat: int) -> float:
+        """Return the expected points per game of a seat in equilibrium, in a game for two.
 
-    def pictures(self, sigma: Array) -> dict[str, Figure]:
-        """What a strategy does, drawn."""
+        Raises UserError for a game without a tree, or that is not zero-sum.
+        """
+
+    def figures(self, sigma: Array) -> dict[str, Figure]:
+        """Draw a strategy (N, A), in figures by name; none if it is too large to draw."""
 
 
 class TreeEvaluator:
-    """A game whose tree fits in memory."""
+    """Evaluation of strategies on a game tree."""
 
     def __init__(self, game: Any, tree: Tree) -> None:
         self.game = game
@@ -69,39 +74,40 @@ class TreeEvaluator:
             )
         return self.game.compact_features(self.tree.observations)
 
-    def check(self, sigma: Array) -> None:
+    def check_strategy(self, sigma: Array) -> None:
         best_response.check_strategy(self.tree, sigma)
 
-    def expecteds(self, sigmas: Array) -> Array:
+    def expected_payoffs(self, sigmas: Array) -> Array:
         return best_response.expected_batch(self.tree, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
         return best_response.nash_conv_batch(self.tree, sigmas)
 
-    def reply_worth(self, sigma: Array, seat: int) -> float:
+    def best_response_payoff(self, sigma: Array, seat: int) -> float:
         return best_response.best_response(self.tree, sigma, seat)[0]
 
     @cached_property
-    def _equilibrium(self) -> float:
+    def _value(self) -> float:
+        """Value of the game for seat 0, by linear programming."""
         return sequence_form.equilibrium(self.tree)[0]
 
-    def worth(self, seat: int) -> float:
-        return self._equilibrium if seat == 0 else -self._equilibrium
+    def equilibrium_payoff(self, seat: int) -> float:
+        return self._value if seat == 0 else -self._value
 
-    def pictures(self, sigma: Array) -> dict[str, Figure]:
+    def figures(self, sigma: Array) -> dict[str, Figure]:
         tree, game = self.tree, self.game
         if tree.infosets > figures.FEW_SETS or not isinstance(game, Game):
             return {}
-        words = [game.describe(seen) for seen in tree.observations.observation]
-        chosen = best_response.edge_probability(tree, sigma)
+        situations = [game.describe(each) for each in tree.observations.observation]
+        probability = best_response.edge_probability(tree, sigma)
         return {
-            "strategy": figures.strategy(sigma, words, game.action_names),
-            "tree": figures.game_tree(tree, chosen, game.action_names),
+            "strategy": figures.strategy(sigma, situations, game.action_names),
+            "tree": figures.game_tree(tree, probability, game.action_names),
         }
 
 
 class BucketedEvaluator:
-    """Abstract limit hold'em, through the index that the game was made with."""
+    """Evaluation of strategies of abstract limit hold'em on its public tree and buckets."""
 
     seats = 2
 
@@ -116,22 +122,22 @@ class BucketedEvaluator:
     def inputs(self) -> Array:
         return self.game.bucket_features(self.view.buckets)
 
-    def check(self, sigma: Array) -> None:
+    def check_strategy(self, sigma: Array) -> None:
         values.check_strategy(self.view, sigma)
 
-    def expecteds(self, sigmas: Array) -> Array:
+    def expected_payoffs(self, sigmas: Array) -> Array:
         return values.expected(self.view, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
         return values.nash_conv(self.view, sigmas)
 
-    def reply_worth(self, sigma: Array, seat: int) -> float:
+    def best_response_payoff(self, sigma: Array, seat: int) -> float:
         return values.best_response(self.view, sigma, seat)[0]
 
-    def worth(self, seat: int) -> float:
+    def equilibrium_payoff(self, seat: int) -> float:
         raise UserError(f"{self.game.name}: one seat evolves alone only where the tree is known")
 
-    def pictures(self, sigma: Array) -> dict[str, Figure]:
+    def figures(self, sigma: Array) -> dict[str, Figure]:
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
             rounds = self.game.situations()[:, 0]
@@ -143,26 +149,27 @@ class BucketedEvaluator:
         return drawn
 
 
-def closeness(arena: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """How far a strategy is from an equilibrium, and what it is worth to each seat."""
-    gap = float(arena.nash_convs(sigma[None])[0])
+def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
+    """Return exploitability, NashConv and the values of all seats of a strategy (N, A)."""
+    gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
-        "exploitability": gap / arena.seats,
+        "exploitability": gap / evaluator.seats,
         "nash_conv": gap,
-        "values": arena.expecteds(sigma[None])[0].tolist(),
+        "values": evaluator.expected_payoffs(sigma[None])[0].tolist(),
     }
 
 
-_arenas: dict[str, StrategyEvaluator] = {}
+_evaluators: dict[str, StrategyEvaluator] = {}
 
 
-def arena_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
-    """The arena of a game, kept by each process. Raises UserError.
+def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
+    """Return the evaluator of a game, made once per process.
 
-    memory: bytes that a tree may take; None: what the machine has free.
+    memory: bytes that a tree may take; None: the free memory of the machine. Raises UserError if
+    the tree does not fit.
     """
     key = f"{choice.model_dump_json()} {memory}"
-    if key not in _arenas:
+    if key not in _evaluators:
         game, tree = cached_game(choice, memory)
-        _arenas[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
-    return _arenas[key]
+        _evaluators[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
+    return _evaluators[key]

@@ -1,0 +1,115 @@
+"""Payoff of a seat's best response to fixed strategies: exact, by look-ahead, or by evolution.
+
+With the other seats' strategies fixed, a game is a single-agent problem. The tree gives the exact
+payoff; a look-ahead approaches it with its depth and simulations; an inner evolution gives a lower
+bound. Samothrakis and Lucas 2011, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Positive, Section
+from overtrick.core import Array
+from overtrick.population.evolution_strategy import EvolutionStrategy
+from overtrick.population.genomes import GenomeEncoding
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.lookahead import expectimax_mcts
+from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator, TreeEvaluator
+
+
+class Inner(Section):
+    """Best responses to the evolving strategies."""
+
+    kind: Literal["exact", "searched", "evolved"] = Field(
+        default="exact",
+        description="exact: best response on the tree. searched: look-ahead. evolved: inner "
+        "evolution",
+    )
+    depth: int | None = Field(
+        default=None,
+        ge=0,
+        description="own decisions that the look-ahead searches exhaustively; none: all of them",
+    )
+    simulations: Count = Field(
+        default=1000,
+        description="simulations of Monte Carlo tree search at each information set below `depth`",
+    )
+    generations: Count = Field(
+        default=5, description="generations of the inner evolution at the start"
+    )
+    generations_growth: float = Field(
+        default=0.01, ge=0, description="inner generations added per outer generation"
+    )
+    population: int = Field(default=10, ge=4, description="genomes per inner generation")
+    step_size: Positive = Field(default=0.5, description="initial step size of the inner evolution")
+
+
+def estimate_best_response(
+    section: Inner,
+    evaluator: StrategyEvaluator,
+    encoding: GenomeEncoding,
+    sigma: Array,
+    seat: int,
+    warm_start: Array,
+    generation: int,
+    rng: Generator,
+) -> tuple[float, Array]:
+    """Return the payoff of a seat's (approximate) best response to sigma, and its genome.
+
+    sigma (N, A): strategies of all seats. warm_start (P,): genome of the best response so far,
+    from which an inner evolution starts; it is returned unchanged by the other kinds. generation:
+    number of outer generations so far. The payoff is one that the response really wins, in points
+    per game, so it never exceeds that of an exact best response.
+    """
+    if section.kind == "exact":
+        return evaluator.best_response_payoff(sigma, seat), warm_start
+    if section.kind == "searched":
+        return _searched_payoff(section, evaluator, sigma, seat, rng), warm_start
+    generations = section.generations + int(section.generations_growth * generation)
+    return _evolve_response(section, evaluator, encoding, sigma, seat, warm_start, generations, rng)
+
+
+def _searched_payoff(
+    section: Inner, evaluator: StrategyEvaluator, sigma: Array, seat: int, rng: Generator
+) -> float:
+    """Return the exact payoff of the strategy that a look-ahead finds for a seat."""
+    assert isinstance(evaluator, TreeEvaluator)  # checked when the job is validated
+    tree = evaluator.tree
+    depth = tree.max_decisions(seat) if section.depth is None else section.depth
+    found = expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng)
+    return float(best_response.expected(tree, found.sigma)[seat])
+
+
+def _evolve_response(
+    section: Inner,
+    evaluator: StrategyEvaluator,
+    encoding: GenomeEncoding,
+    sigma: Array,
+    seat: int,
+    warm_start: Array,
+    generations: int,
+    rng: Generator,
+) -> tuple[float, Array]:
+    """Return the payoff and the genome (P,) of the best response that an inner evolution finds."""
+    own = (evaluator.seat == seat)[:, None]
+
+    def payoffs(genomes: Array) -> Array:
+        responses = np.where(own, encoding.strategies(genomes), sigma)
+        return evaluator.expected_payoffs(responses)[:, seat]
+
+    best, best_payoff = warm_start, float(payoffs(warm_start[None])[0])
+    strategy = EvolutionStrategy(
+        lambda _: warm_start, section.step_size, section.population, "csa", rng
+    )
+    for _ in range(generations):
+        genomes = strategy.ask()
+        score = payoffs(genomes)
+        strategy.tell(genomes, score)
+        if score.max() > best_payoff:
+            best, best_payoff = genomes[score.argmax()], float(score.max())
+    return best_payoff, best
