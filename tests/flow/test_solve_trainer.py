@@ -35,7 +35,7 @@ def trainer(**section):
     return TRAINERS["solve"].trainer(job_file.parse(content, JOBS, "this test"), LocalPool())
 
 
-@pytest.mark.parametrize("plan", solve.ON_TREES)
+@pytest.mark.parametrize("plan", solve.TREE_SOLVERS)
 def test_every_plan_solves_kuhn_from_the_command_line(plan):
     done = CliRunner().invoke(
         cli.app, ["solve", "kuhn", "--plan", plan, "--iterations", "3000", "--json"]
@@ -133,7 +133,7 @@ def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan
 
 
 def test_a_job_that_all_plans_can_solve_is_taken():
-    content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": solve.ON_TREES}}
+    content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": solve.TREE_SOLVERS}}
     TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
 
 
@@ -142,7 +142,7 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     monkeypatch.chdir(abstraction.parent)
     content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
     job = job_file.parse(
-        {**content, "solve": {"variants": list(solve.ON_CHAINS)}}, JOBS, "this test"
+        {**content, "solve": {"variants": list(solve.BUCKETED_SOLVERS)}}, JOBS, "this test"
     )
     monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
     TRAINERS["solve"].validate(job)
