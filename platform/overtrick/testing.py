@@ -115,8 +115,8 @@ def _check_rows(game: Any, rows: Observations) -> None:
     if game.actions is None:
         _check(rows.legal is None, "observe", "legal must be None where actions are real vectors")
         return
-    whole = np.issubdtype(rows.observation.dtype, np.integer)
-    _check(whole, "observe", f"observation must be integers, not {rows.observation.dtype}")
+    ok = np.issubdtype(rows.observation.dtype, np.integer)
+    _check(ok, "observe", f"observation must be integers, not {rows.observation.dtype}")
     ok = rows.legal is not None and rows.legal.shape == (count, game.actions)
     _check(ok, "observe", f"legal must be {(count, game.actions)}")
     assert rows.legal is not None

@@ -32,6 +32,7 @@ class BatchedNetworks:
         self.weights = weights
 
     def start(self, games: int, rng: Generator) -> PolicySession:
+        """Return a session for G games, G / M of them for each of the M members."""
         members = len(self.weights["w0"])
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")
@@ -47,6 +48,7 @@ class _BatchedNetworksSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
+        """Sample actions for all rows with one batched forward pass."""
         member = observations.game // self.games_each
         slot = pad_slots(member, self.members)
         features = pad(self.features(observations), member, slot, self.members)

@@ -18,6 +18,7 @@ class MemorylessPolicy(ABC):
         """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""
 
     def start(self, games: int, rng: Generator) -> PolicySession:
+        """Return a session that samples actions from `probs` with `rng`."""
         return MemorylessSession(self, rng)
 
 
@@ -29,4 +30,5 @@ class MemorylessSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
+        """Sample one action for each row from the policy's probabilities."""
         return sample_actions(self.policy.probs(observations), self.rng)

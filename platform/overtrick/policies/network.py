@@ -21,6 +21,7 @@ class NetworkPolicy(MemorylessPolicy):
         self.weights = weights
 
     def probs(self, observations: Observations) -> Array:
+        """Return the softmax of the network outputs over the legal actions, (R, A) float64."""
         with torch.inference_mode():
             logits = forward(tensors(self.weights), torch.from_numpy(self.features(observations)))
             logp = masked_log_softmax(logits, torch.from_numpy(observations.legal))

@@ -17,6 +17,7 @@ class TabularPolicy(MemorylessPolicy):
         self.sigma = sigma
 
     def probs(self, observations: Observations) -> Array:
+        """Return action probabilities (R, A): the table rows of the rows' information sets."""
         assert observations.legal is not None
         assert observations.infoset is not None
         sets, actions = 1 + int(observations.infoset.max(initial=-1)), observations.legal.shape[1]

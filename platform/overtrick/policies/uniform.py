@@ -13,6 +13,7 @@ class UniformPolicy(MemorylessPolicy):
     """Policy that plays every legal action with equal probability."""
 
     def probs(self, observations: Observations) -> Array:
+        """Return action probabilities (R, A): equal for all legal actions of a row."""
         assert observations.legal is not None
         return observations.legal / observations.legal.sum(axis=1, keepdims=True)
 
@@ -24,6 +25,7 @@ class UniformVectorPolicy:
         self.width = width
 
     def start(self, games: int, rng: Generator) -> PolicySession:
+        """Return a session that samples uniform vectors with `rng`."""
         return _UniformVectorSession(self.width, rng)
 
 
@@ -33,5 +35,6 @@ class _UniformVectorSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
+        """Sample one vector for each row."""
         move = self.rng.uniform(-1, 1, (len(observations), self.width))
         return Actions(move, np.full(len(observations), -self.width * np.log(2)))

@@ -38,15 +38,22 @@ class EnumerablePoker(Poker):
         return deals, counts / counts.sum()
 
     def deal(self, games: int, rng: Generator) -> Deals:
+        """Sample deals (G, C) uniformly from all deals of distinct cards."""
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
     def revealed_columns(self, state: PokerState) -> Array:
+        """Return (G,) the number of deal columns observed: all hole cards, visible board cards."""
         return self.seats + self.turned[state.node]
 
     def observe(self, state: PokerState) -> Observations:
+        """Return the observations of the seats to act, with their information sets."""
         return self._in_sets(super().observe(state))
 
     def validated_observations(self, seen: Array) -> Observations:
+        """Return the rows of `seen` (R, K) with seats, legal actions and information sets.
+
+        Raises UserError for the first row that is impossible in this game.
+        """
         return self._in_sets(super().validated_observations(seen))
 
     def _in_sets(self, observations: Observations) -> Observations:

@@ -100,6 +100,7 @@ class Poker:
         return rank if self.fold else rank + self.rules.suit_names[card % self.rules.suits]
 
     def deal(self, games: int, rng: Generator) -> Deals:
+        """Sample deals (G, C) of distinct cards; ranks instead of cards if folded."""
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
@@ -124,10 +125,12 @@ class Poker:
         return cards // self.rules.suits if self.fold else cards
 
     def start(self, deals: Deals) -> PokerState:
+        """Return the state of G games at the root of the betting tree, for deals (G, C)."""
         node = np.zeros(len(deals), np.int32)
         return PokerState(deals, node, strength(self.rules, deals, self.rank(deals)))
 
     def observe(self, state: PokerState) -> Observations:
+        """Return the observations of the seats to act in all games that are not over."""
         game = np.flatnonzero(self.betting.seat[state.node] >= 0)
         node = state.node[game]
         seat = self.betting.seat[node].astype(np.int64)
@@ -165,6 +168,10 @@ class Poker:
         )
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
+        """Play one action for each row and return (G, S) points gained when games end.
+
+        Raises ValueError for an illegal action, before the state is changed.
+        """
         known = (action >= 0) & (action < self.actions)
         after = self.betting.after[state.node[observations.game], action * known]
         node = np.where(known, after, -1)
@@ -187,6 +194,7 @@ class Poker:
         return gain
 
     def features(self, observations: Observations) -> Array:
+        """Return (R, F) float32 network inputs, as listed in features.py."""
         if self.rules.best_five:
             by = features.card_features if self.view == "cards" else features.strength_features
             return by(self.rules, self.betting, observations.observation)

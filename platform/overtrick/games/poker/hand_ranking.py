@@ -83,13 +83,13 @@ def _tables() -> tuple[Array, Array, Array, Array, Array]:
     lower = by_cards[np.arange(len(upper)) - upper_place[upper]]
     counts = np.hstack([low[lower], high[upper]])
     cards = counts.sum(axis=1)
-    worth = _strength_keys(counts[cards == 5])
-    flushes = worth[:, 1] >= 0
-    levels, level = np.unique(np.concatenate([worth[:, 0], worth[flushes, 1]]), return_inverse=True)
+    keys = _strength_keys(counts[cards == 5])
+    flushes = keys[:, 1] >= 0
+    levels, level = np.unique(np.concatenate([keys[:, 0], keys[flushes, 1]]), return_inverse=True)
     by_counts = np.full(len(counts), -1, np.int16)
-    by_counts[cards == 5] = level[: len(worth)]
+    by_counts[cards == 5] = level[: len(keys)]
     by_ranks = np.full(1 << RANKS, -1, np.int16)
-    by_ranks[(counts[cards == 5][flushes] << np.arange(RANKS)).sum(axis=1)] = level[len(worth) :]
+    by_ranks[(counts[cards == 5][flushes] << np.arange(RANKS)).sum(axis=1)] = level[len(keys) :]
 
     # the strength of n cards is the best strength after removing one of them
     masks = np.arange(1 << RANKS)

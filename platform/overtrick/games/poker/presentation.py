@@ -10,6 +10,7 @@ class PokerPresentation(Presentation):
     """Text of cards, actions and pot of poker games."""
 
     def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+        """Return the visible cards, the actions so far and the chips in the pot, as text."""
         game = self.game
         cards = [game.card_name(int(card)) for card in seen[:-4]]
         board = " ".join(filter(None, cards[game.rules.hole :]))
@@ -23,6 +24,7 @@ class PokerPresentation(Presentation):
         )
 
     def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+        """Return the hole cards of every seat and the board, as text."""
         game = self.game
         each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]
         held = [

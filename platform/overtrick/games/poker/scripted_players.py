@@ -45,6 +45,7 @@ class Caller(ScriptedPlayer):
     """Player that always calls or checks."""
 
     def probs(self, observations: Observations) -> Array:
+        """Return (R, A) probability 1 for call, or for check."""
         return self.first_legal(observations, CALL, CHECK)
 
 
@@ -52,6 +53,7 @@ class Folder(ScriptedPlayer):
     """Player that always checks or folds."""
 
     def probs(self, observations: Observations) -> Array:
+        """Return (R, A) probability 1 for check, or for fold."""
         return self.first_legal(observations, CHECK, FOLD)
 
 
@@ -68,6 +70,7 @@ class Bluffer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
+        """Return action probabilities (R, A) by rank and pair."""
         hole, board = (
             self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
         )
@@ -91,6 +94,7 @@ class ThresholdPlayer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
+        """Return action probabilities (R, A) by the percentile of the hole cards."""
         hole = self.game.rules.hole
         strength = percentiles(
             observations.observation[:, :hole], observations.observation[:, hole:-4]

@@ -88,6 +88,7 @@ class SinglePokerGame:
         self.begin(np.random.default_rng(0))
 
     def begin(self, rng: Generator) -> None:
+        """Start a new game; deals are drawn in batches from `rng`."""
         if rng is not self._rng:
             self._rng, self._dealt, self._row = rng, 0, 0
         self._row += 1
@@ -101,6 +102,7 @@ class SinglePokerGame:
         self._go_to(self._root)
 
     def act(self, action: int) -> list[float]:
+        """Play a legal action of the seat to act, and return the points that each seat gains."""
         self._go_to(self._node.after[action])
         if self.seat >= 0:
             return self._no_points
@@ -111,10 +113,12 @@ class SinglePokerGame:
 
     @property
     def observation(self) -> Array:
+        """Return (F,) float32 network inputs of the seat to act."""
         return np.concatenate((self._features[self._row, self._node.view], self._node.features))
 
     @property
     def observations(self) -> Observations:
+        """Return one row of Observations for the seat to act, without information set."""
         node = self._node
         seen = np.concatenate((self._cards_seen[self._row, node.view], node.observation))
         legal = self._node.legal.astype(bool)

@@ -216,6 +216,7 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
+    """Write score and weight of the hands from index `first` on; see `roll_out`."""
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]
     for row in range(len(score)):
@@ -253,6 +254,7 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
 
 @njit(cache=True)
 def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-untyped-def]
+    """Add the transitions of sampled deals to start, counts and won; see `count_transitions`."""
     deck = np.arange(known.low * SUITS, RANKS * SUITS)
     sums = np.empty((2, SUITS), np.int64)
     key, bits = np.empty(2, np.int64), np.empty(2, np.int64)

@@ -100,34 +100,34 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
         bits += BITS[card]
         used |= 1 << card
     equity[:] = -1
-    left, kept = np.empty(LEFT, np.int64), 0
+    left, others = np.empty(LEFT, np.int64), 0
     for card in range(DECK):
         if not used >> card & 1:
-            left[kept] = card
-            kept += 1
+            left[others] = card
+            others += 1
     size = LEFT * (LEFT - 1) // 2
     high, low = np.empty(size, np.int64), np.empty(size, np.int64)
-    worth, count = np.empty(size, np.int64), np.zeros(CLASSES + 1, np.int64)
+    strength, count = np.empty(size, np.int64), np.zeros(CLASSES + 1, np.int64)
     at = 0
     for i in range(LEFT):
         its_key, its_bits = key + KEYS[left[i]], bits + BITS[left[i]]
         for j in range(i):
             high[at], low[at] = left[i], left[j]
-            worth[at] = strength_of_sums(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
-            count[worth[at] + 1] += 1
+            strength[at] = strength_of_sums(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
+            count[strength[at] + 1] += 1
             at += 1
     for level in range(CLASSES):  # cumulative: the first index of each strength
         count[level + 1] += count[level]
     order = np.empty(size, np.int64)
     for at in range(size):
-        order[count[worth[at]]] = at
-        count[worth[at]] += 1
+        order[count[strength[at]]] = at
+        count[strength[at]] += 1
     # hands that share a card are not compared, so wins over them are subtracted for each card
     beaten, level_with = np.zeros(DECK, np.int64), np.zeros(DECK, np.int64)
     start = 0
     while start < size:
         end = start
-        while end < size and worth[order[end]] == worth[order[start]]:
+        while end < size and strength[order[end]] == strength[order[start]]:
             level_with[high[order[end]]] += 1
             level_with[low[order[end]]] += 1
             end += 1
@@ -145,6 +145,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _keys(cards):  # type: ignore[no-untyped-def]
+    """Return the int64 keys of all boards with a number of cards, in lexicographic order."""
     total = 1
     for k in range(cards):
         total = total * (DECK - k) // (k + 1)

@@ -75,6 +75,10 @@ class _RiverCache:
         self.value = np.zeros(1 << bits)
 
     def percentiles(self, hole: Array, board: Array) -> Array:
+        """Return (R,) float64 percentiles of hole cards (R, 2) on river boards (R, 5).
+
+        Raises ValueError if a board contains a card twice.
+        """
         cards = np.stack([np.bitwise_or.reduce(1 << c, axis=1) for c in (board, hole)], axis=1)
         if not (np.bitwise_count(cards[:, 0]) == board.shape[1]).all():
             raise ValueError("a board needs five different cards")  # kernels do not check bounds
@@ -156,6 +160,7 @@ def _ranks(sums, orders):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
+    """Return (R,) percentiles from the table; up (R,): the number of dealt board cards."""
     found = np.empty(len(hole))
     masks, place = np.empty(SUITS, np.int64), np.empty(SUITS, np.int64)
     for row in range(len(hole)):
@@ -175,6 +180,7 @@ def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _on_rivers(hole, board, same):  # type: ignore[no-untyped-def]
+    """Return (R,) percentiles on river boards; adjacent rows with equal `same` share a board."""
     found = np.empty(len(hole))
     equity, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
     for row in range(len(hole)):
