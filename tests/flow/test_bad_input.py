@@ -398,7 +398,7 @@ def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None
     uniform = best_response_to("kuhn", "random")["values"]  # as are weights of 0
     for place in (a_run.name, str(a_run), f"kept/{a_run.name}", str(a_run / "model")):
         assert best_response_to("kuhn", place)["values"] == pytest.approx(uniform, abs=1e-6)
-        assert match.match(place, "random", None, {}, 2, 0).game == "kuhn"
+        assert match.play_match(place, "random", None, {}, 2, 0).game == "kuhn"
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def other(tmp_path: Path) -> str:
     return str(path)
 
 
-def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.Match:
-    return duplicate_match.match(a, b, boards, seed, LocalPool(), lambda done: None)
+def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.DuplicateMatch:
+    return duplicate_match.play_match(a, b, boards, seed, LocalPool(), lambda done: None)
 
 
 def test_a_system_never_beats_itself() -> None:
@@ -75,7 +75,7 @@ def test_workers_play_the_same_match(
     monkeypatch.setattr(duplicate_match, "SHARD", 8)
     here = played("natural", other, 20, 2)  # compiles for all of them
     crew = RayPool(2)
-    there = duplicate_match.match("natural", other, 20, 2, crew, lambda done: None)
+    there = duplicate_match.play_match("natural", other, 20, 2, crew, lambda done: None)
     crew.close()
     assert np.array_equal(there.boards.imps, here.boards.imps)
     assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
@@ -83,7 +83,7 @@ def test_workers_play_the_same_match(
 
 def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     match = played("natural", other, 20)
-    duplicate_match.report(match, tmp_path / "m.csv")
+    duplicate_match.write_report(match, tmp_path / "m.csv")
     with (tmp_path / "m.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(row["imps"]) for row in rows] == match.boards.imps.tolist()
@@ -94,7 +94,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
             contract, who = auction_rules.describe_contract(calls, row["dealer"])
             said = contract if who is None else f"{contract} by {who}"
             assert row[f"{name}_contract"] == said
-    duplicate_match.report(match, tmp_path / "m.md", show=2)
+    duplicate_match.write_report(match, tmp_path / "m.md", show=2)
     text = (tmp_path / "m.md").read_text()
     assert sum(line.startswith("| ") for line in text.splitlines()) == 21
     assert text.count("West   North  East   South") == 4
@@ -103,7 +103,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     assert "North-South weak, East-West natural" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
     with pytest.raises(UserError, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
-        duplicate_match.report(match, tmp_path / "m.txt")
+        duplicate_match.write_report(match, tmp_path / "m.txt")
 
 
 def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
@@ -111,7 +111,9 @@ def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
     match = played("natural", other)
     found = []
     for board in range(60):
-        for table in duplicate_match.shown(match, board, signs=False).split("\nNorth-South ")[1:]:
+        for table in duplicate_match.describe_board(match, board, signs=False).split(
+            "\nNorth-South "
+        )[1:]:
             strong = "NS" if table.startswith("natural") else "EW"
             for line in table.splitlines():
                 if "Strong notrump" in line:

@@ -22,7 +22,7 @@ from overtrick.runs import group, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate
 from overtrick.storage.run_folder import RunFolder
 from overtrick.studies.exact import solve_game
-from overtrick.studies.match import match
+from overtrick.studies.match import play_match
 from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
 
@@ -105,7 +105,7 @@ def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["kuhn", "minibridge"])
 def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
-    met = match("random", "random", name, {}, 2, 0, kept=True)
+    met = play_match("random", "random", name, {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", met.games)
     page = Page(html_page.file_page(tmp_path / "games.parquet", 3)).check()
     shown = met.games.moves[:3]
@@ -275,7 +275,7 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     run_folder(tmp_path / "r")
-    met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
+    met = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", met.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
     for words, said in (
@@ -313,7 +313,7 @@ def test_bad_files_are_refused(tmp_path):
 
 @needs_browser
 def test_a_browser_shows_one_step_at_a_time(tmp_path):
-    met = match("random", "random", "kuhn", {}, 2, 0, kept=True)
+    met = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", met.games)
     page = tmp_path / "page.html"
     page.write_text(html_page.file_page(tmp_path / "games.parquet", 2))

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from overtrick import cli
-from overtrick.cli.interactive import understood
+from overtrick.cli.interactive import parse_action
 from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.cards import CARD_NAMES
 from overtrick.interactive import session
-from overtrick.interactive.advice import auction_table, table_of
+from overtrick.interactive.auction_game import make_auction_game
+from overtrick.interactive.human_game import make_human_game
 from overtrick.storage import game_records
 
 MOST = 20  # games of a session
@@ -23,9 +24,9 @@ MOST = 20  # games of a session
 
 def session_of(table, ask, seat=0, games=MOST, seed=3):
     """A sheet of games in which a person decides by ask(turn, moves)."""
-    sheet = session.Sheet(table)
+    sheet = session.ScoreSheet(table)
     for number in range(games):
-        sheet.games.append(session.game(table, seat, seed, number, ask))
+        sheet.games.append(session.play_game(table, seat, seed, number, ask))
     return sheet
 
 
@@ -42,7 +43,7 @@ def told(monkeypatch, capsys, *words, typed=()):
 def by_worth(table, choose):
     """Asks the table what is worth most, or least."""
     return lambda observations, moves: (
-        choose(table.thoughts(observations), key=lambda each: each.worth).action
+        choose(table.advise(observations), key=lambda each: each.value).action
     )
 
 
@@ -52,29 +53,29 @@ def first(observations, moves):
 
 def test_the_best_first_actions_are_worth_the_best_response(whole):
     game, tree = whole("leduc")
-    table = table_of("leduc", "random", {}, False)
+    table = make_human_game("leduc", "random", {}, False)
     deals, chances = game.every_deal()
     observations = game.observe(game.start(deals))
-    worth = np.where(observations.legal, table.exact[0].worth[observations.infoset], -np.inf).max(
-        axis=1
-    )
-    assert chances @ worth == pytest.approx(table.exact[0].best)
-    assert tree.infosets == len(table.exact[1].worth)
+    worth = np.where(
+        observations.legal, table.seat_values[0].action_values[observations.infoset], -np.inf
+    ).max(axis=1)
+    assert chances @ worth == pytest.approx(table.seat_values[0].best_response)
+    assert tree.infosets == len(table.seat_values[1].action_values)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "kuhn_three", "brps"])
 def test_best_replies_give_nothing_up_and_others_do(name):
-    table = table_of(name, "random", {}, False)
+    table = make_human_game(name, "random", {}, False)
     last = table.game.seats - 1
     sheet = session_of(table, by_worth(table, max), last)
     assert all(done.given_up == pytest.approx(0) for done in sheet.games)
-    assert sheet.summary()["best"] == pytest.approx(table.exact[last].best)
+    assert sheet.summary()["best"] == pytest.approx(table.seat_values[last].best_response)
     worst = session_of(table, by_worth(table, min), last)
     assert worst.summary()["given_up"] > 0
 
 
 def test_a_choice_taken_back_leaves_no_trace():
-    table = table_of("leduc", "random", {}, False)
+    table = make_human_game("leduc", "random", {}, False)
     straight = session_of(table, first, games=6).games
     back, seen = [], []
 
@@ -82,13 +83,13 @@ def test_a_choice_taken_back_leaves_no_trace():
         seen.append(observations.observation[0].tolist())
         if any(move.seat == 0 for move in moves) and not back:
             back.append(len(seen))
-            raise session.TakenBack
+            raise session.UndoRequested
         return first(observations, moves)
 
     for number, plain in enumerate(straight):
         back.clear()
         seen.clear()
-        again = session.game(table, 0, 3, number, wavers)
+        again = session.play_game(table, 0, 3, number, wavers)
         assert (again.deal == plain.deal).all()
         assert (again.moves, again.points) == (plain.moves, plain.points)
         if back:  # the very decision before is asked again, with the same knowledge
@@ -103,7 +104,9 @@ def test_a_session_by_keyboard(monkeypatch, capsys):
     )  # fmt: skip
     assert code == 0
     assert sheet["games"] == 2
-    assert sheet["best"] == pytest.approx(table_of("kuhn", "random", {}, False).exact[0].best)
+    assert sheet["best"] == pytest.approx(
+        make_human_game("kuhn", "random", {}, False).seat_values[0].best_response
+    )
     assert sheet["points"] == sum(row["points"] for row in sheet["rows"])
     for words in ("you hold", "50.0%", "best replies", "seat 1 held"):
         assert words in read
@@ -135,16 +138,19 @@ def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, ca
 
 
 def test_who_chooses_at_once_with_others_is_told_so():
-    table = table_of("brps", None, {}, False)
+    table = make_human_game("brps", None, {}, False)
     observations = table.game.observe(
         table.game.start(table.game.deal(1, np.random.default_rng(0)))
     )
-    assert {table.sees(seen, []) for seen in observations.observation} == {"all choose at once"}
+    assert {table.describe_observation(seen, []) for seen in observations.observation} == {
+        "all choose at once"
+    }
 
 
 def test_who_names_nobody_meets_the_strongest_that_the_game_knows():
     met = {
-        name: table_of(name, None, {}, False).against for name in ("leduc", "minibridge", "holdem")
+        name: make_human_game(name, None, {}, False).against
+        for name in ("leduc", "minibridge", "holdem")
     }
     assert met == {"leduc": "cfr", "minibridge": "rules", "holdem": "ta"}
 
@@ -178,25 +184,28 @@ def test_bad_input_is_refused(monkeypatch, capsys, words, wrong):
 
 def test_words_for_actions():
     bids = ("1C", "1S", "P", "X", "XX")
-    assert [understood(w, bids, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
-    assert "may be 1C, 1S" in understood("1", bids, "1", False)
+    assert [parse_action(w, bids, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
+    assert "may be 1C, 1S" in parse_action("1", bids, "1", False)
     moves = ("fold", "call", "raise")
-    assert [understood(w, moves, w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
-    assert "from 1 to 3" in understood("4", moves, "4", True)
-    assert "may not be done" in understood("bet", moves, "bet", True)
+    assert [parse_action(w, moves, w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
+    assert "from 1 to 3" in parse_action("4", moves, "4", True)
+    assert "is not possible now" in parse_action("bet", moves, "bet", True)
 
 
 def test_a_declarer_sees_two_hands_and_what_was_played():
-    table = table_of("minibridge", "rules", {}, False)
+    table = make_human_game("minibridge", "rules", {}, False)
     looks = []
 
     def looks_and_plays(observations, moves):
         looks.append(
-            (table.sees(observations.observation[0], moves), [CARD_NAMES[m.action] for m in moves])
+            (
+                table.describe_observation(observations.observation[0], moves),
+                [CARD_NAMES[m.action] for m in moves],
+            )
         )
         return first(observations, moves)
 
-    done = session.game(table, 0, 3, 0, looks_and_plays)
+    done = session.play_game(table, 0, 3, 0, looks_and_plays)
     hidden = {CARD_NAMES[card] for card in np.flatnonzero(done.deal[:52] % 2 == 1)}
     for text, played in looks:
         lines = text.splitlines()
@@ -204,33 +213,33 @@ def test_a_declarer_sees_two_hands_and_what_was_played():
         assert not any(card in text for card in hidden - set(played))
         west_and_east = lines[4:8]
         assert not any(west_and_east)
-    assert "tricks: " in table.shows(done.deal, done.moves)
+    assert "tricks: " in table.describe_end(done.deal, done.moves)
 
 
 def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
-    table = auction_table("natural", "natural", {}, False)
+    table = make_auction_game("natural", "natural", {}, False)
     calls = []
 
     def by_system(observations, moves):
-        thoughts = table.thoughts(observations)
-        calls.append((thoughts[0], table.sees(observations.observation[0], moves)))
+        thoughts = table.advise(observations)
+        calls.append((thoughts[0], table.describe_observation(observations.observation[0], moves)))
         return thoughts[0].action
 
-    done = session.game(table, 2, 3, 0, by_system)
+    done = session.play_game(table, 2, 3, 0, by_system)
     assert [m.seat for m in done.moves[:4]] == [(done.deal[52] + k) % 4 for k in range(4)]
     thought, seen = calls[0]
-    assert (CALLS[thought.action], thought.likely) == ("2S", 1.0)
-    assert thought.shows.startswith("Weak two: 4-10 points, 6-7 spades")
+    assert (CALLS[thought.action], thought.probability) == ("2S", 1.0)
+    assert thought.meaning.startswith("Weak two: 4-10 points, 6-7 spades")
     assert "S KQ9843" in seen
     assert "J976" not in seen  # partner's clubs
-    assert "par " in table.shows(done.deal, done.moves)
+    assert "par " in table.describe_end(done.deal, done.moves)
     assert done.payoff.tolist() == [done.points, -done.points] * 2
-    passes = session.game(table, 2, 3, 0, lambda observations, moves: PASS)
+    passes = session.play_game(table, 2, 3, 0, lambda observations, moves: PASS)
     assert (passes.deal == done.deal).all()
 
 
 def test_kept_games_are_gone_through_again(tmp_path):
-    table = table_of("kuhn", "random", {}, False)
+    table = make_human_game("kuhn", "random", {}, False)
     sheet = session_of(table, first, seat=1, games=5)
     game_records.save(tmp_path / "games.parquet", sheet.record())
     kept = game_records.load(tmp_path / "games.parquet")

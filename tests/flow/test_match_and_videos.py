@@ -28,7 +28,7 @@ from overtrick.runs import lifecycle, videos
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder
-from overtrick.studies.match import match
+from overtrick.studies.match import play_match
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import (
     PairResult,
@@ -60,7 +60,7 @@ def tournament(iterations=3, boards=400, **changes):
 
 @pytest.mark.parametrize(("a", "b"), itertools.combinations(PLAYERS, 2))
 def test_a_match_comes_to_what_the_tree_says(whole, a, b):
-    done = match(a, b, "leduc", {}, boards=3_000, seed=1)
+    done = play_match(a, b, "leduc", {}, boards=3_000, seed=1)
     met = done.meeting
     assert done.unit == "big blind"
     assert 0.005 < met.standard_error < 0.1
@@ -110,7 +110,7 @@ def test_a_tournament_that_would_count_shaping_is_refused():
         TournamentTrainer.validate(job)
     for reward in ("shaped", "wins"):
         with pytest.raises(UserError, match="do not sum to zero"):
-            match("random", "motionless", "sumo", {"reward": reward}, 2, 0)
+            play_match("random", "motionless", "sumo", {"reward": reward}, 2, 0)
     with pytest.raises(ValueError, match="two or more players with different names"):
         Tournament(players=("random", "random"))
 
@@ -128,9 +128,9 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
     assert (code, told["game"], told["unit"], told["boards"]) == (0, "holdem", "big blind", 50)
     assert {"a", "b", "mean", "standard_error"} <= told.keys()
     assert ask("random", "cfr") == (2, {"error": (
-        "random and cfr know several games: name one with --game, such as brps"
+        "random and cfr play in several games: name one with --game, such as brps"
     )})  # fmt: skip
-    assert "no game knows both la and motionless" in ask("la", "motionless")[1]["error"]
+    assert "no game has both la and motionless" in ask("la", "motionless")[1]["error"]
     assert (
         "kuhn_three is no game that 2 seats play"
         in (ask("random", "call", "--game", "kuhn_three")[1]["error"])
@@ -146,7 +146,7 @@ def test_a_stored_model_meets_a_stranger(tmp_path, whole):
     game, tree = whole("kuhn")
     sigma = best_response.sigma_of(tree, [make_opponent("cfr", game, tree)] * 2)
     model_files.save(model_files.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
-    done = match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
+    done = play_match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
     assert done.game == "kuhn"
     met = done.meeting
     assert abs(met.mean - exact(whole, "cfr", "random", "kuhn")) < 4 * met.standard_error
@@ -203,7 +203,7 @@ def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
     filmed = []
     monkeypatch.setattr(registry, "video_writer", lambda game, path: filmed.append)
     options = {"integrator": "euler"}
-    met = match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
+    met = play_match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
     (batch,) = filmed
     assert (batch.games, met.boards) == (1, 2)
     random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))

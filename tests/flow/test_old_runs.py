@@ -74,7 +74,7 @@ def test_an_unfinished_run_goes_on_to_its_end(before, local_ray):
 
 
 def test_an_old_model_is_an_opponent(before):
-    played = match.match(str(before / "nfsp"), "random", "leduc", {}, boards=20, seed=0)
+    played = match.play_match(str(before / "nfsp"), "random", "leduc", {}, boards=20, seed=0)
     assert played.game == "leduc"
     assert abs(played.meeting.mean) < 15
 

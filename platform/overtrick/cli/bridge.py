@@ -88,13 +88,13 @@ def suggest(
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
     from overtrick.runs import lifecycle
-    from overtrick.studies import duplicate_match
+    from overtrick.studies.duplicate_match import find_bidder
 
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
     side = bidders.load_side(str(lifecycle.find_model(bidder)))
-    other = bidders.load_side(str(duplicate_match.find_bidder(against) or against))
+    other = bidders.load_side(str(find_bidder(against) or against))
     situation = _dealer_and_vulnerability(dealer, vulnerable)
     candidates = [
         {"call": rules.CALLS[each.call], "probability": each.probability, "imps": each.imps}
@@ -234,7 +234,7 @@ def hands(
     from overtrick.config.overrides import apply_overrides
     from overtrick.games import registry
     from overtrick.runs import lifecycle
-    from overtrick.studies.cardplay_style import shown
+    from overtrick.studies.cardplay_style import study_style
 
     choice = GameChoice(name="minibridge", options=apply_overrides({}, options or []))
     scripted = registry.scripted_players(registry.make(choice.name, **choice.options))
@@ -242,7 +242,7 @@ def hands(
         name if name in ("random", *scripted) else str(lifecycle.find_model(name).absolute())
         for name in (declarer, against)
     ]
-    found = shown(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
+    found = study_style(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
     for hand in found.hands:
         say(f"{hand}\n")
     console.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))

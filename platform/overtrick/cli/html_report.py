@@ -48,7 +48,7 @@ def view(
     """
     from overtrick.core.files import write_text
     from overtrick.runs import html_page, lifecycle
-    from overtrick.studies.match import check_known, match
+    from overtrick.studies.match import check_players, play_match
     from overtrick.tracking.model_versions import SCHEME
 
     html_page.check_output(out)
@@ -68,9 +68,10 @@ def view(
         if against is None:
             _refuse(of_run, "is of games that a run's model plays: name an opponent by --against")
         else:
-            check_known([against], [])
+            check_players([against], [])
             model = str(lifecycle.find_model(str(folder)))
-            games = match(model, against, None, {}, boards or 3, seed or 0, kept=True).games
+            match = play_match(model, against, None, {}, boards or 3, seed or 0, record=True)
+            games = match.games
         page = html_page.run_page(folder, games)
     write_text(out, page)
     size = len(page.encode())

@@ -1,4 +1,4 @@
-"""A seat for a person: `overtrick play`."""
+"""Command `overtrick play`: play a game from the terminal."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as Columns
+from rich.table import Table
 
 from overtrick.cli import PLAY, app, arguments, console, print_result, say
 from overtrick.core import UserError, nearest
 
 if TYPE_CHECKING:
     from overtrick.core import Observations
-    from overtrick.interactive.advice import Table
-    from overtrick.interactive.session import Finished
+    from overtrick.interactive.human_game import HumanGame
     from overtrick.storage.game_records import Move
 
 HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
@@ -50,7 +49,8 @@ def play(
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.auction.game import Auction
     from overtrick.interactive import session
-    from overtrick.interactive.advice import auction_table, table_of
+    from overtrick.interactive.auction_game import make_auction_game
+    from overtrick.interactive.human_game import make_human_game
     from overtrick.storage import game_records
 
     asked = apply_overrides({}, options or [])
@@ -59,161 +59,162 @@ def play(
         raise UserError(f"--system is of the auction, not of {game}")
     if keep is not None:
         game_records.check(keep)
-    with console.status(f"laying the table of {game}"):
+    with console.status(f"preparing {game}"):
         if game == Auction.name:
-            table = auction_table(system or "natural", against or "natural", asked, signs)
+            table = make_auction_game(system or "natural", against or "natural", asked, signs)
         else:
-            table = table_of(game, against, asked, signs)
-    chosen = _seat(table, seat)
-    sheet = session.Sheet(table)
+            table = make_human_game(game, against, asked, signs)
+    fixed = _seat_number(table, seat)
+    sheet = session.ScoreSheet(table)
     say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
     try:
         for number in range(games):
-            mine = number % table.game.seats if chosen is None else chosen
-            say(f"\nGame {1 + number} of {games}: you are {_named(table, mine)}")
-            done = session.game(table, mine, seed, number, _Asking(table))
+            own = number % table.game.seats if fixed is None else fixed
+            say(f"\nGame {1 + number} of {games}: you are {_seat_name(table, own)}")
+            done = session.play_game(table, own, seed, number, _AskAtTerminal(table))
             sheet.games.append(done)
-            if keep is not None:  # at once, for a connection may break
+            if keep is not None:  # after each game: a connection may break
                 game_records.save(keep, sheet.record())
-            say(_end(table, done))
-    except session.Left:
-        say("\nYou leave; a game that is not over does not count.")
+            lost = f"; {done.given_up:.3f} less than best replies expect" if done.given_up else ""
+            say(f"\n{table.describe_end(done.deal, done.moves)}")
+            say(f"you win {done.points:+g} {table.game.unit}s{lost}")
+    except session.QuitRequested:
+        say("\nYou leave; an unfinished game does not count.")
     except KeyboardInterrupt:
-        say("\nStopped; a game that is not over does not count.")
-    told = sheet.summary()
-    _print(told)
+        say("\nStopped; an unfinished game does not count.")
+    summary = sheet.summary()
+    _print_summary(summary)
     if keep is not None and sheet.games:
         say(f"kept in {keep}: `overtrick view {keep}`")
-    print_result(as_json, **told)
+    print_result(as_json, **summary)
 
 
-class _Asking:
-    """Asks for actions by the keyboard, or whatever stands in for it."""
+class _AskAtTerminal:
+    """Asks the person for actions at the terminal, or reads them from standard input."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: HumanGame) -> None:
         self.table = table
 
     def __call__(self, observations: Observations, moves: Sequence[Move]) -> int:
-        from overtrick.interactive.session import Left, TakenBack
+        """Return an action for a one-row decision, given the moves so far.
+
+        Raises UndoRequested or QuitRequested for these words of the person.
+        """
+        from overtrick.interactive.session import QuitRequested, UndoRequested
 
         table = self.table
         assert observations.legal is not None
         legal = [int(action) for action in observations.legal[0].nonzero()[0]]
         names = [table.game.action_names[action] for action in legal]
         numbered = not any(name[0].isdigit() for name in names)
-        say(f"\n{table.sees(observations.observation[0], moves)}")
-        say(table.offered(names))
+        say(f"\n{table.describe_observation(observations.observation[0], moves)}")
+        say(table.presentation.format_actions(names))
         while True:
-            word = _read("> ")
+            word = _read_line("> ")
             if word is None or word == "quit":
-                raise Left
+                raise QuitRequested
             if word == "undo":
                 if any(move.seat == observations.seat[0] for move in moves):
-                    raise TakenBack
+                    raise UndoRequested
                 say("this is your first decision of the game: there is none to take back")
             elif word in ("?", "hint"):
                 console.print(_hint(table, observations))
-                if table.basis:
-                    say(f"worth by {table.basis}")
+                if table.value_source:
+                    say(f"value: {table.value_source}")
             else:
-                found = understood(word, names, table.meant(word), numbered)
+                found = parse_action(word, names, table.presentation.action_name_of(word), numbered)
                 if isinstance(found, int):
                     return legal[found]
                 say(found)
 
 
-def understood(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
-    """Which of some actions a word means, by its place; or what to say if it means none. meant: the
-    word as the game has it."""
+def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
+    """Return the index in names of the action that a word means, or else a message for the person.
+
+    meant: the game's own name for the word. numbered: the person may type the action's number.
+    """
     if not word:
         return 0 if len(names) == 1 else HELP
     if numbered and word.isdigit():
-        known = 1 <= int(word) <= len(names)
-        return int(word) - 1 if known else f"the actions go from 1 to {len(names)}"
-    said = meant.lower()
-    exact = [place for place, name in enumerate(names) if name.lower() == said]
-    begun = [place for place, name in enumerate(names) if name.lower().startswith(said)]
+        valid = 1 <= int(word) <= len(names)
+        return int(word) - 1 if valid else f"the actions go from 1 to {len(names)}"
+    prefix = meant.lower()
+    exact = [k for k, name in enumerate(names) if name.lower() == prefix]
+    begun = [k for k, name in enumerate(names) if name.lower().startswith(prefix)]
     if len(exact or begun) == 1:
         return (exact or begun)[0]
     if begun:
-        return f"'{word}' may be {', '.join(names[place] for place in begun)}: type more of it"
-    return f"'{word}' may not be done now: did you mean '{nearest(word, names)}'? {HELP}"
+        return f"'{word}' may be {', '.join(names[k] for k in begun)}: type more of it"
+    return f"'{word}' is not possible now: did you mean '{nearest(word, names)}'? {HELP}"
 
 
-def _read(prompt: str) -> str | None:
-    """A line, without what surrounds it; None at the end of the input."""
+def _read_line(prompt: str) -> str | None:
+    """Read a line without surrounding blanks; None at the end of the input."""
     try:
         word = console.input(prompt).strip()
     except EOFError:
         return None
-    if not sys.stdin.isatty():  # so that a transcript shows what was said
+    if not sys.stdin.isatty():  # so that a transcript has the input, too
         say(word)
     return word
 
 
-def _hint(table: Table, observations: Observations) -> Columns:
-    """What could be done, how likely who is asked would do it, and what it brings."""
-    thoughts = table.thoughts(observations)
-    shown = {
-        "how likely": any(each.likely is not None for each in thoughts),
-        "worth": any(each.worth is not None for each in thoughts),
-        "shows": any(each.shows for each in thoughts),
+def _hint(table: HumanGame, observations: Observations) -> Table:
+    """Return the advice at a one-row decision as a table, without its empty columns."""
+    advice = table.advise(observations)
+    columns = {
+        "probability": ["" if a.probability is None else f"{a.probability:.1%}" for a in advice],
+        "value": ["" if a.value is None else f"{a.value:+.3f}" for a in advice],
+        "meaning": [a.meaning for a in advice],
     }
-    columns = Columns("action", *(name for name, some in shown.items() if some))
-    for each in thoughts:
-        cells = (
-            "" if each.likely is None else f"{each.likely:.1%}",
-            "" if each.worth is None else f"{each.worth:+.3f}",
-            each.shows,
-        )
-        kept = [cell for cell, some in zip(cells, shown.values(), strict=True) if some]
-        columns.add_row(table.game.action_names[each.action], *kept)
-    return columns
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    shown = Table("action", *columns)
+    for each, *cells in zip(advice, *columns.values(), strict=True):
+        shown.add_row(table.game.action_names[each.action], *cells)
+    return shown
 
 
-def _seat(table: Table, asked: str | None) -> int | None:
-    """The seat that a person asked for, by its number or name. Raises UserError."""
+def _seat_number(table: HumanGame, asked: str | None) -> int | None:
+    """Return the seat that the person asked for by number or name; None: take turns.
+
+    Raises UserError for an unknown seat.
+    """
     if asked is None:
-        return table.usual
-    names = [name.lower() for name in table.seats]
+        return table.presentation.default_human_seat()
+    seats = table.presentation.seat_names()
+    names = [name.lower() for name in seats]
     if asked.lower() not in names:
-        raise UserError(f"--seat is {', '.join(table.seats)}, not '{asked}'")
+        raise UserError(f"--seat is {', '.join(seats)}, not '{asked}'")
     return names.index(asked.lower())
 
 
-def _named(table: Table, seat: int) -> str:
-    name = table.seats[seat]
-    return f"seat {name} of {len(table.seats)}" if name.isdigit() else name
+def _seat_name(table: HumanGame, seat: int) -> str:
+    """Return the name of a seat for a sentence, such as "seat 1 of 2" or "South"."""
+    seats = table.presentation.seat_names()
+    return f"seat {seats[seat]} of {len(seats)}" if seats[seat].isdigit() else seats[seat]
 
 
-def _end(table: Table, done: Finished) -> str:
-    """All cards, and what was won."""
-    lost = "" if not done.given_up else f"; {done.given_up:.3f} less than best replies expect"
-    return (
-        f"\n{table.shows(done.deal, done.moves)}\nyou win {done.points:+g} {table.game.unit}s{lost}"
-    )
-
-
-def _print(told: dict[str, Any]) -> None:
-    """The sheet of results."""
-    if not told["games"]:
+def _print_summary(summary: dict[str, Any]) -> None:
+    """Print the results of a session as a table, if it has any."""
+    if not summary["games"]:
         return
-    sheet = Columns("game", "seat", "points", title=f"{told['game']} against {told['against']}")
-    exact = told["best"] is not None
+    title = f"{summary['game']} against {summary['against']}"
+    sheet = Table("game", "seat", "points", title=title)
+    exact = summary["best"] is not None
     if exact:
         sheet.add_column("given up")
-    for row in told["rows"]:
+    for row in summary["rows"]:
         given_up = [f"{row['given_up']:.3f}"] if exact else []
         sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)
     console.print(sheet)
-    error = "" if told["standard_error"] is None else f" ± {told['standard_error']:.3f}"
+    error = "" if summary["standard_error"] is None else f" ± {summary['standard_error']:.3f}"
     say(
-        f"{told['points']:+g} {told['unit']}s in {told['games']} games: "
-        f"{told['mean']:+.3f}{error} a game"
+        f"{summary['points']:+g} {summary['unit']}s in {summary['games']} games: "
+        f"{summary['mean']:+.3f}{error} a game"
     )
     if exact:
         say(
-            f"in your seats best replies win {told['best']:+.3f} a game from this opponent, and "
-            f"the opponent itself would win {told['opponent']:+.3f}; your decisions gave up "
-            f"{told['given_up']:.3f} in all, luck aside"
+            f"in your seats best replies win {summary['best']:+.3f} a game from this opponent, and "
+            f"the opponent itself would win {summary['opponent']:+.3f}; your decisions gave up "
+            f"{summary['given_up']:.3f} points in all, compared with best replies"
         )

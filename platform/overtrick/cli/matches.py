@@ -80,9 +80,10 @@ def bridge_match(
 
 def _bidding(a: str, b: str) -> bool:
     """Test whether a match is one of bidding systems or of networks that bid."""
-    from overtrick.studies.duplicate_match import find_bidder, known
+    from overtrick.studies.duplicate_match import find_bidder, is_bidding_system
 
-    return bool(known(a) or known(b) or (find_bidder(a) and find_bidder(b)))
+    named = is_bidding_system(a) or is_bidding_system(b)
+    return named or bool(find_bidder(a) and find_bidder(b))
 
 
 def _refuse_bidding_options(a: str, b: str, out: Path | None, show: int, workers: int) -> None:
@@ -112,8 +113,8 @@ def _match_players(
 
     if save is not None:
         game_records.check(save)
-    matches.check_known((a, b), loader.system_names())
-    done = matches.match(
+    matches.check_players((a, b), loader.system_names())
+    done = matches.play_match(
         a, b, game, apply_overrides({}, options), boards, seed, video, save is not None
     )
     if save is not None and done.games is not None:
@@ -162,13 +163,13 @@ def _match_bidders(
     for side in (ours, theirs):
         bidders.load_side(side)  # refuses an unknown one before Ray starts
     with lifecycle.open_pool(workers) as pool, counting(console, "boards", boards) as progress:
-        played = duplicate_match.match(ours, theirs, boards, seed, pool, progress)
+        played = duplicate_match.play_match(ours, theirs, boards, seed, pool, progress)
     if out is not None:
-        duplicate_match.report(played, out, show)
+        duplicate_match.write_report(played, out, show)
     if save is not None:
-        game_records.save(save, duplicate_match.record_of(played))
+        game_records.save(save, duplicate_match.recorded_games(played))
     for board in range(min(show, boards)):
-        say(f"{duplicate_match.shown(played, board)}\n")
+        say(f"{duplicate_match.describe_board(played, board)}\n")
     imps = played.boards.imps
     say(
         f"{a} against {b}: {played.mean:+.3f} ± {played.standard_error:.3f} IMPs a board; of "

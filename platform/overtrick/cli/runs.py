@@ -211,10 +211,10 @@ def safety(
     The table also has the best payoff that any strategy of that exploitability can reach, by
     restricted Nash responses.
     """
-    from overtrick.studies.safety import judge_safety
+    from overtrick.studies.safety import evaluate_safety
 
     names = [] if against is None else against.split(",")
-    answer, folder = judge_safety(what, names, overrides or [], workers, out)
+    answer, folder = evaluate_safety(what, names, overrides or [], workers, out)
     console.print(tables.safety(answer["rows"], answer["unit"]))
     if folder is not None:
         say(f"figure and numbers: {folder}/safety.png, safety.json")

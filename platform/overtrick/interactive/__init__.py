@@ -1,1 +1,1 @@
-"""Games played by a person in the terminal, with advice and undo."""
+"""Games with a seat for a person: opponents, hints, undo, and a table of results."""

@@ -1,7 +1,7 @@
-"""Games of a person, one after another; each can be taken back, decision by decision.
+"""A person's session: games one after another, undo of decisions, and a table of results.
 
-To take one back is to play the game again from its deal: everybody draws from the same generator
-as before, and the person's earlier choices are made again without being asked.
+Undo replays a game from its deal: all policies draw from the same generator again, and the person's
+earlier choices are repeated without asking.
 """
 
 from __future__ import annotations
@@ -15,139 +15,145 @@ from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, Policy
 from overtrick.distributed.workers import RngStream, generator
-from overtrick.interactive.advice import Table
+from overtrick.interactive.human_game import HumanGame
 from overtrick.policies.rollout import play
 from overtrick.storage.game_records import Games, Move, Recorder
 
 
-class TakenBack(Exception):
-    """The person wants to decide again what was decided last."""
+class UndoRequested(Exception):
+    """The person wants to change the last decision."""
 
 
-class Left(Exception):
-    """The person gets up."""
+class QuitRequested(Exception):
+    """The person wants to end the session."""
 
 
-Ask = Callable[[Observations, Sequence[Move]], int]
-"""Asks a person for an action at a turn of one row, after some moves. Raises TakenBack where there
-is a choice to take back, or Left."""
+AskAction = Callable[[Observations, Sequence[Move]], int]
+"""Ask the person for an action at a one-row decision, given the moves so far.
+
+Raises UndoRequested, if there is a decision to undo, or QuitRequested.
+"""
 
 
 @dataclass
-class Person:
-    """A policy, and its player, that asks; but first makes some choices again."""
+class HumanPolicy:
+    """Policy that asks a person, after it has repeated some earlier choices.
+
+    It is its own PolicySession. New choices are appended to `choices`.
+    """
 
     ask: Callable[[Observations], int]
     choices: list[tuple[Observations, int]]
-    done: int = 0
+    played: int = 0  # choices made in this game
 
-    def start(self, games: int, rng: Generator) -> Person:
+    def start(self, games: int, rng: Generator) -> HumanPolicy:
+        """Return the policy itself as its session."""
         return self
 
     def act(self, observations: Observations) -> Actions:
-        if self.done == len(self.choices):
+        """Return the next earlier choice or, after the last, what the person chooses."""
+        if self.played == len(self.choices):
             self.choices.append((observations, self.ask(observations)))
-        self.done += 1
-        return Actions(np.array([self.choices[self.done - 1][1]]), np.zeros(1))
+        self.played += 1
+        return Actions(np.array([self.choices[self.played - 1][1]]), np.zeros(1))
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A game that came to its end."""
+class PlayedGame:
+    """A finished game of the session."""
 
     seat: int
     deal: Array  # (C,)
     moves: Sequence[Move]
     payoff: Array  # (S,)
-    given_up: float | None  # points below the best replies to the opponent; None without a tree
+    given_up: float | None  # points lost to the best actions in all; None without exact values
 
     @property
     def points(self) -> float:
-        """What the person won."""
+        """The payoff of the person."""
         return float(self.payoff[self.seat])
 
 
-def game(table: Table, seat: int, seed: int, number: int, ask: Ask) -> Finished:
-    """Game `number` of a seed. Raises Left."""
+def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskAction) -> PlayedGame:
+    """Play game `number` of a seed with the person in a seat. Raises QuitRequested."""
     choices: list[tuple[Observations, int]] = []
     while True:
         recorder = Recorder(table.game)
 
-        def asked(observations: Observations, recorder: Recorder = recorder) -> int:
+        def ask_now(observations: Observations, recorder: Recorder = recorder) -> int:
             return ask(observations, recorder.moves[0])
 
-        seated: list[Policy] = [
-            Person(asked, choices) if who == seat else table.players(seat)[who]
-            for who in range(table.game.seats)
-        ]
+        policies: list[Policy] = list(table.policies(seat))
+        policies[seat] = HumanPolicy(ask_now, choices)
         try:
-            played = play(
-                recorder, seated, 1, generator(seed, RngStream.EVALUATE, number), recorded=()
+            rollout = play(
+                recorder, policies, 1, generator(seed, RngStream.EVALUATE, number), recorded=()
             )
-        except TakenBack:
+        except UndoRequested:
             choices.pop()
             continue
-        given_up = [table.given_up(observations, action) for observations, action in choices]
-        known = [points for points in given_up if points is not None]
-        total = sum(known) if table.exact else None
-        return Finished(seat, recorder.deals[0], recorder.moves[0], played.payoff[0], total)
+        losses = [table.value_loss(observations, action) for observations, action in choices]
+        known = [points for points in losses if points is not None]
+        total = sum(known) if table.seat_values else None
+        return PlayedGame(seat, recorder.deals[0], recorder.moves[0], rollout.payoff[0], total)
 
 
 @dataclass
-class Sheet:
-    """What came of the games so far."""
+class ScoreSheet:
+    """Results of the games of a session so far."""
 
-    table: Table
-    games: list[Finished] = field(default_factory=list)
+    table: HumanGame
+    games: list[PlayedGame] = field(default_factory=list)
 
-    @property
-    def points(self) -> float:
-        """What the person won in all."""
-        return sum(each.points for each in self.games)
-
-    def mean(self, of: Callable[[int], float]) -> float:
-        """Of something that hangs on the seat, over the games."""
-        return float(np.mean([of(each.seat) for each in self.games]))
+    def _mean(self, value: Callable[[int], float]) -> float:
+        """Average a value of the person's seat over the games."""
+        return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:
-        """The keys of `overtrick play --json`; points are the person's, means those of a game."""
-        table, played = self.table, self.games
-        exact = table.exact if played else None
+        """Return the keys of `overtrick play --json`: the person's points, and means a game.
+
+        best, opponent: the value of a best response, and of the opponent's policy, in the person's
+        seats.
+        """
+        table, games = self.table, self.games
+        values = table.seat_values if games else None
         error = None
-        if len(played) > 1:
-            error = float(np.std([g.points for g in played], ddof=1) / np.sqrt(len(played)))
+        if len(games) > 1:
+            error = float(np.std([each.points for each in games], ddof=1) / np.sqrt(len(games)))
+        points = sum(each.points for each in games)
+        seats = table.presentation.seat_names()
         return {
             "game": table.game.name,
             "against": table.against,
             "unit": table.game.unit,
-            "games": len(played),
-            "points": self.points,
-            "mean": self.points / len(played) if played else None,
+            "games": len(games),
+            "points": points,
+            "mean": points / len(games) if games else None,
             "standard_error": error,
-            "given_up": sum(each.given_up or 0 for each in played) if exact else None,
-            "opponent": self.mean(lambda seat: exact[seat].opponent) if exact else None,
-            "best": self.mean(lambda seat: exact[seat].best) if exact else None,
+            "given_up": sum(each.given_up or 0 for each in games) if values else None,
+            "opponent": self._mean(lambda seat: values[seat].opponent) if values else None,
+            "best": self._mean(lambda seat: values[seat].best_response) if values else None,
             "rows": [
                 {
-                    "game": 1 + number,
-                    "seat": table.seats[each.seat],
+                    "game": number,
+                    "seat": seats[each.seat],
                     "points": each.points,
                     "given_up": each.given_up,
                 }
-                for number, each in enumerate(played)
+                for number, each in enumerate(games, 1)
             ],
         }
 
     def record(self) -> Games:
-        """The games as they are kept. There must be one."""
-        table, played = self.table, self.games
+        """Return the games of the session for a games file. There must be at least one."""
+        table, games = self.table, self.games
         return Games(
             table.game.name,
             table.options,
             ("you", table.against),
-            np.stack([each.deal for each in played]),
-            [each.moves for each in played],
-            np.stack([~table.own(each.seat) for each in played]).astype(np.int64),
-            np.stack([each.payoff for each in played]),
+            np.stack([each.deal for each in games]),
+            [each.moves for each in games],
+            np.stack([~table.own_side(each.seat) for each in games]).astype(np.int64),
+            np.stack([each.payoff for each in games]),
             table.systems,
         )

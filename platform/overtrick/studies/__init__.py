@@ -1,1 +1,1 @@
-"""Studies for the command line: matches, exact solutions, safe exploitation, style of card play."""
+"""Studies that commands run: matches, exact solutions, safety of adaptation, style of card play."""

@@ -1,4 +1,4 @@
-"""What a player of the cards does: deals with its line of play, and how often it keeps to rules."""
+"""Style of a Mini-Bridge declarer: its play on some deals, and how often it follows rules."""
 
 from __future__ import annotations
 
@@ -18,20 +18,30 @@ from overtrick.policies.rollout import play
 from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
-class Shown(NamedTuple):
-    """Deals as text, and the style of the declarer."""
+class CardplayStudy(NamedTuple):
+    """Deals with a declarer's card play as text, and its agreement with rules of card play."""
 
     hands: list[str]
-    style: list[dict[str, Any]]  # rule, asked, followed (share)
+    style: list[dict[str, Any]]  # rule, asked (decisions it applies to), followed (share of them)
 
 
-def shown(
-    choice: GameChoice, declarer: str, against: str, worlds: int, boards: int, deals: int,
-    seed: int, signs: bool,
-) -> Shown:  # fmt: skip
-    """So many deals with a declarer's play, and its style over so many; both sides by name, or as
-    the folder of a model. With worlds the declarer is the guide of a search, who imagines so many
-    deals at each decision. Raises Refused."""
+def study_style(
+    choice: GameChoice,
+    declarer: str,
+    against: str,
+    worlds: int,
+    boards: int,
+    deals: int,
+    seed: int,
+    signs: bool,
+) -> CardplayStudy:
+    """Play deals of Mini-Bridge, draw the first ones, and measure how the declarer plays.
+
+    declarer, against: the declarer and the defenders, each a player by name or a model folder.
+    worlds: if above 0, the declarer guides a PIMC search that samples this many deals a decision.
+    boards: number of deals drawn. deals: number of deals measured. signs: draw suits as symbols.
+    Raises UserError for an unknown player.
+    """
     game = card_game(with_trick_scoring(choice))
     for name in (declarer, against):
         reference_opponents.check_opponent(name, game, None)
@@ -46,11 +56,9 @@ def shown(
         for deal, played in zip(dealt[:boards], cards[:boards], strict=True)
     ]
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
-    asked = rule_defenders.rule_agreement(select_rows(batch.observations(), own), batch.action[own])
-    return Shown(
-        hands,
-        [
-            {"rule": name.replace("_", " "), "asked": asks, "followed": kept / max(asks, 1)}
-            for name, (asks, kept) in asked.items()
-        ],
-    )
+    rules = rule_defenders.rule_agreement(select_rows(batch.observations(), own), batch.action[own])
+    style = [
+        {"rule": name.replace("_", " "), "asked": asked, "followed": followed / max(asked, 1)}
+        for name, (asked, followed) in rules.items()
+    ]
+    return CardplayStudy(hands, style)

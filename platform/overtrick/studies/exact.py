@@ -1,4 +1,4 @@
-"""Exact questions about a game: how close to equilibrium, how much against an opponent."""
+"""Exact solutions of games: equilibria with their exploitability, and best-response values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from overtrick.training.equilibrium.strategy_evaluator import (
 )
 from overtrick.training.registry import JOBS
 
-LOOK_SECONDS = 0.5  # of iterations between two signs of progress
+PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
 
 
 def solve_game(
@@ -42,26 +42,27 @@ def solve_game(
     save: Path | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Find a strategy near an equilibrium; the keys of `overtrick solve --json`.
+    """Approximate an equilibrium of a game; return the keys of `overtrick solve --json`.
 
-    memory is what the tree may take in GiB; save, a folder for the strategy as a model; progress
-    is told the iterations done, first 0, when the tree is built and the kernels are compiled.
-    seconds counts the iterations alone. Raises UserError for an unknown game or plan, a game that
-    the plan cannot solve, a tree that does not fit, or a place that save may not take.
+    plan: an algorithm of SOLVERS. memory: the most GiB for the tree; None: the free memory. save: a
+    folder in which the strategy is stored as a model. progress: called with the number of finished
+    iterations, first with 0 when the tree is built and the kernels are compiled; `seconds` counts
+    the iterations alone. Raises UserError for an unknown game or plan, a game that the plan cannot
+    solve, a tree that does not fit, or an unusable folder.
     """
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
     if save is not None:
         model_files.check_place(save)
     evaluator = evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
-    iterations = 1 if plan == "lp" else iterations  # the linear program knows no iterations
+    iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     sigma, seconds = _iterate(evaluator, plan, iterations, seed, progress)
     found = equilibrium_distance(evaluator, sigma)
     if save is not None:
         job = SolveJob.model_validate(
             {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
         )
-        record = job.model_dump(mode="json", exclude_unset=True)  # no defaults that played no part
+        record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
         result = {"plan": plan, "iterations": iterations, **found}
         model_files.save(model_files.Model({"sigma": sigma}, name, record, result), save)
     return {
@@ -75,9 +76,10 @@ def solve_game(
 
 
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
-    """Best-response values by seat; the keys of `overtrick best-response --json`.
+    """Return best-response values by seat, with the keys of `overtrick best-response --json`.
 
-    A game too large for a tree gets a lower bound, its samples as asked: see lower_bound.
+    against: an opponent by name, a run, or a model folder. asked: settings of `lower_bound`, which
+    a game too large for a tree gets. Raises UserError.
     """
     game = registry.make(name)
     if isinstance(game, Redealable) and not isinstance(game, Enumerable):
@@ -99,12 +101,12 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
 
 
 def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
-    """A stored model as a pyspiel.TabularPolicy: each information-state string, each action.
+    """Convert a stored model to a pyspiel.TabularPolicy.
 
-    folder: of a model of openspiel/NAME; or of a game of ours that OpenSpiel has as well, and
-    twin its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
+    folder: a model of openspiel/NAME, or of a game of ours that OpenSpiel has as well. twin: then
+    its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
     UserError for a model that cannot be read, a game of ours without twin, or a twin with another
-    tree; ValueError if two seats know the same string.
+    tree; ValueError if two seats share an information-state string.
     """
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
@@ -112,14 +114,14 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     tree = build(game)
     sigma = best_response.sigma_of(tree, [model_files.policy(folder, game)] * tree.seats)
     if isinstance(game, InformationStateStrings):
-        words = game.information_state_strings
+        strings = game.information_state_strings
     elif twin is None:
         raise UserError(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
     else:
         theirs = openspiel_tree.OpenSpiel(twin)
         nodes = build(theirs)
         try:
-            words = openspiel_tree.matched_information_state_strings(
+            strings = openspiel_tree.matched_information_state_strings(
                 nodes, theirs.information_state_strings, tree
             )
         except ValueError as error:
@@ -127,7 +129,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
                 f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "
                 "needs suit_isomorphism=true"
             ) from None
-    return openspiel_tree.tabular_policy(words, tree.legal, sigma)
+    return openspiel_tree.tabular_policy(strings, tree.legal, sigma)
 
 
 def _iterate(
@@ -137,9 +139,9 @@ def _iterate(
     seed: int,
     progress: Callable[[int], None],
 ) -> tuple[Array, float]:
-    """The average strategy, and the seconds that the iterations took."""
+    """Run a solver; return its average strategy (N, A) and the seconds of the iterations alone."""
     solver = make_solver(plan, evaluator, seed)
-    solver.run(0)  # compiles the kernels, or reads them; then those of the measurement
+    solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below
     equilibrium_distance(evaluator, solver.average())
     progress(0)
     seconds, stretch = 0.0, 1
@@ -148,6 +150,6 @@ def _iterate(
         solver.run(min(stretch, iterations - solver.iteration))
         took = time.perf_counter() - began
         seconds += took
-        stretch = stretch * 2 if took < LOOK_SECONDS / 2 else stretch
+        stretch = stretch * 2 if took < PROGRESS_SECONDS / 2 else stretch
         progress(solver.iteration)
     return solver.average(), seconds

@@ -1,4 +1,4 @@
-"""Two players meet: strangers, runs or models, on the same boards from both seats."""
+"""Matches of two players (reference opponents, runs or models), each board from both seats."""
 
 from __future__ import annotations
 
@@ -23,94 +23,114 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 
 @dataclass(frozen=True)
-class Match:
-    """What came of it, and in which game."""
+class MatchResult:
+    """Result of a match, and the game it was played in."""
 
     game: str
     unit: str
     meeting: PairResult
-    games: Games | None = None  # as they were played, if that was asked for
+    games: Games | None = None  # the recorded games, if the match was to record them
 
 
-def match(
-    a: str, b: str, game: str | None, options: Mapping[str, Any], boards: int, seed: int,
-    video: Path | None = None, kept: bool = False,
-) -> Match:  # fmt: skip
-    """Each board is played twice, with the seats exchanged.
+def play_match(
+    a: str,
+    b: str,
+    game: str | None,
+    options: Mapping[str, Any],
+    boards: int,
+    seed: int,
+    video: Path | None = None,
+    record: bool = False,
+) -> MatchResult:
+    """Play each board twice between players a and b, with the seats exchanged.
 
-    a and b: strangers by name, runs, or folders of models. game: by name; if it is not given, that
-    of a model, or the only one that knows both strangers. video: a file for one more game, in
-    which a has seat 0. kept: write the games down. Raises UserError.
+    a, b: reference opponents by name, runs, or model folders. game: a game by name; by default
+    that of a model, or the only game that has both reference opponents. video: a file for a video
+    of one more game, in which a has seat 0. record: return the games as well. Raises UserError.
     """
-    choice = choice_of(a, b, game, options)
+    choice = choose_game(a, b, game, options)
     made, _ = two_seat_game(choice)
     registry.check_zero_sum(made)
-    if kept and made.actions is None:
+    if record and made.actions is None:
         raise UserError(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
-    recorder = Recorder(made) if kept else None
-    film = None if video is None else registry.video_writer(made, video)
-    both = (player_of(a, choice), player_of(b, choice))
-    play_rng, film_rng = generator(seed, RngStream.EVALUATE).spawn(2)
-    if film is not None:
-        film(play(made, both, 1, film_rng).batch)
-    met = play_duplicate_boards(made if recorder is None else recorder, *both, boards, play_rng)
-    if recorder is None:
-        return Match(made.name, made.unit, met)
-    who = np.tile([[0, 1], [1, 0]], (boards, 1))  # as `play_duplicate` seats them
-    games_kept = Games(
-        choice.name, choice.options, (a, b), recorder.deals, recorder.moves, who, recorder.payoff
+    recorder = Recorder(made) if record else None
+    write_video = None if video is None else registry.video_writer(made, video)
+    players = (load_player(a, choice), load_player(b, choice))
+    play_rng, video_rng = generator(seed, RngStream.EVALUATE).spawn(2)
+    if write_video is not None:
+        write_video(play(made, players, 1, video_rng).batch)
+    meeting = play_duplicate_boards(
+        made if recorder is None else recorder, *players, boards, play_rng
     )
-    return Match(made.name, made.unit, met, games_kept)
+    games = None
+    if recorder is not None:
+        who = np.tile([[0, 1], [1, 0]], (boards, 1))  # (games, S): seats are exchanged
+        games = Games(
+            choice.name,
+            choice.options,
+            (a, b),
+            recorder.deals,
+            recorder.moves,
+            who,
+            recorder.payoff,
+        )
+    return MatchResult(made.name, made.unit, meeting, games)
 
 
-def check_known(players: Sequence[str], others: Sequence[str]) -> None:
-    """Raise UserError for a player that is no stranger of any game, no run and no folder, and name
-    the nearest of the players that there are and of others."""
-    scripted = {each for strangers in _strangers().values() for each in strangers}
-    known = scripted | set(locate.run_names())
+def check_players(players: Sequence[str], others: Sequence[str]) -> None:
+    """Check that players exist: reference opponents of any game, runs, paths, registered models.
+
+    others: further valid names, used for suggestions only. Raises UserError with the nearest name.
+    """
+    reference = {name for names in _opponents_by_game().values() for name in names}
+    known = reference | set(locate.run_names())
     for player in players:
-        there = Path(player).exists() or locate.find_run(player) is not None
-        if not (player in known or there or locate.is_registered(player)):
+        exists = Path(player).exists() or locate.find_run(player) is not None
+        if not (player in known or exists or locate.is_registered(player)):
             near = nearest(player, sorted({*known, *others}))
             raise UserError(f"unknown player '{player}': did you mean '{near}'?")
 
 
-def _strangers() -> dict[str, list[str]]:
-    """Those of each game."""
+def _opponents_by_game() -> dict[str, list[str]]:
+    """Return the names of the reference opponents of each game."""
     return {name: opponent_names(registry.make(name)) for name in registry.names()}
 
 
-def player_of(what: str, choice: GameChoice) -> Any:
-    """The policy of a stranger, a run or a model. Raises UserError."""
+def load_player(what: str, choice: GameChoice) -> Any:
+    """Return the policy of a reference opponent, a run or a model folder. Raises UserError."""
     game, _ = playable_game(choice)
-    found = resolve_opponent(what, game)
-    if found in opponent_names(game):
-        return cached_opponent(choice, found)
+    name = resolve_opponent(what, game)
+    if name in opponent_names(game):
+        return cached_opponent(choice, name)
     return model_files.policy(lifecycle.find_model(what), game)
 
 
-def choice_of(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
-    """The game with its options: those of a model, unless others are given. Raises UserError."""
-    strangers = _strangers()
-    everyone = {each for known in strangers.values() for each in known}
-    for what in (a, b):
-        if what not in everyone:
-            stored = model_files.load(lifecycle.find_model(what))
+def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
+    """Return the game of a match between players a and b, with its options.
+
+    The options are those in which a model was trained, overridden by the given ones. Raises
+    UserError.
+    """
+    opponents = _opponents_by_game()
+    reference = {name for names in opponents.values() for name in names}
+    for player in (a, b):
+        if player not in reference:
+            stored = model_files.load(lifecycle.find_model(player))
             if game in (None, stored.game):
-                theirs = stored.job.get("game", {}).get("options", {})
-                trained = {n: v for n, v in theirs.items() if n != "reward"}
+                trained = stored.job.get("game", {}).get("options", {})
+                trained = {name: value for name, value in trained.items() if name != "reward"}
                 both = registry.match_options(stored.game, trained | dict(options))
                 return GameChoice(name=stored.game, options=both)
-    name = game or _only(a, b, [g for g, known in strangers.items() if {a, b} <= set(known)])
+    name = game or _only_game(a, b, [g for g, names in opponents.items() if {a, b} <= set(names)])
     return GameChoice(name=name, options=registry.match_options(name, options))
 
 
-def _only(a: str, b: str, common: Sequence[str]) -> str:
-    """The only game that knows two strangers. Raises UserError."""
-    if not common:
-        raise UserError(f"no game knows both {a} and {b}: name one with --game")
-    if len(common) > 1:
+def _only_game(a: str, b: str, games: Sequence[str]) -> str:
+    """Return the only game that has reference opponents a and b. Raises UserError."""
+    if not games:
+        raise UserError(f"no game has both {a} and {b}: name one with --game")
+    if len(games) > 1:
         raise UserError(
-            f"{a} and {b} know several games: name one with --game, such as {common[0]}"
+            f"{a} and {b} play in several games: name one with --game, such as {games[0]}"
         )
-    return common[0]
+    return games[0]

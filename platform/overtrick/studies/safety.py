@@ -1,10 +1,9 @@
-"""How much a model wins from strangers, and how much it can lose, by the bound that it keeps."""
+"""Payoff and exploitability of an adapting model at several bounds on its exploitability."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,117 +25,110 @@ from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
-BOUNDS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # points a game of exploitability
+BOUNDS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # exploitability, in points a game
 TRUSTS = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+"""Probabilities with which the opponent plays its known strategy in a restricted Nash response."""
 
 
-@dataclass(frozen=True)
-class Study:
-    """A job of a model that adapts once for each bound, and once without; its game and tree."""
-
-    jobs: dict[float | None, Job]
-    game: Any
-    tree: Tree
-
-    @classmethod
-    def of(
-        cls, card: Mapping[str, Any], source: str, against: Sequence[str], overrides: Sequence[str]
-    ) -> Study:
-        """From the job of a model; source is named in errors.
-
-        against: strangers in place of the job's, unless empty; overrides: key=value, as for a job
-        file. Raises UserError for a job that judges no adaptation, or a game without a tree.
-        """
-        plain = apply_overrides(card, overrides)
-        job = job_file.parse(plain, JOBS, source)
-        if job.evaluation is None:
-            raise UserError(
-                f"{source}: a model of {job.trainer} does not adapt to strangers: name one of meta"
-            )
-        game, tree = game_with_tree(job.game)
-        sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")
-        judged = dict(plain.get("evaluate", {}))
-        if against:
-            judged["opponents"] = [resolve_opponent(name, game) for name in against]
-        jobs = {}
-        for bound in (None, *BOUNDS):
-            content = {**plain, "evaluate": {**judged, "exploitability_bound": bound}}
-            if bound is None and "adaptation" in content:  # a best response needs a bound
-                content["adaptation"] = {**content["adaptation"], "policy": "network"}
-            jobs[bound] = job_file.parse(content, JOBS, source)
-            TRAINERS[job.trainer].validate(jobs[bound])
-        return cls(jobs, game, tree)
-
-
-def study(plan: Study, weights: Mapping[str, Array], crew: WorkerPool) -> dict[str, Any]:
-    """The keys of `overtrick safety --json`: game, unit, and a row a stranger.
-
-    A row has the frontier, a list of {trust, payoff, exploitability} of restricted Nash responses;
-    and adapted, a list of {bound, payoff, standard_error, exploitability, most}: the model after
-    its last step with each bound (None: free), and the most that any strategy of at most that
-    exploitability wins. All in points a game, exact but for the draws of adaptation.
-    """
-    tables = {}
-    for bound, job in plan.jobs.items():
-        rng = generator(job.seed, RngStream.EVALUATE)
-        tables[bound] = TRAINERS[job.trainer].evaluate_model(job, weights, crew, rng)
-    choice = plan.jobs[None].game
-    rows = []
-    for place, first in enumerate(tables[None]):
-        name = first["stranger"]
-        opponent = best_response.sigma_of(plan.tree, [cached_opponent(choice, name)] * 2)
-        adapted = []
-        for bound, table in tables.items():
-            row, gap = table[place], max(table[place]["exploitability"][-1], 0)
-            best = safe_exploitation.safe_best_response(plan.tree, opponent, gap)
-            adapted.append(
-                {
-                    "bound": bound,
-                    "payoff": row["steps"][-1],
-                    "standard_error": row["standard_error"][-1],
-                    "exploitability": gap,
-                    "most": exact_payoff(plan.tree, best, opponent),
-                }
-            )
-        rows.append(
-            {"stranger": name, "frontier": frontier(plan.tree, opponent), "adapted": adapted}
-        )
-    return {"game": choice.name, "unit": plan.game.unit, "rows": rows}
-
-
-def frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
-    """Restricted Nash responses from an equilibrium to a best response, by trust."""
-    points = []
-    for trust in TRUSTS:
-        sigma = safe_exploitation.restricted_nash_response(tree, opponent, trust)
-        points.append(
-            {
-                "trust": trust,
-                "payoff": exact_payoff(tree, sigma, opponent),
-                "exploitability": best_response.exploitability(tree, sigma),
-            }
-        )
-    return points
-
-
-def judge_safety(
+def evaluate_safety(
     what: str, against: Sequence[str], overrides: Sequence[str], workers: int, out: Path | None
 ) -> tuple[dict[str, Any], Path | None]:
-    """How much a stored model wins and how much it can lose, by the bound that it keeps.
+    """Evaluate a stored model that adapts, without and with each bound on its exploitability.
 
-    The answer of `study`, and the folder where it is kept as safety.json and safety.png:
-    out, else figures/ of the run; None for a model alone. Raises UserError.
+    what: a run or a model folder. against: held-out opponents in place of the job's, unless empty.
+    overrides: key=value overrides of the model's job. out: a folder for safety.json and
+    safety.png; by default the figures/ of the run. Return the answer of `overtrick safety --json`,
+    and that folder (None for a model without a run). Raises UserError for a model that does not
+    adapt, or a game without a tree.
     """
     folder = lifecycle.find_model(what)
     stored = model_files.load(folder)
-    asked = Study.of(stored.job, f"{folder / model_files.CARD}", against, overrides)
-    model_files.policy(folder, asked.game)
-    with lifecycle.open_pool(workers) as crew:
-        answer = study(asked, stored.weights, crew)
+    jobs = _jobs_by_bound(stored.job, f"{folder / model_files.CARD}", against, overrides)
+    game, tree = game_with_tree(jobs[None].game)
+    model_files.policy(folder, game)  # refuses weights that do not fit the game
+    with lifecycle.open_pool(workers) as pool:
+        rows = _safety_rows(jobs, tree, stored.weights, pool)
+    answer = {"game": jobs[None].game.name, "unit": game.unit, "rows": rows}
     run = RunFolder(folder.parent)
     if out is None and run.job.exists():
         out = run.figures
     if out is not None:
-        figures.save({"safety": figures.safety(answer["rows"], answer["unit"])}, out)
+        figures.save({"safety": figures.safety(rows, game.unit)}, out)
         write_text(out / "safety.json", json.dumps(answer, indent=1) + "\n")
     return answer, out
+
+
+def _jobs_by_bound(
+    card: Mapping[str, Any], source: str, against: Sequence[str], overrides: Sequence[str]
+) -> dict[float | None, Job]:
+    """Return the job of a stored model once for each bound, and once without a bound (None).
+
+    source: the file of the job, named in errors. Raises UserError.
+    """
+    plain = apply_overrides(card, overrides)
+    job = job_file.parse(plain, JOBS, source)
+    if job.evaluation is None:
+        raise UserError(
+            f"{source}: a model of {job.trainer} does not adapt to opponents: name one of meta"
+        )
+    game, tree = game_with_tree(job.game)
+    sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")
+    evaluation = dict(plain.get("evaluate", {}))
+    if against:
+        evaluation["opponents"] = [resolve_opponent(name, game) for name in against]
+    jobs = {}
+    for bound in (None, *BOUNDS):
+        content = {**plain, "evaluate": {**evaluation, "exploitability_bound": bound}}
+        if bound is None and "adaptation" in content:  # a best response needs a bound
+            content["adaptation"] = {**content["adaptation"], "policy": "network"}
+        jobs[bound] = job_file.parse(content, JOBS, source)
+        TRAINERS[job.trainer].validate(jobs[bound])
+    return jobs
+
+
+def _safety_rows(
+    jobs: Mapping[float | None, Job], tree: Tree, weights: Mapping[str, Array], pool: WorkerPool
+) -> list[dict[str, Any]]:
+    """Return one row for each held-out opponent: {stranger, frontier, adapted}.
+
+    frontier: restricted Nash responses, see `response_frontier`. adapted: the model after its last
+    adaptation step with each bound, {bound, payoff, standard_error, exploitability, most}, where
+    most is the best payoff that any strategy of at most that exploitability reaches. Payoffs are
+    points a game; only the draws of adaptation are random.
+    """
+    tables = {}
+    for bound, job in jobs.items():
+        rng = generator(job.seed, RngStream.EVALUATE)
+        tables[bound] = TRAINERS[job.trainer].evaluate_model(job, weights, pool, rng)
+    rows = []
+    for k, name in enumerate(row["stranger"] for row in tables[None]):
+        opponent = best_response.sigma_of(tree, [cached_opponent(jobs[None].game, name)] * 2)
+        adapted = []
+        for bound, table in tables.items():
+            gap = max(table[k]["exploitability"][-1], 0)
+            best = safe_exploitation.safe_best_response(tree, opponent, gap)
+            adapted.append(
+                {
+                    "bound": bound,
+                    "payoff": table[k]["steps"][-1],
+                    "standard_error": table[k]["standard_error"][-1],
+                    "exploitability": gap,
+                    "most": exact_payoff(tree, best, opponent),
+                }
+            )
+        frontier = response_frontier(tree, opponent)
+        rows.append({"stranger": name, "frontier": frontier, "adapted": adapted})
+    return rows
+
+
+def response_frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
+    """Evaluate restricted Nash responses to an opponent (N, A), from equilibrium to best response.
+
+    Each point has trust (a value of TRUSTS), payoff and exploitability, in points a game.
+    """
+    points = []
+    for trust in TRUSTS:
+        sigma = safe_exploitation.restricted_nash_response(tree, opponent, trust)
+        payoff, gap = exact_payoff(tree, sigma, opponent), best_response.exploitability(tree, sigma)
+        points.append({"trust": trust, "payoff": payoff, "exploitability": gap})
+    return points

@@ -1,0 +1,97 @@
+"""The bridge auction with a seat for a person, a partner, and two opponents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from overtrick.core import Array, Observations, Policy, UserError
+from overtrick.evaluation.bidders import Side, load_side
+from overtrick.games import registry
+from overtrick.games.bridge import diagram
+from overtrick.games.bridge.auction import observation
+from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.system import auction_simulation
+from overtrick.games.bridge.system.explanation import describe_meaning
+from overtrick.interactive.human_game import ActionAdvice, HumanGame
+from overtrick.storage.game_records import Move
+from overtrick.studies.duplicate_match import find_bidder
+
+
+def make_auction_game(
+    system: str, against: str, options: Mapping[str, Any], signs: bool
+) -> HumanGame:
+    """Make an auction in which the person and a partner bid one system against another side.
+
+    system, against: the two sides, each a bidding system, a run, or a model folder. signs: print
+    suits as symbols. Raises UserError.
+    """
+    ours, theirs = (load_side(str(find_bidder(each) or each)) for each in (system, against))
+    game = registry.make(Auction.name, **options)
+    if game.seats != 4:
+        raise UserError("a person calls for one hand: leave out seats")
+
+    def policies(seat: int) -> list[Policy]:
+        ns, ew = _north_south_first(ours, theirs, seat)
+        return [side.policy(ns.system, ew.system) for side in (ns, ew)] * 2
+
+    value_source = "IMPs against par, as its network of values expects them" if ours.imps else ""
+    return HumanGame(
+        game,
+        options,
+        f"{theirs.name}, with {ours.name} as partner",
+        policies,
+        partial(_describe_observation, game, ours, theirs, signs),
+        partial(_advise, ours, theirs),
+        value_source,
+        signs,
+        systems=(ours.system.name, theirs.system.name),
+    )
+
+
+def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
+    """Return the sides of North-South and East-West, if a seat belongs to our side."""
+    return (ours, theirs) if seat % 2 == 0 else (theirs, ours)
+
+
+def _describe_observation(
+    game: Auction, ours: Side, theirs: Side, signs: bool, seen: Array, moves: Sequence[Move]
+) -> str:
+    """Show one observation (K,) of the auction, with the meaning of each call so far."""
+    ns, ew = _north_south_first(ours, theirs, int(seen[0]))
+    calls, dealer = observation.calls_from_observation(seen), int(seen[1])
+    meanings = auction_simulation.explain_calls(calls, dealer, int(seen[2]), ns.system, ew.system)
+    view = registry.presentation(game).describe_observation(seen, moves, signs)
+    return "\n".join([view, *diagram.call_meanings(calls, dealer, meanings, signs)])
+
+
+def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:
+    """Return advice on the calls of a one-row decision, with the meaning of each call.
+
+    First the calls that the partner's policy considers in this seat (by expected IMPs for a trained
+    bidder), then other legal calls that have a meaning in its system.
+    """
+    assert observations.legal is not None
+    seen = observations.observation[0]
+    ns, ew = _north_south_first(ours, theirs, int(seen[0]))
+    policy: Any = ours.policy(ns.system, ew.system)
+    ranked: dict[int, tuple[float, float | None]]
+    if ours.calls is None:
+        probabilities = policy.probs(observations)[0]
+        ranked = {int(c): (float(probabilities[c]), None) for c in np.flatnonzero(probabilities)}
+    else:
+        candidates = policy.candidates(observations)[0]
+        ranked = {each.call: (each.probability, each.imps) for each in candidates}
+    others = [int(c) for c in np.flatnonzero(observations.legal[0]) if c not in ranked]
+    advice, before = [], observation.calls_from_observation(seen)
+    for call in [*ranked, *others]:
+        meaning = auction_simulation.call_meanings(
+            [*before, call], int(seen[1]), int(seen[2]), ns.system, ew.system
+        )[-1]
+        if call in ranked or meaning.rule is not None:
+            probability, value = ranked.get(call, (0.0, None))
+            advice.append(ActionAdvice(call, probability, value, describe_meaning(meaning)))
+    return advice

@@ -1,0 +1,176 @@
+"""A game with one seat for a person, policies in the others, and advice on the person's actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Resumable, UserError
+from overtrick.distributed.workers import RngStream, generator
+from overtrick.evaluation import game_cache, reference_opponents
+from overtrick.games import registry
+from overtrick.games.presentation import Presentation
+from overtrick.policies.uniform import UniformPolicy
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.lookahead.pimc import PimcPolicy
+from overtrick.storage.game_records import Move
+from overtrick.studies import match
+
+WORLDS = 40  # deals that PIMC samples for one piece of advice
+STRONGEST = ("cfr", "rules", "ta", "random")
+"""Default opponents: the first of these that the game has."""
+
+
+class ActionAdvice(NamedTuple):
+    """Advice on one legal action."""
+
+    action: int
+    probability: float | None  # under the policy of the opponent, in the auction of the partner
+    value: float | None  # expected points from here on
+    meaning: str = ""  # what a call shows
+
+
+class SeatValues(NamedTuple):
+    """Exact values of a seat against the opponent, in points a game."""
+
+    best_response: float  # of a best response
+    opponent: float  # of the opponent's own policy in this seat
+    action_values: Array  # (N, A) of each action, followed by a best response
+    reachable: Array  # (N,) bool: information sets that the seat can reach
+
+
+@dataclass(frozen=True)
+class HumanGame:
+    """A game with one seat for a person, the opponents in the others, and advice for the person."""
+
+    game: Any
+    options: Mapping[str, Any]
+    against: str  # the opponents, in words
+    policies: Callable[[int], Sequence[Policy]]  # by seat, given the seat of the person
+    describe_observation: Callable[[Array, Sequence[Move]], str]  # of one observation (K,)
+    advise: Callable[[Observations], list[ActionAdvice]]  # at a decision of one row
+    value_source: str  # how the values of the advice are computed; "" without values
+    signs: bool  # print suits as symbols
+    seat_values: tuple[SeatValues, ...] | None = None  # by seat, if the game has a tree
+    systems: tuple[str, ...] = ()  # of the auction: the person's side's, the opponents'
+
+    @property
+    def presentation(self) -> Presentation:
+        """The words in which the game is shown to people."""
+        return registry.presentation(self.game)
+
+    def describe_end(self, deal: Array, moves: Sequence[Move]) -> str:
+        """Show the deal (C,) and the course of a finished game."""
+        return self.presentation.describe_deal(deal, moves, signs=self.signs)
+
+    def own_side(self, seat: int) -> Array:
+        """Return (S,) bool: the person's seat and, in the auction, the partner's seat."""
+        sides = 2 if self.systems else self.game.seats
+        return (np.arange(self.game.seats) - seat) % sides == 0
+
+    def value_loss(self, observations: Observations, action: int) -> float | None:
+        """Return how many points an action loses against the best action of a one-row decision.
+
+        None if the game has no exact values; 0 at an information set that cannot be reached.
+        """
+        if self.seat_values is None or observations.infoset is None:
+            return None
+        infoset, values = int(observations.infoset[0]), self.seat_values[int(observations.seat[0])]
+        assert observations.legal is not None
+        if not values.reachable[infoset]:
+            return 0.0
+        of_actions = values.action_values[infoset]
+        return float(of_actions[observations.legal[0]].max() - of_actions[action])
+
+
+def make_human_game(
+    name: str, against: str | None, options: Mapping[str, Any], signs: bool
+) -> HumanGame:
+    """Make a game of discrete actions with an opponent in all seats but the person's.
+
+    against: a reference opponent by name, a run, or a model folder; None: the strongest reference
+    opponent. signs: print suits as symbols. Raises UserError.
+    """
+    if name not in registry.names():
+        registry.check_playable(registry.make(name))
+    if against is None:
+        known = reference_opponents.opponent_names(
+            registry.make(name, **registry.match_options(name, options))
+        )
+        against = next(opponent for opponent in STRONGEST if opponent in known)
+    match.check_players((against,), ())
+    choice = match.choose_game(against, against, name, options)
+    game, tree = game_cache.playable_game(choice)
+    if game.actions is None:
+        raise UserError(
+            f"{name} moves by real vectors, which nobody can type: match it with --video"
+        )
+    policy = match.load_player(against, choice)
+    values = None if tree is None else tuple(_values_by_seat(tree, policy))
+    search, value_source = None, ""
+    if values is not None:
+        value_source = "the exact mean of this action, then best replies to the opponent"
+    elif isinstance(game, Resumable) and isinstance(policy, BehaviouralPolicy):
+        search = PimcPolicy(game, policy, UniformPolicy(), WORLDS)
+        value_source = (
+            f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
+            "opponent"
+        )
+    return HumanGame(
+        game,
+        choice.options,
+        against,
+        lambda seat: [policy] * game.seats,
+        partial(registry.presentation(game).describe_observation, signs=signs),
+        partial(_advise, policy, values, search),
+        value_source,
+        signs,
+        values,
+    )
+
+
+def _values_by_seat(tree: Tree, policy: BehaviouralPolicy) -> list[SeatValues]:
+    """Compute the exact values of each seat against a policy in all other seats."""
+    sigma = best_response.sigma_of(tree, [policy] * tree.seats)
+    own = best_response.expected(tree, sigma)
+    found = []
+    for seat in range(tree.seats):
+        best, reply = best_response.best_response(tree, sigma, seat)
+        values = best_response.conditional_action_values(tree, reply, seat)
+        found.append(SeatValues(float(best), float(own[seat]), *values))
+    return found
+
+
+def _advise(
+    policy: Policy,
+    seat_values: tuple[SeatValues, ...] | None,
+    search: PimcPolicy | None,
+    observations: Observations,
+) -> list[ActionAdvice]:
+    """Return each legal action of a one-row decision with its probability and value.
+
+    The probability is that of the opponent's policy in this seat. The value is exact (seat_values),
+    estimated by PIMC (search), or None.
+    """
+    assert observations.legal is not None
+    probabilities = values = None
+    if isinstance(policy, BehaviouralPolicy):
+        probabilities = policy.probs(observations)[0]
+    if seat_values is not None and observations.infoset is not None:
+        own, infoset = seat_values[int(observations.seat[0])], int(observations.infoset[0])
+        values = own.action_values[infoset] if own.reachable[infoset] else None
+    elif search is not None:
+        values = search.action_values(observations, generator(0, RngStream.EVALUATE))[0]
+    return [
+        ActionAdvice(
+            int(action),
+            None if probabilities is None else float(probabilities[action]),
+            None if values is None else float(values[action]),
+        )
+        for action in np.flatnonzero(observations.legal[0])
+    ]
