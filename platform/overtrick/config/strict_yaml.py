@@ -12,6 +12,7 @@ class _StrictLoader(yaml.SafeLoader):
     """Safe YAML loader that rejects duplicate keys and reads 1e-5 as a float, as JSON does."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Build the dictionary of a YAML mapping. Raises YAMLError for a duplicate key."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if keys.count(key) > 1:

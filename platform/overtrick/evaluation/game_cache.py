@@ -77,6 +77,14 @@ def check_discrete_actions(game: Game) -> None:
         raise UserError(f"{game.name} moves by real vectors: this trainer needs single actions")
 
 
+def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str) -> None:
+    """Raise UserError, with the remedy, if the value of a key needs a tree and there is none."""
+    if tree is None:
+        raise UserError(
+            f"{key}: {value} needs a tree, and {game.name} is too large for one: {remedy}"
+        )
+
+
 def cached_opponent(choice: GameChoice, name: str) -> Any:
     """Return the policy of an opponent by name, as `make_opponent` does. Raises UserError."""
     key = choice.model_dump_json() + name

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Game
+from overtrick.core import Array, Game
+from overtrick.learners.weights import stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network_sizes import input_size, output_size
 
@@ -44,3 +45,29 @@ def initial_weights(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> 
         weights[f"b{layer}"] = np.zeros(out, np.float32)
     # sums and draws go in the order of the names, which files sort
     return dict(sorted(weights.items()))
+
+
+def random_networks(
+    sizes: Sequence[int],
+    count: int,
+    head_scale: float,
+    bias_std: float,
+    rng: Generator,
+    log_std: Array | None = None,
+) -> Weights:
+    """Return the weights (count, ...) of random networks; most play nearly uniformly.
+
+    sizes: units of each layer. Each network multiplies the last layer's weights and biases by
+    the squares of uniform numbers. head_scale: largest scale of these weights. bias_std: largest
+    standard deviation of these biases, in logits or mean moves. log_std: logarithms of the
+    standard deviations of moves, in games of real vectors.
+    """
+    weights = stack([initial_weights(sizes, rng, head_scale) for _ in range(count)])
+    last = len(sizes) - 2
+    biases = bias_std * rng.normal(0, 1, weights[f"b{last}"].shape)
+    factors = rng.random((2, count)) ** 2
+    weights[f"w{last}"] *= factors[0, :, None, None].astype(np.float32)
+    weights[f"b{last}"] = (biases * factors[1, :, None]).astype(np.float32)
+    if log_std is not None:
+        weights[LOG_STD] = np.repeat(log_std[None], count, axis=0)
+    return dict(sorted(weights.items()))  # the order of names in files decides sums and draws

@@ -51,9 +51,11 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         """
 
     def evaluate(self) -> Metrics:
+        """Return the payoffs against all held-out opponents before and after each step."""
         return evaluation.flat_metrics(self.rows(), self.unit)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the learning curve and the adaptation to each held-out opponent."""
         return figures.of_adaptation(history, rows, self.unit)
 
     @staticmethod
@@ -82,6 +84,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Name of the policy in the metric of its exploitability."""
 
     def evaluate(self) -> Metrics:
+        """Return the exploitability of the policy and its payoffs against held-out opponents."""
         return self._exploitability() | super().evaluate()
 
     def _exploitability(self) -> Metrics:
@@ -93,6 +96,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the learning curve and, with a tree, the exploitability by iteration."""
         return figures.of_unadapted(
             history, self.policy_name, self.unit, self.game.unit, self.tree is not None
         )

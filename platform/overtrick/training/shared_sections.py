@@ -6,12 +6,19 @@ in one line with a default of its own: `hidden: HiddenLayers = (64, 64)`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction, Positive, Section
+from overtrick.core import Array, Game
+from overtrick.learners.critic import Critic
+from overtrick.learners.initialisation import random_networks
 from overtrick.learners.value_based import dqn
+from overtrick.policies import network_sizes
+from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import EvolutionConfig
 
 HiddenLayers = Annotated[tuple[Count, ...], Field(description="units of each ReLU layer")]
@@ -58,8 +65,31 @@ class PolicyGradient(Section):
     entropy_coef: EntropyCoef = 0.0
     critic_learning_rate: CriticLearningRate = 0.003
 
+    def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
+        """Make a critic of a game; a privileged one sees the whole deal."""
+        size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
+        return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
 
-class RandomOpponents(Section):
+
+class RandomNetworks(Section):
+    """Keys of random networks as opponents."""
+
+    head_init_scale: HeadInitScale = 1.0
+    logit_bias_std: LogitBiasStd = 0.0
+
+    def random_networks(
+        self, sizes: Sequence[int], count: int, rng: Generator, log_std: Array | None = None
+    ) -> Weights:
+        """Return the weights (count, ...) of random networks with layers of the given sizes.
+
+        log_std: logarithms of the standard deviations of moves, in games of real vectors.
+        """
+        return random_networks(
+            sizes, count, self.head_init_scale, self.logit_bias_std, rng, log_std
+        )
+
+
+class RandomOpponents(RandomNetworks):
     """Keys of trainers that play against random networks drawn anew in each iteration."""
 
     random_opponents: NewOpponents = 20
@@ -67,11 +97,9 @@ class RandomOpponents(Section):
     logit_bias_std: LogitBiasStd = 5.0
 
 
-class RandomMembers(Section):
+class RandomMembers(RandomNetworks):
     """Keys of the random networks that a population starts with."""
 
-    head_init_scale: HeadInitScale = 1.0
-    logit_bias_std: LogitBiasStd = 0.0
     action_std_scale: ActionStdScale = 1.0
 
 

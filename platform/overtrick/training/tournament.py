@@ -105,9 +105,11 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         return {"results": self.results}
 
     def state(self) -> dict[str, Array]:
+        """Return the results of all pairs and the iteration, for a checkpoint."""
         return {**super().state(), "results": self.results}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the results of all pairs and the iteration."""
         super().load(state)
         self.results = state["results"]
 

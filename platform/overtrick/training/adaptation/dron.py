@@ -37,7 +37,7 @@ from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play, random_seating, select_policy_decisions
 from overtrick.training import scores
 from overtrick.training.adaptation.gradient_samples import learner_payoffs, payoff_metrics
-from overtrick.training.adaptation.opponent_population import random_networks, weight_shards
+from overtrick.training.adaptation.opponent_population import weight_shards
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.shared_sections import HiddenLayers, QLearning, RandomOpponents
@@ -112,10 +112,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         """Play new random opponents for all adaptation steps, and learn from the games."""
         new_rng, play_rng, learn_rng = rng.spawn(3)
         section, values = self.job.dron, self.job.values
-        opponents = random_networks(
-            self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
-            new_rng,
-        )  # fmt: skip
+        opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
         common = (
             self.job.game, self.learner.weights(), values.epsilon_at(progress), section.games,
             section.adaptation_steps,
@@ -139,6 +136,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
     @staticmethod
     def knowledge(job: DronJob, weights: Mapping[str, Array]) -> Weights:
+        """Return the weights of experts and gate. Raises UserError for a model of another job."""
         known = unprefixed(MODEL, weights)
         like = _initial_weights(job, np.random.default_rng(0))
         if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:

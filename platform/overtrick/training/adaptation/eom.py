@@ -13,11 +13,10 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive
-from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
+from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
-from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
-from overtrick.learners.critic import Critic
+from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
@@ -36,7 +35,7 @@ from overtrick.training.adaptation.opponent_modelling import (
     adapt_by_modelling,
     demonstrations,
 )
-from overtrick.training.adaptation.opponent_population import random_networks, weight_shards
+from overtrick.training.adaptation.opponent_population import weight_shards
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 
@@ -81,12 +80,11 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         super().__init__(job, pool)
         section = job.eom
         rng = generator(job.seed, RngStream.INITIAL)
-        features = input_size(self.game)
-        self.sizes = (features, *section.hidden, self.game.actions)
+        self.sizes = (input_size(self.game), *section.hidden, self.game.actions)
         self.learner = ActorCritic(
             self.game.features,
             initial_weights(self.sizes, rng, head=0.1),
-            Critic(features, section.hidden, rng, section.critic_learning_rate),
+            section.critic(self.game, rng, privileged=False),
             Ppo(section.learning_rate, section.entropy_coef),
             section.discount,
             section.gae_lambda,
@@ -97,10 +95,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         """Play new random opponents; learn to win from them, and clone their behaviour."""
         new_rng, play_rng, learn_rng, clone_rng = rng.spawn(4)
         section = self.job.eom
-        opponents = random_networks(
-            self.sizes, section.random_opponents, section.head_init_scale, section.logit_bias_std,
-            new_rng,
-        )  # fmt: skip
+        opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
         shards = weight_shards(opponents, SHARD)
         common = (self.job.game, self.learner.theta, section.games)
         ours, theirs = zip(*self.pool.map(_play, common, shards, play_rng), strict=True)
@@ -124,14 +119,13 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         """
         game, tree = two_seat_game(job.game)
         check_discrete_actions(game)
-        if tree is None and job.model.response == "exact":
-            raise UserError(
-                f"model.response: exact needs a tree, and {game.name} is too large for one: set ppo"
-            )
+        if job.model.response == "exact":
+            check_tree("model.response", "exact", game, tree, "set ppo")
         HeldOutTrainer.validate(job)
 
     @staticmethod
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> EomKnowledge:
+        """Return the first policy, its critic and the prior of opponents."""
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
         )

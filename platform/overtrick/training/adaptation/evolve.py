@@ -14,7 +14,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Job
-from overtrick.core import Array, UserError
+from overtrick.core import Array, UserError, select_rows
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
@@ -26,16 +26,9 @@ from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.population.population import Population
 from overtrick.training import scores, shared_sections
-from overtrick.training.adaptation.gradient_adaptation import (
-    AdaptingModel,
-    adapt_by_gradients,
-    check_estimator,
-)
+from overtrick.training.adaptation import gradient_adaptation
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator, mean_payoffs
-from overtrick.training.adaptation.opponent_population import (
-    check_action_std_scale,
-    random_networks,
-)
+from overtrick.training.adaptation.opponent_population import check_action_std_scale
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 
@@ -75,7 +68,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     """
 
     stateful = ("population",)
-    adapt = staticmethod(adapt_by_gradients)
+    adapt = staticmethod(gradient_adaptation.adapt_by_gradients)
 
     def __init__(self, job: EvolveJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
@@ -86,9 +79,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         if self.game.actions is None:
             std = INITIAL_ACTION_STD * section.action_std_scale
             log_std = np.full(sizes[-1], np.log(std), np.float32)
-        members = random_networks(
-            sizes, section.size, section.head_init_scale, section.logit_bias_std, rng, log_std
-        )
+        members = section.random_networks(sizes, section.size, rng, log_std)
         self.population = pool.host(Population(members, section.operators()))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -118,7 +109,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
                 "evolve.gradient_estimator: privileged_critic needs a critic, and evolution trains "
                 "none: set critic"
             )
-        check_estimator("evolve.gradient_estimator", estimator, game, tree)
+        gradient_adaptation.check_estimator("evolve.gradient_estimator", estimator, game, tree)
         if tree is not None and estimator in ON_TREE and section.changed_keys(["discount"]):
             raise UserError(
                 f"evolve.discount has no effect with evolve.gradient_estimator {estimator}: leave "
@@ -127,13 +118,16 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: EvolveJob, weights: Mapping[str, Array]) -> AdaptingModel:
+    def knowledge(
+        job: EvolveJob, weights: Mapping[str, Array]
+    ) -> gradient_adaptation.AdaptingModel:
+        """Return the best member as an adapting model with a critic that predicts 0."""
         theta = unprefixed("policy", weights)
         zero_critic = {
             "w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32),
         }  # fmt: skip
         section = job.evolve
-        return AdaptingModel(
+        return gradient_adaptation.AdaptingModel(
             theta, zero_critic, False, section.discount, section.gradient_estimator
         )
 
@@ -153,5 +147,5 @@ def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
     """Return the mean points per game (pairs,) of members `one` against members `other`."""
     choice, members, games = common
     game, _ = two_seat_game(choice)
-    ours, theirs = ({n: v[side] for n, v in members.items()} for side in (one, other))
+    ours, theirs = (select_rows(members, side) for side in (one, other))
     return mean_payoffs(game, ours, BatchedNetworks(game.features, theirs), games, rng)

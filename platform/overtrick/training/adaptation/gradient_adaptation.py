@@ -12,7 +12,7 @@ from numpy.random import Generator
 from overtrick.config.job_file import GameChoice
 from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
 from overtrick.evaluation.evaluate import AdaptationEvaluation
-from overtrick.evaluation.game_cache import cached_equilibrium, two_seat_game
+from overtrick.evaluation.game_cache import cached_equilibrium, check_tree, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
@@ -59,10 +59,8 @@ def check_estimator(
         raise UserError(
             f"{key}: opponent_model counts discrete actions, and {game.name} has none: set critic"
         )
-    if tree is None and estimator == "aivat":
-        raise UserError(
-            f"{key}: aivat needs a tree, and {game.name} is too large for one: set critic"
-        )
+    if estimator == "aivat":
+        check_tree(key, "aivat", game, tree, "set critic")
 
 
 def adapt_by_gradients(

@@ -20,13 +20,7 @@ from overtrick.core import Array, Enumerable, Game, Policy
 from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import advantages, maml
-from overtrick.learners.policy_gradient.sample import (
-    ContinuousSample,
-    DiscreteSample,
-    padded_sample,
-    rollout_sample,
-    sample_tensors,
-)
+from overtrick.learners.policy_gradient import sample as samples
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
@@ -57,7 +51,7 @@ PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
 class OpponentRollouts:
     """Rollouts of M networks against opponents: sample, critic inputs, returns and payoffs."""
 
-    sample: DiscreteSample | ContinuousSample  # M tasks
+    sample: samples.DiscreteSample | samples.ContinuousSample  # M tasks
     features: Array  # (D, F) inputs of the critic
     returns: Array  # (D,) discounted points won from each decision on
     payoff: Array  # (M,) mean points per game
@@ -102,7 +96,7 @@ def play_opponents(
             advantage, batch.infoset, member, PRIOR_WEIGHT["critic"]
         )
     return OpponentRollouts(
-        rollout_sample(params, batch, features, advantage, games, member, merge),
+        samples.rollout_sample(params, batch, features, advantage, games, member, merge),
         critic_inputs,
         advantages.discounted_returns(batch, gamma),
         learner_payoffs(played.payoff, seating, members).mean(axis=1),
@@ -181,7 +175,7 @@ def play_opponents_on_tree(
     if estimator == "opponent_model":
         sample = exact_sample(game, tree, params, action_frequencies(counts + prior))
     else:
-        sample = padded_sample(
+        sample = samples.padded_sample(
             features, tree.legal[row], _log_probs(tree, sigma)[member, row], credit[member, row],
             visited, member, len(sigma),
         )  # fmt: skip
@@ -207,10 +201,12 @@ def action_frequencies(counts: Array) -> Array:
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def adapt(params: Weights, sample: DiscreteSample | ContinuousSample, step: float) -> Weights:
+def adapt(
+    params: Weights, sample: samples.DiscreteSample | samples.ContinuousSample, step: float
+) -> Weights:
     """Take an inner gradient step of size `step` with each of M networks on its task's sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
-    return to_arrays(maml.adapt(leaves, sample_tensors(sample), step))
+    return to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))
 
 
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:
@@ -233,7 +229,9 @@ def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
     return reach
 
 
-def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array) -> DiscreteSample:
+def exact_sample(
+    game: Enumerable, tree: Tree, params: Weights, opponents: Array
+) -> samples.DiscreteSample:
     """Return a sample of all information sets with exact advantages of M networks.
 
     opponents (M, N, A): strategies of the opponents; each network plays both seats with equal
@@ -251,7 +249,7 @@ def exact_sample(game: Enumerable, tree: Tree, params: Weights, opponents: Array
             weight[m] += reach / 2
             credit[m] += reach[:, None] / 2 * mine * advantage
     features = game.features(tree.observations)
-    return DiscreteSample(
+    return samples.DiscreteSample(
         np.repeat(features[None], len(sigma), axis=0),
         np.broadcast_to(tree.legal, sigma.shape).copy(),
         _log_probs(tree, sigma),

@@ -18,10 +18,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.random import Generator
 
-from overtrick.core import Array
+from overtrick.core import Array, select_rows
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
@@ -35,7 +34,7 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network_sizes import input_size, output_size, privileged_input_size
+from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.reports import figures
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training import scores
@@ -58,11 +57,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     def __init__(self, job: MetaJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        section, policy_inputs = job.meta, input_size(self.game)
+        section = job.meta
         rng = generator(job.seed, RngStream.INITIAL)
         privileged = section.gradient_estimator == "privileged_critic"
-        critic_inputs = privileged_input_size(self.game) if privileged else policy_inputs
-        critic = Critic(critic_inputs, section.hidden, rng, section.critic_learning_rate)
+        critic = section.critic(self.game, rng, privileged)
         self.learner = ActorCritic(
             self.game.features,
             initial_policy_weights(self.game, section.hidden, rng),
@@ -72,7 +70,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             section.gae_lambda,
         )
         self.mean = self.learner.weights()  # the moving average
-        sizes = (policy_inputs, *section.hidden, output_size(self.game))
+        sizes = (input_size(self.game), *section.hidden, output_size(self.game))
         self.population = POPULATIONS[job.population.kind](
             job.game, sizes, job.population, self.learner.theta, pool, rng
         )
@@ -112,9 +110,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def state(self) -> dict[str, Array]:
+        """Return learner, population and moving average of weights, for a checkpoint."""
         return {**super().state(), **prefixed("mean", self.mean)}
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore learner, population and moving average of weights."""
         super().load(state)
         self.mean = unprefixed("mean", state)
 
@@ -124,10 +124,12 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     @staticmethod
     def validate(job: MetaJob) -> None:
+        """Raise UserError for an unsuitable game, unknown opponents, or values that need a tree."""
         meta_job.check_job(job)
 
     @staticmethod
     def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
+        """Return the meta-model, with the way it adapts that the job says."""
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
@@ -135,6 +137,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw learning curve, adaptation and, with a tree, the opponents' play by hand."""
         drawn = super().figures(history, rows)
         if self.tree is not None:
             styles, hands = self._styles(self.tree)
@@ -147,7 +150,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         The opponents are the first members of the population, the elite among them. Decisions
         count by their visit probability (Wu et al. 2022, Fig. 4, there by sampling).
         """
-        members = {n: v[:4] for n, v in self.population.members().items()}
+        members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
         hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))

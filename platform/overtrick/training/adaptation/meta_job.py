@@ -10,20 +10,14 @@ from overtrick.config.job_file import Count, Job, Positive, Section, UnusedKeys
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation
-from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.evaluation.game_cache import check_tree, two_seat_game
+from overtrick.training import shared_sections as shared
 from overtrick.training.adaptation.gradient_adaptation import check_estimator
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
 from overtrick.training.adaptation.opponent_population import Opponents, check_action_std_scale
-from overtrick.training.shared_sections import (
-    CriticLearningRate,
-    Discount,
-    Minibatches,
-    PolicyGradient,
-    PolicySolver,
-)
 
 
-class Meta(PolicyGradient):
+class Meta(shared.PolicyGradient):
     """Meta-learner: MAML with an outer policy optimiser (Wu et al. 2022, Table 1, column Leduc)."""
 
     unused_keys = (
@@ -33,7 +27,7 @@ class Meta(PolicyGradient):
         UnusedKeys({"gradient_estimator": ON_TREE}, ("gae_lambda",)),
     )
 
-    solver: PolicySolver = "trpo"
+    solver: shared.PolicySolver = "trpo"
     inner_lr: Positive = Field(default=0.1, description="alpha: learning rate of the inner steps")
     inner_steps: Count = Field(
         default=1, description="inner gradient steps per opponent in training"
@@ -57,12 +51,12 @@ class Meta(PolicyGradient):
         default=1,
         description="TRPO estimates curvature on every n-th opponent of an iteration; 1: on all",
     )
-    minibatches: Minibatches = 1
+    minibatches: shared.Minibatches = 1
     second_order: bool = Field(
         default=False, description="differentiate through the inner gradient (eq. 7)"
     )
-    discount: Discount = 0.99
-    critic_learning_rate: CriticLearningRate = 0.001
+    discount: shared.Discount = 0.99
+    critic_learning_rate: shared.CriticLearningRate = 0.001
     tasks: Count = Field(default=10, description="opponents per iteration")
     games: Count = Field(default=200, description="games against an opponent before each step")
     outer_games: Count | None = Field(
@@ -165,18 +159,14 @@ class MetaJob(Job):
 def check_job(job: MetaJob) -> None:
     """Raise UserError for an unsuitable game, unknown opponents, or values that need a tree."""
     game, tree = two_seat_game(job.game)
-    if tree is None and job.meta.objective != "sampled":
-        raise UserError(
-            f"meta.objective: {job.meta.objective} needs a tree, and {game.name} is too large for "
-            "one: set sampled"
-        )
-    if tree is None and job.meta.gradient_estimator == "opponent_model":
-        raise UserError(
-            f"meta.gradient_estimator: opponent_model needs a tree, and {game.name} is too large "
-            "for one: set it as adaptation.gradient_estimator"
-        )
+    section = job.meta
+    if section.objective == "exact":
+        check_tree("meta.objective", "exact", game, tree, "set sampled")
+    if section.gradient_estimator == "opponent_model":
+        remedy = "set it as adaptation.gradient_estimator"
+        check_tree("meta.gradient_estimator", "opponent_model", game, tree, remedy)
     check_action_std_scale("population.action_std_scale", job.population.action_std_scale, game)
-    check_estimator("meta.gradient_estimator", job.meta.gradient_estimator, game, tree)
+    check_estimator("meta.gradient_estimator", section.gradient_estimator, game, tree)
     estimator = job.adaptation.gradient_estimator
     check_estimator("adaptation.gradient_estimator", estimator, game, tree)
     if job.adaptation.policy == "best_response":

@@ -29,12 +29,8 @@ from overtrick.learners.critic import Critic
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.supervised import opponent_model
 from overtrick.learners.supervised.behaviour_cloning import CloningConfig, Demonstrations
-from overtrick.learners.supervised.opponent_model import (
-    correct_by_counts,
-    fit_opponent_models,
-    learn_response,
-)
 from overtrick.policies.forward_pass import Weights, pad, pad_slots
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.rollout import play, random_seating
@@ -162,7 +158,8 @@ def _fit_models(
     clones = _clone(known.prior, Demonstrations(features, legal, counts), section, rng)
     predicted = strategies(game, tree, clones)
     return [
-        TabularPolicy(sigma) for sigma in correct_by_counts(predicted, counts, section.prior_count)
+        TabularPolicy(sigma)
+        for sigma in opponent_model.correct_by_counts(predicted, counts, section.prior_count)
     ]
 
 
@@ -183,7 +180,7 @@ def _clone(
 ) -> Weights:
     """Return networks (M, ...) fitted by full-batch gradient steps with early stopping."""
     config = CloningConfig(section.epochs, batch=2**30)
-    return fit_opponent_models(
+    return opponent_model.fit_opponent_models(
         prior, batched, section.learning_rate, config, section.holdout_share, rng
     )
 
@@ -244,5 +241,5 @@ def _learn_response(
         seating = random_seating(section.ppo_games, seat_rng)
         return play(game, (policy, model), section.ppo_games, play_rng, seating, recorded=[0]).batch
 
-    learn_response(learner, simulate, section.ppo_iterations, response_rng)
+    opponent_model.learn_response(learner, simulate, section.ppo_iterations, response_rng)
     return learner.theta

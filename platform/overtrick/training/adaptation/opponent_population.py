@@ -15,11 +15,10 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, UnusedKeys
-from overtrick.core import Array, Game, UserError
+from overtrick.core import Array, Game, UserError, concat_columns, select_rows
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.weights import repeat, stack
+from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network import network_policy
 from overtrick.population.population import Population, with_candidate
@@ -100,18 +99,14 @@ class OpponentPopulation(ABC):
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
-        opponents = {n: v[chosen] for n, v in members.items()}
+        opponents = select_rows(members, chosen)
         if not immigrants:
             return opponents
-        new = self.random_networks(immigrants, rng)
-        return {n: np.concatenate([opponents[n], new[n]]) for n in opponents}
+        return concat_columns([opponents, self.random_networks(immigrants, rng)])
 
     def random_networks(self, count: int, rng: Generator) -> Weights:
         """Return the weights (count, ...) of new random networks."""
-        section = self.section
-        return random_networks(
-            self.sizes, count, section.head_init_scale, section.logit_bias_std, rng, self.log_std
-        )
+        return self.section.random_networks(self.sizes, count, rng, self.log_std)
 
     def state(self) -> dict[str, Array]:
         """Return the weights of all members, for a checkpoint."""
@@ -166,32 +161,6 @@ POPULATIONS: dict[str, type[OpponentPopulation]] = {
 """Classes of opponent populations by `population.kind`."""
 
 
-def random_networks(
-    sizes: Sequence[int],
-    count: int,
-    head_scale: float,
-    bias_std: float,
-    rng: Generator,
-    log_std: Array | None = None,
-) -> Weights:
-    """Return the weights (count, ...) of random networks; most play nearly uniformly.
-
-    sizes: units of each layer. Each network multiplies the last layer's weights and biases by
-    the squares of uniform numbers. head_scale: largest scale of these weights. bias_std: largest
-    standard deviation of these biases, in logits or mean moves. log_std: logarithms of the
-    standard deviations of moves, in games of real vectors.
-    """
-    weights = stack([initial_weights(sizes, rng, head_scale) for _ in range(count)])
-    last = len(sizes) - 2
-    biases = bias_std * rng.normal(0, 1, weights[f"b{last}"].shape)
-    factors = rng.random((2, count)) ** 2
-    weights[f"w{last}"] *= factors[0, :, None, None].astype(np.float32)
-    weights[f"b{last}"] = (biases * factors[1, :, None]).astype(np.float32)
-    if log_std is not None:
-        weights[LOG_STD] = np.repeat(log_std[None], count, axis=0)
-    return dict(sorted(weights.items()))  # the order of names in files decides sums and draws
-
-
 def check_action_std_scale(key: str, scale: float, game: Game) -> None:
     """Raise UserError for a changed `action_std_scale` in a game of discrete actions.
 
@@ -206,7 +175,7 @@ def check_action_std_scale(key: str, scale: float, game: Game) -> None:
 def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
     """Cut the weights (M, ...) of networks into shards of a fixed number of networks."""
     count = len(members["w0"])
-    return [({n: v[k : k + size] for n, v in members.items()},) for k in range(0, count, size)]
+    return [(select_rows(members, slice(k, k + size)),) for k in range(0, count, size)]
 
 
 def _fitness(rng: Generator, common: Any, members: Weights) -> Array:

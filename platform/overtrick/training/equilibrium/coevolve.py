@@ -137,12 +137,14 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return self.encoding.strategies(self.best[None])[0]
 
     def state(self) -> dict[str, Array]:
+        """Return the evolution strategy, best genome and best responses, for a checkpoint."""
         return {
             **super().state(), "best": self.best, "best_score": np.array(self.best_score),
             "warm": self.warm_starts,
         }  # fmt: skip
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the evolution strategy, best genome and best responses."""
         super().load(state)
         self.best, self.best_score = state["best"], float(state["best_score"])
         self.warm_starts = state["warm"]
@@ -152,6 +154,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return {"sigma": self.sigma(), "genome": self.best}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the exploitability by evaluations, and the best strategy if it is small."""
         progress = {"progress": figures.progress(history, self.unit)}
         return progress | self.evaluator.figures(self.sigma())
 

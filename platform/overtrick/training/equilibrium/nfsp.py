@@ -113,6 +113,7 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
 
     @staticmethod
     def knowledge(job: NfspJob, weights: Mapping[str, Array]) -> NetworkPolicy:
+        """Return the average policy."""
         game, _ = two_seat_game(job.game)
         return NetworkPolicy(game.features, unprefixed("policy", weights))
 

@@ -148,12 +148,14 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         return metrics
 
     def state(self) -> dict[str, Array]:
+        """Return the states of all solvers and the iteration, for a checkpoint."""
         state = {"iteration": np.array(self.iteration)}
         for name, solver in self.solvers.items():
             state |= prefixed(name, solver.state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the states of all solvers and the iteration."""
         self.iteration = int(state["iteration"])
         for name, solver in self.solvers.items():
             solver.load(unprefixed(name, state))
@@ -171,6 +173,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         }
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the exploitability of every solver by its iterations."""
         return {"convergence": figures.convergence(history, self.evaluator.game.unit)}
 
     @staticmethod

@@ -68,6 +68,7 @@ class TreeEvaluator:
 
     @property
     def inputs(self) -> Array:
+        """Return network inputs (N, F) of all information sets. Raises UserError without any."""
         if not isinstance(self.game, CompactFeatures):
             raise UserError(
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
@@ -75,15 +76,19 @@ class TreeEvaluator:
         return self.game.compact_features(self.tree.observations)
 
     def check_strategy(self, sigma: Array) -> None:
+        """Raise UserError unless sigma (N, A) is a strategy on the game tree."""
         best_response.check_strategy(self.tree, sigma)
 
     def expected_payoffs(self, sigmas: Array) -> Array:
+        """Return the expected points per game (M, S) under strategies (M, N, A)."""
         return best_response.expected_batch(self.tree, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
+        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
         return best_response.nash_conv_batch(self.tree, sigmas)
 
     def best_response_payoff(self, sigma: Array, seat: int) -> float:
+        """Return the points per game of a seat's best response to sigma (N, A)."""
         return best_response.best_response(self.tree, sigma, seat)[0]
 
     @cached_property
@@ -92,9 +97,11 @@ class TreeEvaluator:
         return sequence_form.equilibrium(self.tree)[0]
 
     def equilibrium_payoff(self, seat: int) -> float:
+        """Return the points per game of a seat in equilibrium, by linear programming."""
         return self._value if seat == 0 else -self._value
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
+        """Draw a strategy (N, A) and the game tree, if they are small."""
         tree, game = self.tree, self.game
         if tree.infosets > figures.FEW_SETS or not isinstance(game, Game):
             return {}
@@ -120,24 +127,31 @@ class BucketedEvaluator:
 
     @cached_property
     def inputs(self) -> Array:
+        """Return network inputs (N, F) of all information sets."""
         return self.game.bucket_features(self.view.buckets)
 
     def check_strategy(self, sigma: Array) -> None:
+        """Raise UserError unless sigma (N, A) is a strategy on the public tree."""
         values.check_strategy(self.view, sigma)
 
     def expected_payoffs(self, sigmas: Array) -> Array:
+        """Return the expected points per game (M, S) under strategies (M, N, A)."""
         return values.expected(self.view, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
+        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
         return values.nash_conv(self.view, sigmas)
 
     def best_response_payoff(self, sigma: Array, seat: int) -> float:
+        """Return the points per game of a seat's best response to sigma (N, A)."""
         return values.best_response(self.view, sigma, seat)[0]
 
     def equilibrium_payoff(self, seat: int) -> float:
+        """Raise UserError: equilibrium payoffs are known on game trees only."""
         raise UserError(f"{self.game.name}: one seat evolves alone only where the tree is known")
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
+        """Draw the buckets, and the mean play of each bucket in each betting round."""
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
             rounds = self.game.situations()[:, 0]

@@ -6,23 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.core import Array, SuitSymmetric
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
-from overtrick.evaluation.evaluate import evaluate, flat_metrics, without_adaptation
 from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
-from overtrick.games import registry
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import GREEDY
 from overtrick.policies.model_kinds import StoredWeights, load_policy
 from overtrick.policies.rollout import play
-from overtrick.reports import figures, metric_names
-from overtrick.solvers.extensive import best_response
 from overtrick.training import scores
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.held_out_trainer import UnadaptedTrainer
 from overtrick.training.rllib import rllib_job
 from overtrick.training.rllib.rllib_job import ALGORITHMS, RllibJob
 
@@ -31,11 +27,10 @@ if TYPE_CHECKING:
     from overtrick.rllib.algorithm_runner import AlgorithmRunner
 
 GAMES_FOR_LENGTH = 50  # games of random play that estimate the length of a game
-POLICY = "policy"  # name of the evaluated policy in the metric of exploitability
 
 
 @register("rllib", RllibJob, scores.table_payoff, scores.payoff)
-class RllibTrainer(BaseTrainer[RllibJob]):
+class RllibTrainer(UnadaptedTrainer[RllibJob]):
     """Trainer that runs an algorithm of RLlib and evaluates its policy as any other policy.
 
     The algorithm starts with the first iteration, in this process; RLlib's own workers take the
@@ -43,11 +38,11 @@ class RllibTrainer(BaseTrainer[RllibJob]):
     """
 
     stateful = ()
+    policy_name = "policy"
 
     def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
         pool.close()
         super().__init__(job, LocalPool())
-        self.game, self.tree = playable_game(job.game)
         self._runner: AlgorithmRunner | None = None
         self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
@@ -61,10 +56,6 @@ class RllibTrainer(BaseTrainer[RllibJob]):
             runner.store_past_self(snapshots % section.past_selves)
         return metrics
 
-    def evaluate(self) -> Metrics:
-        unit = registry.evaluation_game(self.game).unit
-        return self._exploitability() | flat_metrics(self.rows(), unit)
-
     def _start(self) -> AlgorithmRunner:
         """Return the runner of the algorithm; start it if it does not run yet."""
         if self._runner is None:
@@ -74,19 +65,6 @@ class RllibTrainer(BaseTrainer[RllibJob]):
             if self._loaded:
                 self._runner.load(self._loaded)
         return self._runner
-
-    def _exploitability(self) -> dict[str, float]:
-        """Compute the metric of the policy's exploitability; no metric without a tree."""
-        if self.tree is None:
-            return {}
-        policy = _policy(self.game, self.model())
-        sigma = best_response.sigma_of(self.tree, [policy] * self.game.seats)
-        name = metric_names.gap_name(POLICY, self.game.unit)
-        return {name: best_response.exploitability(self.tree, sigma)}
-
-    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        unit = registry.evaluation_game(self.game).unit
-        return figures.of_unadapted(history, POLICY, unit, unit, self.tree is not None)
 
     def model(self) -> dict[str, Array]:
         """Return the policy network, or those of all seats under the names of the seats."""
@@ -120,14 +98,10 @@ class RllibTrainer(BaseTrainer[RllibJob]):
         rllib_job.check_rllib_job(job)
 
     @staticmethod
-    def evaluate_model(
-        job: RllibJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Evaluate a stored policy, which never adapts, against the held-out opponents."""
+    def knowledge(job: RllibJob, weights: Mapping[str, Array]) -> Any:
+        """Build the policy of a model: one network, or one for each seat."""
         game, _ = playable_game(job.game)
-        return evaluate(
-            job.game, without_adaptation, _policy(game, weights), job.evaluate, pool, rng
-        )
+        return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
 
 
 def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
@@ -162,8 +136,3 @@ def _mean_game_length(game: Any, rng: Generator) -> float:
     uniform = make_opponent("random", game, None)
     batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng).batch
     return len(batch) / GAMES_FOR_LENGTH / (1 if game.actions is not None else game.seats)
-
-
-def _policy(game: Any, weights: Mapping[str, Array]) -> Any:
-    """Build the policy of a model: one network, or one for each seat."""
-    return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
