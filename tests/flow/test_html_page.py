@@ -126,15 +126,17 @@ def test_a_film_of_a_match_is_a_page(tmp_path):
 
 def test_what_others_wrote_is_escaped():
     evil = '<script>alert("x")</script>'
-    page = elements.page(evil, evil, [elements.Section(evil, [elements.table([evil], [[evil]])])])
+    page = elements.page(
+        evil, evil, [elements.PageSection(evil, [elements.table([evil], [[evil]])])]
+    )
     assert Page(page).check().text.count(evil) == 7  # of the title as well
     assert "<script>alert" not in page
 
 
 def test_a_page_never_grows_beyond_its_limit(tmp_path):
-    small, large = elements.text("here"), elements.text("x" * elements.MOST)
-    page = elements.page("t", "", [elements.Section("films", [large, small])])
-    assert len(page.encode()) < elements.MOST
+    small, large = elements.text("here"), elements.text("x" * elements.MAX_BYTES)
+    page = elements.page("t", "", [elements.PageSection("films", [large, small])])
+    assert len(page.encode()) < elements.MAX_BYTES
     assert "here" in page
     assert "1 left out: the page would be too large" in page
 

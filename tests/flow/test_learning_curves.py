@@ -16,13 +16,13 @@ from overtrick.training.registry import JOBS
 
 def test_a_band_is_students() -> None:
     values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
-    mean, half = learning_curves.band(values)
+    mean, half = learning_curves.confidence_band(values)
     assert mean.tolist() == [2, 5]
     assert half == pytest.approx([4.302652729911275 / np.sqrt(3), 0])  # t table, 2 degrees: 4.303
 
 
 def test_of_one_seed_there_is_no_band() -> None:
-    mean, half = learning_curves.band(np.array([[1.0, 2.0]]))
+    mean, half = learning_curves.confidence_band(np.array([[1.0, 2.0]]))
     assert mean.tolist() == [1, 2]
     assert np.isnan(half).all()
 
@@ -39,21 +39,21 @@ def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
         "b": [history(1, shift=0)],
         "never measured": [history(shift=0)],
     }
-    found = learning_curves.curves_of(groups, "chip")
+    found = learning_curves.payoff_curves(groups, "chip")
     assert found.keys() == {"call"}
     assert found["call"].keys() == {"a", "b"}
     iterations, mean, half = found["call"]["a"]
     assert iterations.tolist() == [2, 4]
     assert mean.tolist() == [2.5, 4.5]
     assert (half > 0).all()
-    figure = learning_curves.learning(groups, "chip")
+    figure = learning_curves.payoff_by_iteration(groups, "chip")
     (panel,) = figure.axes
     assert panel.get_title() == "call"
     assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[2, 4], [1]]
 
 
 def test_what_a_key_does_is_drawn_by_its_value() -> None:
-    figure = learning_curves.by_value(
+    figure = learning_curves.payoff_by_value(
         {"call": {100: [1.0, 3.0], 5: [0.0, 0.0]}}, "evaluate.games", "chip"
     )
     (panel,) = figure.axes
@@ -78,13 +78,13 @@ def test_a_sweep_over_seeds_keeps_bands(
     }
     drawn: dict[str, dict[str, list[float]]] = {}
 
-    def learning(groups: dict[str, list[learning_curves.History]], unit: str) -> object:
+    def recorded(groups: dict[str, list[learning_curves.History]], unit: str) -> object:
         for label, histories in groups.items():
             drawn[label] = {"seeds": [dict(each)[2]["call/after_0_chip"] for each in histories]}
         return original(groups, unit)
 
-    original = learning_curves.learning
-    monkeypatch.setattr(learning_curves, "learning", learning)
+    original = learning_curves.payoff_by_iteration
+    monkeypatch.setattr(learning_curves, "payoff_by_iteration", recorded)
     done = sweep.run(
         lifecycle.open_folder(job_file.parse(content, JOBS, "this test"), "seeds", children=True),
         lambda told: None,

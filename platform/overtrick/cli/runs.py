@@ -30,13 +30,13 @@ def train(
 
     `overtrick keys TRAINER` lists the keys of a job file.
     """
-    from overtrick.reports.progress import Bar
+    from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
 
     config, folder = _job_or_run("train", job, overrides, resume)
     lifecycle.check_job(config)
     folder = folder or lifecycle.open_folder(config, job.stem)  # type: ignore[union-attr]
-    with Bar(console, folder.name, config.stop.iterations) as bar:
+    with IterationBar(console, folder.name, config.stop.iterations) as bar:
         done = lifecycle.train(folder, bar.show)
     console.print(tables.evaluation(done.rows, done.unit))
     say(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder.model}")
@@ -66,7 +66,7 @@ def sweep(
     as_json: arguments.Json = False,
 ) -> None:
     """Train every variant of a job's `search` section in parallel; rank them by score."""
-    from overtrick.reports.progress import Bar
+    from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
     from overtrick.sweeps import sweep as sweeps
 
@@ -78,7 +78,7 @@ def sweep(
     config, folder = _job_or_run("sweep", job, overrides, resume)
     iterations = sweeps.check(config, str(job or resume))
     folder = folder or lifecycle.open_folder(config, job.stem, children=True)  # type: ignore[union-attr]
-    with Bar(console, folder.name, iterations) as bar:
+    with IterationBar(console, folder.name, iterations) as bar:
         done = sweeps.run(folder, lambda iteration: bar.show(iteration, {}))
     rows = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
     console.print(tables.plain(rows, "score: larger is better"))
@@ -155,13 +155,13 @@ def _compare(
 ) -> None:
     """Train and evaluate the methods of a job file, or continue a folder's table."""
     from overtrick.comparison import runner, schedule, statistics, table_job
-    from overtrick.reports.progress import Bar
+    from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
 
     table = table_job.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
     total = schedule.check(table)
     folder = folder or lifecycle.open_folder(table, job.stem, children=True)  # type: ignore[union-attr]
-    with Bar(console, folder.name, total) as bar:
+    with IterationBar(console, folder.name, total) as bar:
         done = runner.run(folder, lambda iteration: bar.show(iteration, {}))
     found = done.outcome
     console.print(tables.plain(statistics.wide(found)))

@@ -209,8 +209,8 @@ def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
         history = [(i, metrics) for i, metrics in child.tracker.history() if i <= last]
         if isinstance(child.job.evaluation, HeldOutEvaluation):
             histories.setdefault(entry.method, []).append(history)
-    if learning_curves.curves_of(histories, unit):
-        drawn = {"bands": learning_curves.learning(histories, unit)}
+    if learning_curves.payoff_curves(histories, unit):
+        drawn = {"bands": learning_curves.payoff_by_iteration(histories, unit)}
         lifecycle.save_figures(drawn, group.folder, group.tracker)
 
 

@@ -22,7 +22,7 @@ from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cards import CARDS, hand_bits
 from overtrick.games.bridge.trick_rules import replay_tricks
 from overtrick.policies.rollout import play
-from overtrick.reports import learning_curves
+from overtrick.reports import metric_names
 from overtrick.storage import parquet
 
 POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
@@ -187,9 +187,9 @@ def result_row(
 
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the shares of evaluation rows as metrics by name, such as made/rules."""
-    metrics = {f"{learning_curves.MADE}{row['defenders']}": row["made"] for row in rows}
+    metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
-        metrics[learning_curves.RECOGNISED] = rows[0]["recognised"]
+        metrics[metric_names.RECOGNISED] = rows[0]["recognised"]
     return metrics
 
 

@@ -1,4 +1,4 @@
-"""Pictures of how often things are."""
+"""Bar charts of counts and shares, and means with error bars."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from overtrick.reports.figures import COLOURS
 
 
 def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
-    """A panel of bars for each title: the share of each thing among those of its panel, in per
-    cent; a panel in which nothing was counted says so."""
+    """Draw counts as shares of their panel, in per cent: a panel of bars for each title.
+
+    panels: counts by name, by the title of the panel. An empty panel is marked "none".
+    """
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(5.5 * columns, 3.2 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -31,29 +33,33 @@ def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
     return figure
 
 
-def grouped(rows: Sequence[Mapping[str, Any]], part: str, names: Sequence[str]) -> Figure:
-    """For each row a group of bars, one for each name: its shares, in per cent; rows by their
-    part. A share that nobody measured is left out."""
+def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) -> Figure:
+    """Draw a group of bars for each row, one bar for each column of shares, in per cent.
+
+    key: the column that labels the rows. names: the columns drawn. A share of None has no bar.
+    """
     figure = Figure(figsize=(max(5.5, 0.8 * len(rows)), 3.6), layout="constrained")
     axis = figure.subplots()
-    wide = 0.8 / len(names)
+    width = 0.8 / len(names)
     for k, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
-        told = [(place, row[name]) for place, row in enumerate(rows) if row[name] is not None]
-        places = [place + (k - (len(names) - 1) / 2) * wide for place, _ in told]
-        axis.bar(places, [100 * share for _, share in told], wide, color=colour, label=name)
-    axis.set_xticks(range(len(rows)), [str(row[part]) for row in rows], rotation=60, fontsize=8)
+        measured = [(x, row[name]) for x, row in enumerate(rows) if row[name] is not None]
+        centres = [x + (k - (len(names) - 1) / 2) * width for x, _ in measured]
+        axis.bar(centres, [100 * share for _, share in measured], width, color=colour, label=name)
+    axis.set_xticks(range(len(rows)), [str(row[key]) for row in rows], rotation=60, fontsize=8)
     axis.set(ylabel="%", ylim=(0, 100))
     figure.legend(loc="outside upper center", ncols=len(names))
     return figure
 
 
-def against(told: Sequence[tuple[float, float, float]], x: str, y: str) -> Figure:
-    """Means with two standard errors to either side, in their order: (x, mean, error)
-    each, at least one."""
+def means_with_errors(points: Sequence[tuple[float, float, float]], x: str, y: str) -> Figure:
+    """Draw means with error bars of two standard errors, joined by a line.
+
+    points: (x, mean, standard error), at least one. x, y: labels of the axes.
+    """
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     axis = figure.subplots()
-    places, means, errors = zip(*told, strict=True)
-    axis.errorbar(places, means, [2 * error for error in errors], color=COLOURS[0], marker="o")
+    xs, means, errors = zip(*points, strict=True)
+    axis.errorbar(xs, means, [2 * error for error in errors], color=COLOURS[0], marker="o")
     axis.axhline(0, color=COLOURS[-1], linewidth=0.8)
     axis.set(xlabel=x, ylabel=y)
     return figure

@@ -1,4 +1,4 @@
-"""Every figure that a run keeps; colours and labels in one place."""
+"""Figures of runs: learning curves, convergence, strategies, trees, adaptation and safety."""
 
 from __future__ import annotations
 
@@ -25,44 +25,43 @@ from overtrick.reports.metric_names import (
 )
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
-"""Paul Tol's bright palette: told apart by colour-blind readers too."""
+"""Paul Tol's bright palette, which colour-blind readers can distinguish."""
 
-CHANCES = 2  # outcomes of chance that a picture of a tree shows
+MAX_CHANCE_CHILDREN = 2  # chance outcomes drawn at a node of a tree
 
-ROUNDING = 1e-17  # an exact answer's gap may be 0 or below, which no logarithmic scale can show
+SMALLEST_GAP = 1e-17  # an exploitability of 0 or below has no place on a logarithmic scale
 
-FEW_SETS = 40  # information sets that still fit in a picture
+MAX_INFOSETS = 40  # information sets that fit in a figure
 
 
 def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Adapted payoff against every stranger by iteration, from a run's metrics."""
+    """Draw the payoff after adaptation against each held-out opponent, by iteration."""
     figure, (axis,) = _panels(1)
-    for colour, (stranger, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
-        name = payoff_name(stranger, step, unit)
+    for colour, (opponent, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
+        name = payoff_name(opponent, step, unit)
         points = [(i, m[name]) for i, m in history if name in m]
-        if points:  # training may count in another unit than judging
-            axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=stranger)
+        if points:  # training may have another unit than evaluation
+            axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=opponent)
     axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
     axis.legend()
     return figure
 
 
 def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Exploitability of every plan by iteration, beside the slopes of the published rates.
+    """Draw the exploitability of each solver by iteration, with slopes of published rates.
 
-    1 / sqrt(T) bounds every variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
-    Tammelin et al. 2015; Brown and Sandholm 2019); 1 / T is what CFR+ and discounted CFR often
-    come near to in practice.
+    1 / sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
+    Tammelin et al. 2015; Brown and Sandholm 2019); CFR+ and discounted CFR often approach 1 / T.
     """
     figure, (axis,) = _panels(1)
     start = gap_name("", unit)
-    plans = [name for name in history[-1][1] if name.startswith(start)]
+    names = [name for name in history[-1][1] if name.startswith(start)]
     reached = [m[ITERATIONS] for _, m in history]
-    for k, name in enumerate(plans):
+    for k, name in enumerate(names):
         colour, line = COLOURS[k % len(COLOURS)], ("-", "-.")[k // len(COLOURS) % 2]
-        gaps = [max(m[name], ROUNDING) for _, m in history]
+        gaps = [max(m[name], SMALLEST_GAP) for _, m in history]
         axis.plot(reached, gaps, line, color=colour, label=name.removeprefix(start))
-    worst = max(max(history[0][1][name], ROUNDING) for name in plans)
+    worst = max(max(history[0][1][name], SMALLEST_GAP) for name in names)
     for power, style in ((-0.5, "--"), (-1.0, ":")):
         rate = [worst * (t / reached[0]) ** power for t in reached]
         axis.plot(reached, rate, color="black", ls=style, lw=1, label=f"slope {power:g}")
@@ -71,8 +70,8 @@ def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -
     return figure
 
 
-def progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Exploitability of the best genome and step size by evaluation (Samothrakis 2011, Fig. 6)."""
+def evolution_progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+    """Draw exploitability and step size by evaluations (Samothrakis and Lucas 2011, Fig. 6)."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     evaluations = [m[EVALUATIONS] for _, m in history]
     gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
@@ -83,8 +82,8 @@ def progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> F
     return figure
 
 
-def strategy(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:
-    """What a strategy (N, A) does in each situation (N,), a bar each."""
+def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:
+    """Draw the action probabilities of a strategy (N, A), one bar for each information set."""
     figure = Figure(figsize=(7, 1 + 0.25 * len(situations)), layout="constrained")
     axis = figure.subplots()
     left = np.zeros(len(situations))
@@ -98,10 +97,10 @@ def strategy(sigma: Array, situations: Sequence[str], actions: Sequence[str]) ->
 
 
 def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> Figure:
-    """The first nodes of a tree down to an end, with what a strategy does at each (Fig. 3).
+    """Draw the upper part of a game tree with a strategy (Samothrakis and Lucas 2011, Fig. 3).
 
-    probability: (V,) of the edge into each node. Chance is grey, a seat has its colour, and an
-    edge is as wide as it is probable.
+    probability: (V,) of the edge into each of V nodes; edges are as wide as they are probable.
+    Chance nodes are grey and show their first two outcomes, other nodes have their seat's colour.
     """
     below = np.bincount(nodes.parent[1:], minlength=len(nodes.parent))
     first = 1 + np.cumsum(below) - below
@@ -110,7 +109,7 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
     def visit(node: int, depth: int) -> float:
         shown = range(first[node], first[node] + below[node])
         if nodes.seat[node] == CHANCE:
-            shown = shown[:CHANCES]
+            shown = shown[:MAX_CHANCE_CHILDREN]
         across = [visit(child, depth + 1) for child in shown]
         x = sum(across) / len(across) if across else float(sum(y < 0 for _, y in ends))
         place[node] = (x, -depth)
@@ -127,8 +126,8 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
         if above >= 0:
             x0, y0 = place[above]
             axis.plot([x0, x], [y0, y], color="black", lw=0.3 + 2 * probability[node], zorder=1)
-            said = "" if nodes.seat[above] == CHANCE else actions[nodes.edge[node]] + " "
-            axis.text((x0 + x) / 2, (y0 + y) / 2, f"{said}{probability[node]:.2f}", fontsize=6)
+            action = "" if nodes.seat[above] == CHANCE else actions[nodes.edge[node]] + " "
+            axis.text((x0 + x) / 2, (y0 + y) / 2, f"{action}{probability[node]:.2f}", fontsize=6)
         seat = int(nodes.seat[node])
         colour = "lightgrey" if seat < 0 else COLOURS[seat % len(COLOURS)]
         axis.scatter([x], [y], color=colour, zorder=2, s=60, marker="s" if seat == END else "o")
@@ -140,10 +139,11 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 
 
 def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
-    """How buckets lead to buckets, round by round (Samothrakis and Lucas 2011, Fig. 5).
+    """Draw the transitions between card buckets (Samothrakis and Lucas 2011, Fig. 5).
 
-    start (K, K): both seats' first buckets; moves: (K, K) from, to, for each change of round. A
-    line is as wide as the move is probable, a point as large as its bucket is often held.
+    start (K, K): probability of the first buckets of both seats. moves: probabilities (K, K) from
+    bucket to bucket, for each change of round. Lines are as wide as a transition is probable,
+    points as large as a bucket is.
     """
     figure = Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
@@ -162,8 +162,11 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
     return figure
 
 
-def intensity(probabilities: Array, actions: Sequence[str]) -> Figure:
-    """How much each action is played (rounds, K, A), by bucket and round (its Fig. 4)."""
+def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
+    """Draw action probabilities (rounds, K, A) by round and bucket, a panel for each action.
+
+    Samothrakis and Lucas 2011, Fig. 4.
+    """
     figure = Figure(figsize=(3.2 * len(actions), 3.4), layout="constrained")
     axes = figure.subplots(1, len(actions), sharey=True, squeeze=False)[0]
     for a, (axis, action) in enumerate(zip(axes, actions, strict=True)):
@@ -175,7 +178,7 @@ def intensity(probabilities: Array, actions: Sequence[str]) -> Figure:
 
 
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Payoff before and after each step against each stranger; the best response as a line."""
+    """Draw the payoff by adaptation steps, a panel for each opponent, with its best response."""
     figure, axes = _panels(len(rows))
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         steps = np.arange(len(row["steps"]))
@@ -189,25 +192,28 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     return figure
 
 
-def of_adaptation(
+def adaptation_figures(
     history: Sequence[tuple[int, Mapping[str, float]]],
     rows: Sequence[Mapping[str, Any]],
     unit: str,
 ) -> dict[str, Figure]:
-    """Draw the figures of a trainer whose model adapts: its learning curve and its table."""
+    """Draw the learning curve and the final table of a trainer whose model adapts."""
     curve = learning_curve(history, unit)
     return {"learning_curve": curve, "adaptation": adaptation(rows, unit)}
 
 
-def of_unadapted(
+def learning_figures(
     history: Sequence[tuple[int, Mapping[str, float]]],
     policy: str,
     unit: str,
     gap_unit: str,
     exact: bool,
 ) -> dict[str, Figure]:
-    """Draw the figures of a trainer whose model never adapts: its learning curve and, if its
-    exploitability is measured exactly, that of the policy by iteration."""
+    """Draw the learning curve of a trainer whose model does not adapt.
+
+    policy, gap_unit: the policy whose exploitability was measured, and its unit. exact: draw the
+    exploitability by iteration as well.
+    """
     drawn = {"learning_curve": learning_curve(history, unit)}
     if exact:
         name = gap_name(policy, gap_unit)
@@ -217,13 +223,13 @@ def of_unadapted(
 
 
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Payoff against each stranger by exploitability: a model by its bound, below the frontier."""
+    """Draw payoff by exploitability: an adapting model at its bounds, and the frontier above it."""
     figure = Figure(figsize=(3.2 * len(rows), 3.6), layout="constrained")
     axes = figure.subplots(1, len(rows), squeeze=False)[0]
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
-        most = [(p["exploitability"], p["payoff"]) for p in row["frontier"]]
-        most = sorted([*most, *((p["exploitability"], p["most"]) for p in row["adapted"])])
-        axis.plot(*zip(*most, strict=True), color="black", lw=1, label="the most of all")
+        best = [(p["exploitability"], p["payoff"]) for p in row["frontier"]]
+        best = sorted([*best, *((p["exploitability"], p["most"]) for p in row["adapted"])])
+        axis.plot(*zip(*best, strict=True), color="black", lw=1, label="best possible")
         ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
         axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
         axis.set_xscale("symlog", linthresh=0.01)  # from 0 on
@@ -235,8 +241,11 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     return figure
 
 
-def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Action probabilities by hand (members, hands, A), a panel a member (Wu et al., Fig. 4)."""
+def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
+    """Draw action probabilities (members, hands, A), a panel for each member of a population.
+
+    Wu et al. 2022, Fig. 4.
+    """
     figure, axes = _panels(len(probabilities))
     for member, (axis, table) in enumerate(zip(axes, probabilities, strict=True)):
         below = np.zeros(len(hands))
@@ -249,18 +258,22 @@ def styles(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -
     return figure
 
 
-def parallel(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
-    """Parallel coordinates of a sweep, best row first: a line a trial, to its score or its stop."""
+def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
+    """Draw a sweep in parallel coordinates: a line for each trial, from its values to its rank.
+
+    rows: trials, the best first; a trial without score ends at the iteration where it stopped.
+    keys: the searched job keys, one axis each.
+    """
     figure, (axis,) = _panels(1)
-    ladders = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
-    for place, ladder in enumerate(ladders):
-        for height, value in zip(_rungs(ladder), ladder, strict=True):
-            axis.text(place, height, f" {value}", fontsize=7)
-    heights = _rungs(rows)[::-1]
+    scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
+    for k, scale in enumerate(scales):
+        for height, value in zip(_heights(scale), scale, strict=True):
+            axis.text(k, height, f" {value}", fontsize=7)
+    heights = _heights(rows)[::-1]
     for row, height in zip(rows[::-1], heights[::-1], strict=True):  # the best on top
         line = [
-            _rungs(ladder)[ladder.index(str(row[key]))]
-            for key, ladder in zip(keys, ladders, strict=True)
+            _heights(scale)[scale.index(str(row[key]))]
+            for key, scale in zip(keys, scales, strict=True)
         ]
         axis.plot([*line, height], color=mpl.colormaps["viridis"](height))
         end = f"stop {row['iterations']}" if row["score"] is None else f"{row['score']:.3g}"
@@ -270,8 +283,8 @@ def parallel(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
     return figure
 
 
-def _rungs(things: Sequence[Any]) -> Array:
-    """Heights from 0 to 1, one a thing."""
+def _heights(things: Sequence[Any]) -> Array:
+    """Return evenly spaced heights from 0 to 1, one for each entry."""
     return np.linspace(0, 1, len(things)) if len(things) > 1 else np.ones(1)
 
 
@@ -283,13 +296,14 @@ def _by_size(value: str) -> tuple[float, str]:
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
-    """Write each figure as NAME.png."""
+    """Write each figure as NAME.png into a folder, which is made if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png", dpi=120)
 
 
 def _panels(count: int) -> tuple[Figure, list[Any]]:
+    """Return a figure with panels side by side that share their y axis."""
     figure = Figure(figsize=(max(6.4, 2.6 * count), 4.0), layout="constrained")
     axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     return figure, list(axes)

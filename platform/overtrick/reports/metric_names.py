@@ -1,53 +1,61 @@
-"""Names of metrics, and what can be read from them."""
+"""Names of metrics: how they are built from opponents and units, and how they are read back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-
 OPPONENTS = "opponents"
-"""Stands where a stranger's name does in the metrics of the opponents of training."""
-
+"""Takes the place of an opponent's name in metrics of the training opponents as a whole."""
 
 ITERATIONS = "solver_iterations"
-"""The metric that says how far the solvers of a run have come."""
-
+"""Iterations of the solvers of a run so far."""
 
 EVALUATIONS = "evaluations"
-"""The metric that counts the genomes that an evolution has had scored."""
+"""Genomes that an evolution strategy has scored so far."""
+
+GAMES = "games"
+"""Games that a card-play learner has played so far."""
+
+MADE = "made/"
+"""Prefix of the share of contracts that a declarer makes against some defenders."""
+
+RECOGNISED = "recognised"
+"""Share of decisions at which a table of card play has an entry."""
 
 
-def gap_name(plan: str, unit: str) -> str:
-    """The metric of a plan's exploitability, with its unit; MLflow takes no plus sign."""
-    return f"exploitability_{unit.replace(' ', '_')}/{plan.replace('+', '_plus')}"
+def gap_name(policy: str, unit: str) -> str:
+    """Return the metric of the exploitability of a policy or solver, with its unit.
+
+    A plus sign, which MLflow does not accept, becomes "_plus".
+    """
+    return f"exploitability_{unit.replace(' ', '_')}/{policy.replace('+', '_plus')}"
 
 
-def opponent_label(stranger: str) -> str:
-    """What a stranger is called for people and in metrics; a model goes by the name of its run."""
-    path = Path(stranger)
-    if "/" not in stranger:
-        return stranger
+def opponent_label(opponent: str) -> str:
+    """Return the name of an opponent for people and metrics; a model has the name of its run."""
+    path = Path(opponent)
+    if "/" not in opponent:
+        return opponent
     return path.parent.name if path.name == "model" else path.name
 
 
-def payoff_name(stranger: str, step: int, unit: str) -> str:
-    """The metric of a payoff against a stranger after so many steps, with its unit."""
-    return f"{stranger}/after_{step}_{unit.replace(' ', '_')}"
+def payoff_name(opponent: str, step: int, unit: str) -> str:
+    """Return the metric of the payoff against an opponent after some adaptation steps."""
+    return f"{opponent}/after_{step}_{unit.replace(' ', '_')}"
 
 
-def last_steps(history: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
-    """The strangers of a run's metrics, and the most steps that each was met after."""
+def last_steps(history: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
+    """Return the largest number of adaptation steps measured against each opponent.
+
+    history: pairs of an iteration and its metrics.
+    """
     last: dict[str, int] = {}
     for _, metrics in history:
         for name in metrics:
             if found := re.fullmatch(r"(.+)/after_(\d+)_.+", name):
-                stranger, step = found[1], int(found[2])
-                if stranger != OPPONENTS:
-                    last[stranger] = max(last.get(stranger, 0), step)
+                opponent, step = found[1], int(found[2])
+                if opponent != OPPONENTS:
+                    last[opponent] = max(last.get(opponent, 0), step)
     return last

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""Progress of a running command: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -20,11 +21,23 @@ from rich.progress import (
 from overtrick.reports.metric_names import last_steps
 
 STARTING = "starting Ray (a first run also compiles)"
-LINE_SECONDS = 10.0  # between lines where there is no terminal to draw on
+LINE_SECONDS = 10.0  # between lines where there is no terminal
 
 
-class Bar:
-    """A bar with the time left; where output is no terminal, a line now and then."""
+def _columns() -> list[ProgressColumn]:
+    """Return the columns of a bar: description, bar, count, time elapsed and time left."""
+    return [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    ]
+
+
+class IterationBar:
+    """Progress of training by iteration, with the latest metrics."""
 
     def __init__(self, console: Console, name: str, iterations: int) -> None:
         self._console = console
@@ -32,26 +45,17 @@ class Bar:
         self._iterations = iterations
         self._began = self._line = time.monotonic()
         self._first: int | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
-            console=console,
-        )
-        self._task = self._bar.add_task(name, total=iterations, told=STARTING)
+        self._bar = Progress(*_columns(), TextColumn("{task.fields[metrics]}"), console=console)
+        self._task = self._bar.add_task(name, total=iterations, metrics=STARTING)
 
     def show(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """One iteration is done."""
+        """Show that an iteration is finished, with its metrics."""
         if self._first is None:
             self._first, self._began = iteration, time.monotonic()
-        told = _told(metrics)
+        summary = _summary(metrics)
         if self._console.is_terminal:
-            fields = {"told": told} if told else {"told": ""} if self._first == iteration else {}
-            self._bar.update(self._task, completed=iteration, **fields)  # type: ignore[arg-type]
+            changed = {"metrics": summary} if summary or self._first == iteration else {}
+            self._bar.update(self._task, completed=iteration, **changed)  # type: ignore[arg-type]
             return
         now = time.monotonic()
         if now - self._line > LINE_SECONDS or iteration == self._iterations:
@@ -59,10 +63,10 @@ class Bar:
             each = (now - self._began) / max(iteration - self._first, 1)
             seconds = each * (self._iterations - iteration)
             left = f", {seconds:.0f} s left" if iteration > self._first else ""
-            line = f"{self._name}: {iteration}/{self._iterations}{left} {told}"
+            line = f"{self._name}: {iteration}/{self._iterations}{left} {summary}"
             self._console.print(line.rstrip(), highlight=False, soft_wrap=True)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> IterationBar:
         if self._console.is_terminal:
             self._bar.start()
         else:
@@ -80,33 +84,24 @@ class Bar:
 
 @contextmanager
 def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for work that says how much of `total` is done, first 0, when it has got ready.
+    """Show the progress of work that reports how much of total is done, first 0 when it is ready.
 
-    Where there is no terminal, one line says what it does until then.
+    Without a terminal, print one line at the start.
     """
     ready = f"{name}: getting ready (a first run compiles)"
-    if not console.is_terminal:
+    terminal = console.is_terminal
+    if not terminal:
         console.print(ready, highlight=False, soft_wrap=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*_columns(), console=console, transient=True, disable=not terminal) as bar:
         task = bar.add_task(ready, total=total)
         yield lambda done: bar.update(task, completed=done, description=name)
 
 
 @contextmanager
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for work in stages, told (stage, parts done, parts in all); lines off a terminal."""
+    """Show the progress of work in stages that reports (stage, parts done, parts in all)."""
     began = last = time.monotonic()
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with Progress(*_columns(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
         def show(stage: str, done: int, total: int) -> None:
@@ -120,15 +115,15 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _told(metrics: Mapping[str, float]) -> str:
-    """The payoffs against strangers after the last step, or exploitabilities, shortly."""
+def _summary(metrics: Mapping[str, float]) -> str:
+    """Summarise metrics in a line: exploitabilities, or the payoffs after the last step."""
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
     if gaps:
-        return " ".join(f"{plan} {gap:.2g}" for plan, gap in gaps)
+        return " ".join(f"{policy} {gap:.2g}" for policy, gap in gaps)
     last = last_steps([(0, metrics)])
     return " ".join(
-        f"{stranger} {number:.2f}"
+        f"{opponent} {number:.2f}"
         for name, number in metrics.items()
-        for stranger, step in last.items()
-        if name.startswith(f"{stranger}/after_{step}_")
+        for opponent, step in last.items()
+        if name.startswith(f"{opponent}/after_{step}_")
     )

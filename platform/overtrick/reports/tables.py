@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""Results as tables for people, printed by commands and shown in reports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def evaluation(rows: Rows, unit: str) -> Table:
-    """The table of an evaluation: adaptation to strangers, or a row as it is."""
+    """Return the table of an evaluation: payoffs by adaptation step, or the rows as they are."""
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
     return plain(rows, f"in {unit}s a game")
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
-    """The names of its columns and the entries of its rows, as text."""
+    """Return the column names of a table and the entries of its rows, as text."""
     columns = [list(map(str, column.cells)) for column in table.columns]
     rows = zip(*columns, strict=True)
     return [str(column.header) for column in table.columns], list(map(list, rows))
 
 
 def plain(rows: Rows, title: str = "") -> Table:
-    """Rows that all have the keys of the first."""
+    """Return rows as a table; all rows have the keys of the first."""
     table = Table(*(rows[0] if rows else ()), title=title)
     for row in rows:
         table.add_row(*map(short, row.values()))
@@ -35,7 +35,7 @@ def plain(rows: Rows, title: str = "") -> Table:
 
 
 def short(entry: Any) -> str:
-    """An entry of a table."""
+    """Format an entry of a table: four digits of a number, a dash for None."""
     if entry is None:
         return "-"
     if isinstance(entry, list):
@@ -44,7 +44,7 @@ def short(entry: Any) -> str:
 
 
 def _adaptation(rows: Rows, unit: str) -> Table:
-    """Payoffs before and after each step, beside the best response."""
+    """Return payoffs before and after each adaptation step, and the best-response value."""
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
@@ -61,13 +61,16 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 
 
 def safety(rows: Rows, unit: str) -> Table:
-    """What a model wins and can lose by the bound that it keeps; the most that so little buys."""
+    """Return payoff and exploitability of an adapting model at each exploitability bound.
+
+    The last column is the best payoff that any strategy of that exploitability reaches.
+    """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)
     for row in rows:
-        for place, point in enumerate(row["adapted"]):
+        for k, point in enumerate(row["adapted"]):
             table.add_row(
-                "" if place else opponent_label(row["stranger"]),
+                "" if k else opponent_label(row["stranger"]),
                 "free" if point["bound"] is None else f"{point['bound']:g}",
                 f"{point['payoff']:.3f} ± {point['standard_error']:.3f}",
                 f"{point['exploitability']:.4f}",

@@ -18,8 +18,8 @@ from overtrick.datasets import board_files
 from overtrick.games import registry
 from overtrick.games.bridge.system.loader import load
 from overtrick.reports import tables
-from overtrick.reports.html import elements, replays
-from overtrick.reports.html.elements import Section
+from overtrick.reports.html import bridge_boards, elements, replays
+from overtrick.reports.html.elements import PageSection
 from overtrick.runs import mlflow_note
 from overtrick.storage import game_records
 from overtrick.storage.game_records import Games
@@ -47,7 +47,9 @@ def file_page(path: Path, first: int, system: str | None = None) -> str:
     if system is not None:
         load(system)  # raises UserError for an unknown system
     if path.suffix == VIDEO_SUFFIX:
-        return elements.page(path.name, "", [Section("Film", [elements.picture(path, path.stem)])])
+        return elements.page(
+            path.name, "", [PageSection("Film", [elements.picture(path, path.stem)])]
+        )
     try:
         games = game_records.load(path)
     except UserError as no_games:
@@ -64,18 +66,21 @@ def file_page(path: Path, first: int, system: str | None = None) -> str:
     return elements.page(path.name, lead, [_games_section(games.first(first))])
 
 
-def _games_section(games: Games) -> Section:
-    return Section("Games, step by step", replays.games_of(games))
+def _games_section(games: Games) -> PageSection:
+    return PageSection("Games, step by step", replays.game_replays(games))
 
 
 def _boards_page(path: Path, first: int, system: str | None) -> str:
     """Write the HTML page of the first boards of a file."""
     found = board_files.load(path)
-    boards = [replays.board_of(board, system_of=system) for board in islice(found.boards, first)]
+    boards = [
+        bridge_boards.board_article(board, default_system=system)
+        for board in islice(found.boards, first)
+    ]
     lead = f"{len(found.boards)} boards, the first {len(boards)} of them here"
     problems = [elements.text("\n".join(found.problems))] if found.problems else []
     return elements.page(
-        path.name, lead, [Section("Boards", boards), Section("Not sound", problems)]
+        path.name, lead, [PageSection("Boards", boards), PageSection("Not sound", problems)]
     )
 
 
@@ -89,12 +94,12 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
     images = sorted(run.figures.glob("*.png"))
     videos = sorted(run.videos.glob(f"*{VIDEO_SUFFIX}"), reverse=True)  # the newest first
     sections = [
-        Section("Result", _result(run, registry.make(job.game.name, **job.game.options))),
-        Section("Figures", [elements.picture(path, path.stem) for path in images]),
-        Section("Films", [elements.picture(path, path.stem) for path in videos]),
-        Section("Learning curves", _curves(run.history())),
+        PageSection("Result", _result(run, registry.make(job.game.name, **job.game.options))),
+        PageSection("Figures", [elements.picture(path, path.stem) for path in images]),
+        PageSection("Films", [elements.picture(path, path.stem) for path in videos]),
+        PageSection("Learning curves", _curves(run.history())),
         *([] if games is None else [_games_section(games)]),
-        Section("Job", [elements.folded("every key", run.job.read_text())]),
+        PageSection("Job", [elements.folded("every key", run.job.read_text())]),
     ]
     return elements.page(run.name, lead, sections)
 

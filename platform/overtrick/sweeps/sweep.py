@@ -234,7 +234,7 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
     lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
-        drawn = {"parallel": figures.parallel(shown, list(job.search.spaces))}
+        drawn = {"parallel": figures.parallel_coordinates(shown, list(job.search.spaces))}
         if job.search.method != "pbt":  # PBT changes a trial's values during training
             drawn |= _curves(job, scored, group)
         lifecycle.save_figures(drawn, group.folder, group.tracker)
@@ -244,7 +244,7 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
     """Draw the learning curves of a sweep over seeds, by the values of its other keys.
 
     If there is one other key and its values are numbers, draw the final payoff by that value too.
-    For card play, draw the shares of contracts made and of decisions recognised.
+    A trainer may add figures of its own.
     """
     others = [key for key in job.search.spaces if key != "seed"]
     unit = lifecycle.unit_of(job)
@@ -259,13 +259,11 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
             if "steps" in result and isinstance(value, (int, float)):
                 by_value = payoffs.setdefault(opponent_label(result["stranger"]), {})
                 by_value.setdefault(value, []).append(result["steps"][-1])
-    drawn = {}
-    if learning_curves.of_card_play(histories):
-        drawn["recognition"] = learning_curves.recognition(histories, job.evaluate.deals)  # type: ignore[attr-defined]
+    drawn = TRAINERS[job.trainer].sweep_figures(job, histories)
     if "seed" not in job.search.spaces:
         return drawn
-    if learning_curves.curves_of(histories, unit):
-        drawn["bands"] = learning_curves.learning(histories, unit)
+    if learning_curves.payoff_curves(histories, unit):
+        drawn["bands"] = learning_curves.payoff_by_iteration(histories, unit)
     if payoffs:
-        drawn["by_value"] = learning_curves.by_value(payoffs, others[0], unit)
+        drawn["by_value"] = learning_curves.payoff_by_value(payoffs, others[0], unit)
     return drawn

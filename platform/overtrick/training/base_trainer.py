@@ -23,7 +23,7 @@ Metrics = dict[str, float]
 Row = dict[str, Any]
 """Row of a final table: values by column."""
 Rows = list[Row]
-History = Sequence[tuple[int, Metrics]]
+History = Sequence[tuple[int, Mapping[str, float]]]
 """Iterations, counted from 1, each with its metrics, in order."""
 TableScore = Callable[[Rows], float]
 """Score of a finished run from its final table; larger is better."""
@@ -120,6 +120,14 @@ class BaseTrainer(ABC, Generic[JobT]):
         """Draw the figures of a finished run, by name."""
         return {}
 
+    @staticmethod
+    def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
+        """Draw figures of a sweep, by name, beside those that all sweeps have.
+
+        groups: histories of the trials that differ only by their seed, by the group's label.
+        """
+        return {}
+
     def state(self) -> dict[str, Array]:
         """Return the arrays on which the next iteration depends, by name, for a checkpoint."""
         state = {"iteration": np.array(self.iteration)}
@@ -148,6 +156,7 @@ class TrainerSpec:
     evaluate_model: Callable[[Any, Mapping[str, Array], WorkerPool, Generator], Rows]
     table_score: TableScore
     progress_score: ProgressScore | None  # None: iterations have no score
+    sweep_figures: Callable[[Any, Mapping[str, Sequence[History]]], dict[str, Figure]]
 
 
 REGISTERED: dict[str, TrainerSpec] = {}
@@ -167,7 +176,13 @@ def register(
 
     def add(trainer: TrainerT) -> TrainerT:
         REGISTERED[name] = TrainerSpec(
-            job, trainer, trainer.validate, trainer.evaluate_model, table_score, progress_score
+            job,
+            trainer,
+            trainer.validate,
+            trainer.evaluate_model,
+            table_score,
+            progress_score,
+            trainer.sweep_figures,
         )
         return trainer
 

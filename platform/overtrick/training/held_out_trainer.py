@@ -56,7 +56,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the learning curve and the adaptation to each held-out opponent."""
-        return figures.of_adaptation(history, rows, self.unit)
+        return figures.adaptation_figures(history, rows, self.unit)
 
     @staticmethod
     def validate(job: Any) -> None:
@@ -97,6 +97,6 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the learning curve and, with a tree, the exploitability by iteration."""
-        return figures.of_unadapted(
+        return figures.learning_figures(
             history, self.policy_name, self.unit, self.game.unit, self.tree is not None
         )

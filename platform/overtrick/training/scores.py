@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import mean
 
-from overtrick.reports import learning_curves, metric_names
+from overtrick.reports import metric_names
 from overtrick.training.base_trainer import ProgressScore, Rows
 
 IMPS_AGAINST_PRETRAINED = "imps_per_board"
@@ -51,7 +51,7 @@ def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:
     """Return the mean share of contracts made, over the kinds of defenders."""
-    shares = [value for name, value in metrics.items() if name.startswith(learning_curves.MADE)]
+    shares = [value for name, value in metrics.items() if name.startswith(metric_names.MADE)]
     return mean(shares) if shares else None
 
 

@@ -1,1 +1,1 @@
-"""Pieces of HTML pages, and games replayed step by step in them."""
+"""HTML pages: their parts, recorded games step by step, and bridge boards."""

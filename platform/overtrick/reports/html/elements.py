@@ -1,4 +1,4 @@
-"""Pieces of a page: text that is escaped, tables, pictures, curves; and the page as one file."""
+"""Parts of an HTML page (escaped text, tables, images, curves), and the page as one file."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-MOST = 5_000_000  # bytes of a page
-POINTS = 200  # of a curve
-WIDTH, HEIGHT = 200, 60  # of a curve's box
-KINDS = {".png": "image/png", ".mp4": "video/mp4"}
+MAX_BYTES = 5_000_000  # of a page
+MAX_POINTS = 200  # of a curve
+WIDTH, HEIGHT = 200, 60  # of the box of a curve
+MIME_TYPES = {".png": "image/png", ".mp4": "video/mp4"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-POLICY += "img-src data:; media-src data:"  # so that the page can ask nobody for anything
+POLICY += "img-src data:; media-src data:"  # the page can load nothing from elsewhere
 
 
-class Section(NamedTuple):
-    """A part of a page with a heading: pieces of HTML, of which the last may be left out."""
+class PageSection(NamedTuple):
+    """Section of a page: a heading, and pieces of HTML that may be left out from the end."""
 
     heading: str
     pieces: Sequence[str]
 
 
-def page(title: str, lead: str, sections: Iterable[Section]) -> str:
-    """One file of HTML that needs no other, of no more than MOST bytes: pieces that are too large
-    for what is left are left out, and the page says how many."""
+def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
+    """Return an HTML page that needs no other file.
+
+    Pieces that would make it larger than MAX_BYTES are left out, and the page says how many.
+    """
     style, script = ((HERE / name).read_text() for name in ("page.css", "page.js"))
-    room = MOST - len(style) - len(script) - 20_000
+    room = MAX_BYTES - len(style) - len(script) - 20_000
     links, parts = [], []
     for number, section in enumerate(each for each in sections if each.pieces):
         fitting = []
@@ -57,7 +59,7 @@ def page(title: str, lead: str, sections: Iterable[Section]) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with a heading row; a wide one can be scrolled."""
+    """Return a table with a heading row; a wide table can be scrolled."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
@@ -69,18 +71,18 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text(words: str) -> str:
-    """Text with its lines as they are."""
+    """Return preformatted text."""
     return f"<pre>{escape(words)}</pre>\n"
 
 
 def folded(name: str, words: str) -> str:
-    """Text that is shown when somebody asks for it."""
+    """Return text that a reader can unfold."""
     return f"<details><summary>{escape(name)}</summary>{text(words)}</details>\n"
 
 
 def picture(path: Path, name: str) -> str:
-    """A figure or a film, inside the page."""
-    kind = KINDS[path.suffix]
+    """Return an image or a video, embedded in the page as data."""
+    kind = MIME_TYPES[path.suffix]
     data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     shown = f'<img src="{data}" alt="figure: {escape(name)}">'
     if kind.startswith("video"):
@@ -89,20 +91,22 @@ def picture(path: Path, name: str) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
-    """How a number went, by iteration: finite points only, two or more, thinned out."""
-    step = math.ceil(len(points) / POINTS)
-    kept = [*points[:-1:step], points[-1]]
-    xs, ys = zip(*kept, strict=True)
+    """Return a small line chart of a metric by iteration, with at most MAX_POINTS points.
+
+    points: (iteration, value), at least two, all finite.
+    """
+    step = math.ceil(len(points) / MAX_POINTS)
+    xs, ys = zip(*[*points[:-1:step], points[-1]], strict=True)
     low, high = min(ys), max(ys)
     across, up = max(xs[-1] - xs[0], 1), (high - low) or 1.0
     line = " ".join(
         f"{(x - xs[0]) / across * WIDTH:.1f},{HEIGHT - 2 - (y - low) / up * (HEIGHT - 4):.1f}"
-        for x, y in kept
+        for x, y in zip(xs, ys, strict=True)
     )
-    said = f"{name}: {ys[0]:.4g} at iteration {xs[0]}, {ys[-1]:.4g} at {xs[-1]}"
+    label = f"{name}: {ys[0]:.4g} at iteration {xs[0]}, {ys[-1]:.4g} at {xs[-1]}"
     return (
         f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(said)}"><polyline points="{line}"/></svg>'
+        f'aria-label="{escape(label)}"><polyline points="{line}"/></svg>'
         f"<figcaption>{escape(name)}: {ys[-1]:.4g}<br>from {low:.4g} to {high:.4g}</figcaption>"
         "</figure>\n"
     )

@@ -141,7 +141,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         drawn = super().figures(history, rows)
         if self.tree is not None:
             styles, hands = self._styles(self.tree)
-            drawn["styles"] = figures.styles(styles, hands, self.game.action_names)
+            drawn["styles"] = figures.policies_by_hand(styles, hands, self.game.action_names)
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:

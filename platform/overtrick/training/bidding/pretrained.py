@@ -174,7 +174,7 @@ def learning_curve(history: History, x: str) -> dict[str, Figure]:
     ]
     if not points:
         return {}
-    return {"imps": bar_charts.against(points, x, f"IMPs a board against {PRETRAINED}")}
+    return {"imps": bar_charts.means_with_errors(points, x, f"IMPs a board against {PRETRAINED}")}
 
 
 def _play_match(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:

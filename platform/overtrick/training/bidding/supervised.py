@@ -177,7 +177,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         shown = bidding_accuracy.FIGURE_COLUMNS[self.job.target]
-        return {"precision": bar_charts.grouped(rows, "part", shown)}
+        return {"precision": bar_charts.grouped_shares(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
         """Return the network under the name of its target."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from matplotlib.figure import Figure
@@ -21,9 +21,10 @@ from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
-from overtrick.reports import learning_curves
+from overtrick.reports import metric_names
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.cardplay.curves import cardplay_curves
 from overtrick.training.shared_sections import HiddenLayers, QLearning
 
 SHARD = 250  # games per shard
@@ -73,7 +74,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
         self.learner.adam.set_learning_rate(values.learning_rate * (1 - progress))
         metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
-        metrics[learning_curves.GAMES] = float(self.iteration * section.games)
+        metrics[metric_names.GAMES] = float(self.iteration * section.games)
         return metrics
 
     def evaluate(self) -> Metrics:
@@ -81,8 +82,12 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
+        curve = cardplay_curves({"": [history]}, self.job.evaluate.deals)
         return {"learning_curve": curve}
+
+    @staticmethod
+    def sweep_figures(job: DqnJob, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
+        return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
     def model(self) -> dict[str, Array]:
         """Return the Q-network; the policy takes the action of the highest value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -22,9 +22,10 @@ from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
 from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merge_tables
-from overtrick.reports import learning_curves
+from overtrick.reports import metric_names
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.cardplay.curves import cardplay_curves
 
 GAMES_PER_UNIT = 1000  # games that are generated, and learnt, at once
 
@@ -138,7 +139,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
             self._merge_into(position, self.pool.map(_learn_apart, common, shards, rng), rng)
         games_seen = float(self.iteration * section.games)
         choices = float(self.tables[position].choices)
-        return {learning_curves.GAMES: games_seen, f"choices/{position}": choices}
+        return {metric_names.GAMES: games_seen, f"choices/{position}": choices}
 
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
@@ -154,8 +155,14 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        curve = learning_curves.recognition({"": [history]}, self.job.evaluate.deals)
+        curve = cardplay_curves({"": [history]}, self.job.evaluate.deals)
         return {"learning_curve": curve}
+
+    @staticmethod
+    def sweep_figures(
+        job: TabularJob, groups: Mapping[str, Sequence[History]]
+    ) -> dict[str, Figure]:
+        return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
     def model(self) -> dict[str, Array]:
         """Return the tables of all learners."""

@@ -155,7 +155,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the exploitability by evaluations, and the best strategy if it is small."""
-        progress = {"progress": figures.progress(history, self.unit)}
+        progress = {"progress": figures.evolution_progress(history, self.unit)}
         return progress | self.evaluator.figures(self.sigma())
 
     @staticmethod

@@ -103,12 +103,12 @@ class TreeEvaluator:
     def figures(self, sigma: Array) -> dict[str, Figure]:
         """Draw a strategy (N, A) and the game tree, if they are small."""
         tree, game = self.tree, self.game
-        if tree.infosets > figures.FEW_SETS or not isinstance(game, Game):
+        if tree.infosets > figures.MAX_INFOSETS or not isinstance(game, Game):
             return {}
         situations = [game.describe(each) for each in tree.observations.observation]
         probability = best_response.edge_probability(tree, sigma)
         return {
-            "strategy": figures.strategy(sigma, situations, game.action_names),
+            "strategy": figures.strategy_bars(sigma, situations, game.action_names),
             "tree": figures.game_tree(tree, probability, game.action_names),
         }
 
@@ -159,7 +159,7 @@ class BucketedEvaluator:
                 sigma.reshape(len(rounds), self.view.buckets, -1)[rounds == r].mean(axis=0)
                 for r in range(len(self.tables.moves) + 1)
             ]
-            drawn["intensity"] = figures.intensity(np.stack(by_round), self.game.action_names)
+            drawn["intensity"] = figures.action_heatmaps(np.stack(by_round), self.game.action_names)
         return drawn
 
 

@@ -1,0 +1,118 @@
+"""Bridge boards and recorded auctions as HTML, with the meaning of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from overtrick.games import registry
+from overtrick.games.bridge import auction_rules, diagram
+from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.cards import CARDS, SEATS
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.formats.pbn_lin import Board
+from overtrick.games.bridge.system import auction_simulation, loader
+from overtrick.reports.html import elements
+from overtrick.reports.html.replays import REPLAYS
+from overtrick.storage.game_records import Games
+
+SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
+
+
+def auction_article(games: Games, number: int) -> str:
+    """Write recorded auction `number` as a board, its calls explained by the sides' systems."""
+    deal, calls = games.deals[number], [move.action for move in games.moves[number]]
+    contract, declarer = auction_rules.describe_contract(calls, SEATS[deal[CARDS]])
+    players, points = games.who[number], games.payoff[number]
+    ns, ew = (games.systems[players[side]] if games.systems else "" for side in range(2))
+    board = Board(
+        deal[:CARDS],
+        SEATS[deal[CARDS]],
+        VULNERABILITIES[deal[CARDS + 1]],
+        tuple(auction_rules.CALLS[call] for call in calls),
+        contract,
+        declarer,
+        number=1 + number,
+        systems=(ns, ew),
+    )
+    unit = registry.make(games.game, **games.options).unit
+    sides = ", ".join(
+        f"{name} {games.players[players[k]]}" for k, name in enumerate(("North-South", "East-West"))
+    )
+    return board_article(board, f"{sides}: {points[0]:+g} {unit}s to North-South")
+
+
+REPLAYS[Auction.name] = auction_article
+
+
+def board_article(board: Board, note: str = "", default_system: str | None = None) -> str:
+    """Write a board as HTML: deal, auction with meanings, result and card play, as far as known.
+
+    default_system: the bidding system of sides for which the board names none that we have.
+    """
+    dealer = SEATS.index(board.dealer)
+    pieces = [
+        f"<article><h3>Board {board.number or ''}</h3>"
+        f"<p>Dealer {SEAT_NAMES[board.dealer]}, vulnerable {escape(board.vulnerable)}"
+        f"{f', {escape(board.kind)}' if board.kind else ''}</p>\n{_hands(board)}"
+    ]
+    if board.auction:
+        calls = [auction_rules.CALLS.index(each) for each in board.auction]
+        pieces.append(_auction(calls, dealer, board, default_system))
+    if board.contract is not None:
+        by = "" if board.declarer is None else f" by {SEAT_NAMES[board.declarer]}"
+        tricks = "" if board.tricks is None else f", {board.tricks} tricks"
+        pieces.append(f"<p><strong>{escape(board.contract)}{by}{tricks}</strong></p>\n")
+    if board.play and board.declarer is not None:
+        pieces.append(_card_play(board))
+    return "".join([*pieces, f"<p>{escape(note)}</p>" if note else "", "</article>\n"])
+
+
+def _hands(board: Board) -> str:
+    """Write the four hands, in clockwise order from North for screen readers."""
+    hands = []
+    for seat, letter in enumerate(SEATS):
+        suits = [
+            f'<p><span class="{"red" if suit[0] in "♥♦" else "black"}">{suit[0]}</span>'
+            f"{escape(suit[1:])}</p>"
+            for suit in diagram.format_hand(board.holder, seat).split("  ")
+        ]
+        hands.append(f'<div class="{letter}"><h4>{SEAT_NAMES[letter]}</h4>{"".join(suits)}</div>')
+    return f'<div class="deal">{"".join(hands)}</div>\n'
+
+
+def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: str | None) -> str:
+    """Write the auction in four columns, and the meanings of its calls if the systems are known."""
+    cells = [""] * ((dealer - diagram.WEST) % 4) + [diagram.format_call(call) for call in calls]
+    rows = [(cells[first : first + 4] + [""] * 4)[:4] for first in range(0, len(cells), 4)]
+    columns = elements.table(diagram.COLUMNS, rows)
+    ours, stated = loader.system_names(), board.systems
+    names = [name if name in ours else default_system for name in stated]
+    if names[0] is None or names[1] is None:
+        systems = f"North-South {stated[0] or 'unknown'}, East-West {stated[1] or 'unknown'}"
+        return f'{columns}<p class="pale">Systems: {escape(systems)}</p>\n'
+    ns, ew = (loader.load(name) for name in names if name is not None)
+    vulnerable = VULNERABILITIES.index(board.vulnerable)
+    meanings = auction_simulation.explain_calls(calls, dealer, vulnerable, ns, ew)
+    lines = [
+        f"<li>{SEAT_NAMES[SEATS[(dealer + k) % 4]]} "
+        f"<strong>{escape(diagram.format_call(call))}</strong> {escape(meaning)}</li>"
+        for k, (call, meaning) in enumerate(zip(calls, meanings, strict=True))
+    ]
+    summary = f"What the calls show: North-South {ns.name}, East-West {ew.name}"
+    return (
+        f"{columns}<details open><summary>{escape(summary)}</summary>"
+        f"<ol>{''.join(lines)}</ol></details>\n"
+    )
+
+
+def _card_play(board: Board) -> str:
+    """Write the tricks, with a star at the winning card of each."""
+    assert board.declarer is not None
+    declarer = SEATS.index(board.declarer)
+    deal = np.array([*((board.holder - declarer) % 4), board.strain, 0])
+    from_declarer = SEATS[declarer:] + SEATS[:declarer]
+    lines, _ = diagram.format_tricks(deal, np.array(board.play), seats=from_declarer)
+    return elements.text("\n".join(lines))
