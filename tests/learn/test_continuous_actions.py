@@ -232,7 +232,7 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
     monkeypatch.setattr(Physics, "advance", lost)
     metrics = trainer.step()
     assert metrics["astray_games"] == 8
-    assert "the simulator lost 8 games of this iteration: they count as draws" in caplog.text
+    assert "the simulation of 8 games diverged: they count as draws" in caplog.text
     monkeypatch.undo()
     assert trainer.step()["astray_games"] == 0
     after = trainer.model()
