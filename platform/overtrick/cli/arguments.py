@@ -5,37 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 PLAYER = "A held-out opponent by name, a run, or a model folder"
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object as the last line.")]
 
 GameName = Annotated[
-    str, typer.Argument(metavar="GAME", help="A game of `overtrick list`, or openspiel/NAME.")
+    str, Argument(metavar="GAME", help="A game of `overtrick list`, or openspiel/NAME.")
 ]
 GameOptions = Annotated[
-    list[str] | None, typer.Argument(help="Options of the game as key=value, e.g. strain=trump.")
+    list[str] | None, Argument(help="Options of the game as key=value, e.g. strain=trump.")
 ]
-JobFile = Annotated[Path | None, typer.Argument(help="A job file, such as jobs/leduc_meta.yaml.")]
+JobFile = Annotated[Path | None, Argument(help="A job file, such as jobs/leduc_meta.yaml.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4."),
+    Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4."),
 ]
-Model = Annotated[str, typer.Argument(metavar="RUN", help="A run, or a model folder.")]
+Model = Annotated[str, Argument(metavar="RUN", help="A run, or a model folder.")]
 BoardsFile = Annotated[
-    Path, typer.Argument(metavar="BOARDS", help="A .parquet, .pbn, .lin or .tsv file of boards.")
+    Path, Argument(metavar="BOARDS", help="A .parquet, .pbn, .lin or .tsv file of boards.")
 ]
-Workers = Annotated[int, typer.Option(min=0, help="Ray workers; 0 runs in this process.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
-OptionalSeed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of all random draws. Default: 0.")
-]
-MatchBoards = Annotated[
-    int, typer.Option(min=2, help="Boards; each is played twice, with the seats exchanged.")
-]
+Workers = Annotated[int, Option(min=0, help="Ray workers; 0 runs in this process.")]
+Seed = Annotated[int, Option(min=0, help="Seed of all random draws.")]
+OptionalSeed = Annotated[int | None, Option(min=0, help="Seed of all random draws. Default: 0.")]
+MatchBoards = Annotated[int, Option(min=2, help="Boards; each is played from both seats.")]
 SaveGames = Annotated[
     Path | None,
-    typer.Option("--keep", help="Save the games as a .parquet file, for `overtrick view`."),
+    Option("--keep", help="Save the games as .parquet, for `overtrick view`."),
 ]
-Letters = Annotated[bool, typer.Option(help="Print suits as letters, not symbols.")]
+Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from overtrick.cli import arguments, command_group, command_moved_to, console, print_result, say
 from overtrick.core import UserError
@@ -17,11 +18,9 @@ group: typer.Typer = command_group(
     "Play matches, explain and suggest bids, compare bidding systems, read boards, show hands.",
 )
 
-Auction = Annotated[str, typer.Argument(help='The calls so far, such as "1N P".')]
-Dealer = Annotated[str, typer.Option(help="Dealer: N, E, S or W.")]
-Vulnerable = Annotated[
-    str, typer.Option(help="Vulnerable sides: None, NS, EW or All; some calls depend on it.")
-]
+Auction = Annotated[str, Argument(help='The calls so far, such as "1N P".')]
+Dealer = Annotated[str, Option(help="Dealer: N, E, S or W.")]
+Vulnerable = Annotated[str, Option(help="Vulnerable side: None, NS, EW or All.")]
 
 
 def _dealer_and_vulnerability(dealer: str, vulnerable: str) -> tuple[int, int]:
@@ -38,13 +37,9 @@ def _dealer_and_vulnerability(dealer: str, vulnerable: str) -> tuple[int, int]:
 
 @command_moved_to(group)
 def explain(
-    auction: Annotated[str, typer.Argument(help='Calls, such as "1N P 2D P".')],
-    system: Annotated[
-        str, typer.Option(help="Bidding system of the dealer's side, by name or its file.")
-    ] = "natural",
-    against: Annotated[
-        str | None, typer.Option(help="Bidding system of the other side. Default: the same.")
-    ] = None,
+    auction: Annotated[str, Argument(help='Calls, such as "1N P 2D P".')],
+    system: Annotated[str, Option(help="Bidding system of the dealer's side.")] = "natural",
+    against: Annotated[str | None, Option(help="Bidding system of the other side.")] = None,
     dealer: Dealer = "N",
     vulnerable: Vulnerable = "None",
     as_json: arguments.Json = False,
@@ -72,11 +67,9 @@ def explain(
 @command_moved_to(group)
 def suggest(
     bidder: arguments.Model,
-    hand: Annotated[str, typer.Argument(help="Spades first, such as AQ42.K5.QT93.K76.")],
+    hand: Annotated[str, Argument(help="Spades first, such as AQ42.K5.QT93.K76.")],
     auction: Auction = "",
-    against: Annotated[
-        str, typer.Option(help="The opponents: a bidding system, a run, or a model folder.")
-    ] = "natural",
+    against: Annotated[str, Option(help="Opponents: a bidding system or model.")] = "natural",
     dealer: Dealer = "N",
     vulnerable: Vulnerable = "None",
     as_json: arguments.Json = False,
@@ -107,14 +100,10 @@ def suggest(
 
 @command_moved_to(group)
 def agreement(
-    system: Annotated[str, typer.Argument(help="A bidding system by name, or its file.")],
+    system: Annotated[str, Argument(help="A bidding system by name, or its file.")],
     file: arguments.BoardsFile,
-    pairs: Annotated[
-        str | None, typer.Option(help="Count only calls of pairs whose recorded system is this.")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Count only boards of this kind, such as human.")
-    ] = None,
+    pairs: Annotated[str | None, Option(help="Only calls of pairs with this system.")] = None,
+    kind: Annotated[str | None, Option(help="Only boards of this kind, e.g. human.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute the share of recorded calls that a bidding system also makes.
@@ -158,12 +147,8 @@ def agreement(
 @command_moved_to(group)
 def boards(
     file: arguments.BoardsFile,
-    to: Annotated[
-        Path | None, typer.Option(help="Write the valid boards to this .pbn, .lin or .tsv file.")
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the statistics to this .png file.")
-    ] = None,
+    to: Annotated[Path | None, Option(help="Write valid boards: .pbn, .lin or .tsv.")] = None,
+    figure: Annotated[Path | None, Option(help="Draw the statistics to this .png file.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Read bridge boards, report invalid ones, and count the others.
@@ -205,23 +190,12 @@ def boards(
 
 @command_moved_to(group)
 def hands(
-    declarer: Annotated[str, typer.Argument(help=f"{arguments.PLAYER}.")],
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Options of minibridge, such as strain=trump.")
-    ] = None,
-    against: Annotated[
-        str, typer.Option(help="The defenders: a player by name, a run, or a model folder.")
-    ] = "rules",
-    worlds: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Sampled deals a decision, if the declarer shall guide a PIMC search; 0: no "
-            "search.",
-        ),
-    ] = 0,
-    boards: Annotated[int, typer.Option(min=0, help="Deals that are printed.")] = 1,
-    deals: Annotated[int, typer.Option(min=1, help="Deals of the style table.")] = 200,
+    declarer: Annotated[str, Argument(help=f"{arguments.PLAYER}.")],
+    options: arguments.GameOptions = None,
+    against: Annotated[str, Option(help="Defenders: a player, run or model.")] = "rules",
+    worlds: Annotated[int, Option(min=0, help="Deals of a PIMC search it guides; 0: none.")] = 0,
+    boards: Annotated[int, Option(min=0, help="Deals that are printed.")] = 1,
+    deals: Annotated[int, Option(min=1, help="Deals of the style table.")] = 200,
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,

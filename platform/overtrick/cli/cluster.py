@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from overtrick import startup
 from overtrick.cli import INTERRUPTED, arguments, command_group, command_moved_to, print_result, say
@@ -28,13 +29,9 @@ group: typer.Typer = command_group(
 
 Address = Annotated[
     str,
-    typer.Option(
-        envvar="RAY_API_SERVER_ADDRESS", help="URL of the Ray dashboard: http://HEAD:8265."
-    ),
+    Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the Ray dashboard: http://HEAD:8265."),
 ]
-Submission = Annotated[
-    str, typer.Argument(metavar="ID", help="A job ID, as `overtrick cluster jobs` lists it.")
-]
+Submission = Annotated[str, Argument(metavar="ID", help="An ID of `overtrick cluster jobs`.")]
 
 
 @command_moved_to(group)
@@ -44,21 +41,13 @@ def submit(
     address: Address = "",
     runs: Annotated[
         str,
-        typer.Option(
-            envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster. Default: the cluster's."
-        ),
+        Option(envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster."),
     ] = "",
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="Run every variant of the job's `search` section.")
-    ] = False,
-    resume: Annotated[
-        str | None, typer.Option(help="Continue this run of the cluster instead.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Print the job's log until it ends.")
-    ] = False,
+    sweep: Annotated[bool, Option("--sweep", help="Run every variant of its `search`.")] = False,
+    resume: Annotated[str | None, Option(help="Continue this run of the cluster instead.")] = None,
+    follow: Annotated[bool, Option("--follow", help="Print the job's log until it ends.")] = False,
     files_there: Annotated[
-        bool, typer.Option("--files-there", help="Files named in the job are on the cluster.")
+        bool, Option("--files-there", help="Its files are on the cluster.")
     ] = False,
     as_json: arguments.Json = False,
 ) -> None:
@@ -113,9 +102,7 @@ def jobs(address: Address = "", as_json: arguments.Json = False) -> None:
 def logs(
     submission: Submission,
     address: Address = "",
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Print new lines until the job ends.")
-    ] = False,
+    follow: Annotated[bool, Option("--follow", help="Print new lines until the job ends.")] = False,
 ) -> None:
     """Print the log of a job of a cluster."""
     cluster = _cluster(address)

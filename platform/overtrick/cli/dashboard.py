@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from overtrick.cli import TRAIN, app, say
 from overtrick.core import RunError, UserError
@@ -25,19 +25,13 @@ START_TIMEOUT = 120.0  # seconds in which MLflow's server must answer
 
 @app.command(rich_help_panel=TRAIN)
 def dashboard(
-    run: Annotated[
-        str | None, typer.Option(help="Open the page of this run, in its tracking store.")
-    ] = None,
+    run: Annotated[str | None, Option(help="Open at this run, in its store.")] = None,
     uri: Annotated[
         str | None,
-        typer.Option(
-            help="Tracking store. Default: MLFLOW_TRACKING_URI, or the store of the newest run."
-        ),
+        Option(help="Tracking store. Default: MLFLOW_TRACKING_URI, or the newest run's."),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 127.0.0.1 admits this machine only.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
+    host: Annotated[str, Option(help="127.0.0.1 admits this machine only.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=1, max=65535, help="Port to listen on.")] = 5000,
 ) -> None:
     """Serve MLflow's dashboard until Ctrl-C, and print its URL."""
     from overtrick.tracking import server_address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from overtrick.cli import PLAY, app, arguments, console, print_result, say
 from overtrick.reports import tables
@@ -14,19 +14,11 @@ from overtrick.reports import tables
 @app.command(rich_help_panel=PLAY)
 def solve(
     game: arguments.GameName,
-    plan: Annotated[
-        str, typer.Option(help="Algorithm: one of the plans of `overtrick list`.")
-    ] = "cfr+",
-    iterations: Annotated[
-        int, typer.Option(min=1, help="Iterations, each updates every seat once; lp needs none.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the plans that sample.")] = 0,
-    memory: Annotated[
-        float | None, typer.Option(help="Most GiB for the tree. Default: the free memory.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the strategy as a model in this folder.")
-    ] = None,
+    plan: Annotated[str, Option(help="A plan (algorithm) of `overtrick list`.")] = "cfr+",
+    iterations: Annotated[int, Option(min=1, help="Iterations, each of all seats.")] = 1000,
+    seed: Annotated[int, Option(min=0, help="Seed of the plans that sample.")] = 0,
+    memory: Annotated[float | None, Option(help="GiB for the tree. Default: all free.")] = None,
+    save: Annotated[Path | None, Option(help="Save the strategy as a model here.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Approximate an equilibrium, or compute it by linear programming; print its exploitability."""
@@ -47,16 +39,10 @@ def solve(
 @app.command("best-response", rich_help_panel=PLAY)
 def best_response(
     game: arguments.GameName,
-    against: Annotated[str, typer.Option(help=f"{arguments.PLAYER}.")],
-    games: Annotated[
-        int | None, typer.Option(min=4, help="Games of a lower bound. Default: 2000.")
-    ] = None,
-    particles: Annotated[
-        int | None, typer.Option(min=1, help="Particles of a lower bound. Default: 100.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of a lower bound. Default: 0.")
-    ] = None,
+    against: Annotated[str, Option(help=f"{arguments.PLAYER}.")],
+    games: Annotated[int | None, Option(min=4, help="Games of the lower bound: 2000.")] = None,
+    particles: Annotated[int | None, Option(min=1, help="Particles of the bound: 100.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="Seed of the bound: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute the best-response value against an opponent in each seat.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from overtrick.cli import arguments, command_group, console, print_result, say
 
@@ -18,29 +19,21 @@ group: typer.Typer = command_group(
     "Generate data for jobs: deals, games, training examples, card abstractions. Run the same "
     "command again to continue an interrupted one.",
 )
-Values = Annotated[
-    list[str] | None, typer.Argument(help="Other values as key=value, such as seed=1.")
-]
-System = Annotated[
-    str | None, typer.Option(help="Bidding system by name, or its file. Default: natural.")
-]
+Values = Annotated[list[str] | None, Argument(help="Other values as key=value, such as seed=1.")]
+System = Annotated[str | None, Option(help="Bidding system. Default: natural.")]
 Bidder = Annotated[
     str | None,
-    typer.Option(help="Bidding system, its file, or (solved=true) a model. Default: as recorded."),
+    Option(help="Bidding system, its file, or (solved=true) a model. Default: as recorded."),
 ]
-Order = Annotated[str | None, typer.Option(help="random (the default) or rotating, by board.")]
-Out = Annotated[Path | None, typer.Option(help="File or folder to write.")]
+Order = Annotated[str | None, Option(help="random (the default) or rotating, by board.")]
+Out = Annotated[Path | None, Option(help="File or folder to write.")]
 
 
 @group.command()
 def abstraction(
     values: Values = None,
-    buckets: Annotated[
-        int | None, typer.Option(min=1, help="Buckets of hands in each round. Default: 6.")
-    ] = None,
-    samples_scale: Annotated[
-        float, typer.Option(help="Factor on every sample count; 1 has the counts of the paper.")
-    ] = 1.0,
+    buckets: Annotated[int | None, Option(min=1, help="Buckets per round. Default: 6.")] = None,
+    samples_scale: Annotated[float, Option(help="Factor on the paper's sample counts.")] = 1.0,
     seed: arguments.OptionalSeed = None,
     out: Out = None,
     workers: arguments.Workers = 0,
@@ -56,8 +49,8 @@ def abstraction(
 @group.command()
 def minibridge(
     values: Values = None,
-    games: Annotated[int | None, typer.Option(min=1, help="Games kept. Default: 100000.")] = None,
-    defenders: Annotated[str | None, typer.Option(help="rules (the default) or random.")] = None,
+    games: Annotated[int | None, Option(min=1, help="Games kept. Default: 100000.")] = None,
+    defenders: Annotated[str | None, Option(help="rules (the default) or random.")] = None,
     seed: arguments.OptionalSeed = None,
     out: Out = None,
     workers: arguments.Workers = 0,
@@ -76,7 +69,7 @@ def minibridge(
 @group.command()
 def deals(
     values: Values = None,
-    boards: Annotated[int | None, typer.Option(min=1, help="Boards. Default: 1000.")] = None,
+    boards: Annotated[int | None, Option(min=1, help="Boards. Default: 1000.")] = None,
     system_ns: System = None,
     system_ew: System = None,
     dealer: Order = None,
@@ -100,7 +93,7 @@ def examples(
     values: Values = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option(help="Boards with auctions: .parquet, .pbn, .lin or .tsv; may be repeated."),
+        Option(help="A file of boards with auctions; may be repeated."),
     ] = None,
     system_ns: Bidder = None,
     system_ew: Bidder = None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from overtrick.cli import PLAY, app, arguments, print_result, say
 from overtrick.core import UserError
@@ -16,29 +16,21 @@ from overtrick.core import UserError
 def view(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="WHAT",
             help="A run, a games file of --keep, a video .mp4, or boards: .parquet, .pbn, .lin, "
             ".tsv.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("view.html"),
-    first: Annotated[
-        int | None, typer.Option(min=1, help="Of a file: games or boards shown. Default: 50.")
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="Of boards: bidding system of pairs that state none.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="Of a run: opponent in games that its model plays.")
-    ] = None,
+    out: Annotated[Path, Option(help="The HTML file to write.")] = Path("view.html"),
+    first: Annotated[int | None, Option(min=1, help="Games or boards shown. Default: 50.")] = None,
+    system: Annotated[str | None, Option(help="Bidding system of boards without one.")] = None,
+    against: Annotated[str | None, Option(help="Let a run's model play this opponent.")] = None,
     boards: Annotated[
         int | None,
-        typer.Option(min=1, help="Of a run: boards, played from both seats. Default: 3."),
+        Option(min=1, help="Boards it plays. Default: 3."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of a run: seed of its games. Default: 0.")
-    ] = None,
+    seed: Annotated[int | None, Option(min=0, help="Seed of these games. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Write one HTML file that works without a server and without a network.

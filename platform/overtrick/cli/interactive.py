@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
+from typer import Option
 
 from overtrick.cli import PLAY, app, arguments, console, print_result, say
 from overtrick.core import UserError, nearest
@@ -25,16 +25,14 @@ def play(
     game: arguments.GameName,
     options: arguments.GameOptions = None,
     against: Annotated[
-        str | None, typer.Option(help=f"{arguments.PLAYER}; in the auction a bidding system.")
+        str | None, Option(help=f"{arguments.PLAYER}. Auction: a bidding system.")
     ] = None,
     system: Annotated[
         str | None,
-        typer.Option(help="Auction: bidding system of you and your partner. Default: natural."),
+        Option(help="Auction: your side's bidding system. Default: natural."),
     ] = None,
-    seat: Annotated[
-        str | None, typer.Option(help="Your seat by number or name. Default: the game's custom.")
-    ] = None,
-    games: Annotated[int, typer.Option(min=1, help="Games, one after another.")] = 10,
+    seat: Annotated[str | None, Option(help="Your seat, by number or name.")] = None,
+    games: Annotated[int, Option(min=1, help="Games, one after another.")] = 10,
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     keep: arguments.SaveGames = None,

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, say
 from overtrick.core import UserError
 
-Player = Annotated[str, typer.Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
-Report = Annotated[
-    Path | None, typer.Option(help="Bidding: write the boards to this .md or .csv file.")
-]
-Diagrams = Annotated[int, typer.Option(min=0, help="Bidding: boards printed as diagrams.")]
-PoolSize = Annotated[int, typer.Option(min=0, help="Bidding: Ray workers.")]
+Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
+Report = Annotated[Path | None, Option(help="Bidding: write the boards to this .md or .csv file.")]
+Diagrams = Annotated[int, Option(min=0, help="Bidding: boards printed as diagrams.")]
+PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
 
 
 @app.command(rich_help_panel=PLAY)
@@ -23,12 +21,10 @@ def match(
     a: Player,
     b: Player,
     options: arguments.GameOptions = None,
-    game: Annotated[
-        str | None, typer.Option(help="Game, if the players alone do not determine it.")
-    ] = None,
+    game: Annotated[str | None, Option(help="Game, if the players leave it open.")] = None,
     boards: arguments.MatchBoards = 250,
     seed: arguments.Seed = 0,
-    video: Annotated[Path | None, typer.Option(help="Film one more game to this .mp4.")] = None,
+    video: Annotated[Path | None, Option(help="Film one more game to this .mp4.")] = None,
     save: arguments.SaveGames = None,
     out: Report = None,
     show: Diagrams = 0,
@@ -39,14 +35,7 @@ def match(
 
     Two bidding systems, or networks that bid, play for IMPs a board at double-dummy tricks.
     """
-    if _bidding(a, b):
-        for name, given in (("options", options), ("--game", game), ("--video", video)):
-            if given:
-                raise UserError(f"a match of bidding systems takes no {name}")
-        answer = _match_bidders(a, b, boards, seed, out, show, workers, save)
-    else:
-        _refuse_bidding_options(a, b, out, show, workers)
-        answer = _match_players(a, b, game, options or [], boards, seed, video, save)
+    answer, _ = _play(a, b, options, game, boards, seed, video, save, out, show, workers)
     print_result(as_json, **answer)
 
 
@@ -67,15 +56,43 @@ def bridge_match(
 
     Bidding is scored in IMPs a board at double-dummy tricks, card play in Mini-Bridge's points.
     """
-    bidding = _bidding(a, b)
-    if bidding:
-        if options:
-            raise UserError("a match of bidding systems takes no options")
-        answer = _match_bidders(a, b, boards, seed, out, show, workers, save)
-    else:
-        _refuse_bidding_options(a, b, out, show, workers)
-        answer = _match_players(a, b, "minibridge", options or [], boards, seed, None, save)
-    print_result(as_json, **answer, played=not bidding)
+    game = None if _bidding(a, b) else "minibridge"
+    answer, cards = _play(a, b, options, game, boards, seed, None, save, out, show, workers)
+    print_result(as_json, **answer, played=cards)
+
+
+def _play(
+    a: str,
+    b: str,
+    options: list[str] | None,
+    game: str | None,
+    boards: int,
+    seed: int,
+    video: Path | None,
+    save: Path | None,
+    out: Path | None,
+    show: int,
+    workers: int,
+) -> tuple[dict[str, Any], bool]:
+    """Play a match and print its result; return its JSON values, and True unless it was bidding.
+
+    Raises UserError for an option that such a match does not have.
+    """
+    from overtrick.storage import game_records
+
+    if save is not None:
+        game_records.check(save)
+    if _bidding(a, b):
+        for name, given in (("options", options), ("--game", game), ("--video", video)):
+            if given:
+                raise UserError(f"a match of bidding systems takes no {name}")
+        return _match_bidders(a, b, boards, seed, save, out, show, workers), False
+    for name, given in (("--out", out), ("--show", show), ("--workers", workers)):
+        if given:
+            raise UserError(
+                f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
+            )
+    return _match_players(a, b, options or [], game, boards, seed, video, save), True
 
 
 def _bidding(a: str, b: str) -> bool:
@@ -86,20 +103,11 @@ def _bidding(a: str, b: str) -> bool:
     return named or bool(find_bidder(a) and find_bidder(b))
 
 
-def _refuse_bidding_options(a: str, b: str, out: Path | None, show: int, workers: int) -> None:
-    """Raise UserError if an option is given that only matches of bidding systems have."""
-    for name, given in (("--out", out), ("--show", show), ("--workers", workers)):
-        if given:
-            raise UserError(
-                f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
-            )
-
-
 def _match_players(
     a: str,
     b: str,
-    game: str | None,
     options: list[str],
+    game: str | None,
     boards: int,
     seed: int,
     video: Path | None,
@@ -111,8 +119,6 @@ def _match_players(
     from overtrick.storage import game_records
     from overtrick.studies import match as matches
 
-    if save is not None:
-        game_records.check(save)
     matches.check_players((a, b), loader.system_names())
     done = matches.play_match(
         a, b, game, apply_overrides({}, options), boards, seed, video, save is not None
@@ -125,17 +131,9 @@ def _match_players(
         f"{games} games {found.won:.0f} won, {found.lost:.0f} lost, "
         f"{games - found.won - found.lost:.0f} drawn"
     )
-    return {
-        "a": a,
-        "b": b,
-        "game": done.game,
-        "boards": boards,
-        "mean": found.mean,
-        "standard_error": found.standard_error,
-        "unit": done.unit,
-        "won": found.won,
-        "lost": found.lost,
-    }
+    result = {"mean": found.mean, "standard_error": found.standard_error, "unit": done.unit}
+    counts = {"won": found.won, "lost": found.lost}
+    return {"a": a, "b": b, "game": done.game, "boards": boards, **result, **counts}
 
 
 def _match_bidders(
@@ -143,10 +141,10 @@ def _match_bidders(
     b: str,
     boards: int,
     seed: int,
+    save: Path | None,
     out: Path | None,
     show: int,
     workers: int,
-    save: Path | None,
 ) -> dict[str, Any]:
     """Play a duplicate match of two bidding sides, print the result and return its JSON values."""
     from overtrick.evaluation import bidders
@@ -155,8 +153,6 @@ def _match_bidders(
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
 
-    if save is not None:
-        game_records.check(save)
     if out is not None:
         duplicate_match.check_report(out)
     ours, theirs = (str(duplicate_match.find_bidder(name) or name) for name in (a, b))
@@ -176,11 +172,5 @@ def _match_bidders(
         f"{boards} boards {(imps > 0).sum()} won, {(imps < 0).sum()} lost, "
         f"{(imps == 0).sum()} flat"
     )
-    return {
-        "a": a,
-        "b": b,
-        "boards": boards,
-        "mean": played.mean,
-        "standard_error": played.standard_error,
-        "unit": duplicate_match.UNIT,
-    }
+    result = {"mean": played.mean, "standard_error": played.standard_error}
+    return {"a": a, "b": b, "boards": boards, **result, "unit": duplicate_match.UNIT}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from overtrick.cli import TRAIN, app, arguments, console, print_result, say
 from overtrick.core import UserError, nearest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def train(
     job: arguments.JobFile = None,
     overrides: arguments.Overrides = None,
-    resume: Annotated[str | None, typer.Option(help="Continue this run instead.")] = None,
+    resume: Annotated[str | None, Option(help="Continue this run instead.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Train a player as a job file says, and track the run in MLflow.
@@ -56,12 +57,12 @@ def train(
 
 @app.command(rich_help_panel=TRAIN)
 def sweep(
-    job: Annotated[Path | None, typer.Argument(help="A job file with a `search` section.")] = None,
+    job: Annotated[Path | None, Argument(help="A job file with a `search` section.")] = None,
     overrides: arguments.Overrides = None,
-    resume: Annotated[str | None, typer.Option(help="Continue this sweep instead.")] = None,
+    resume: Annotated[str | None, Option(help="Continue this sweep instead.")] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="Run on this cluster, as `overtrick cluster submit --sweep --follow`."),
+        Option(help="Run on this Ray cluster: http://HEAD:8265."),
     ] = None,
     as_json: arguments.Json = False,
 ) -> None:
@@ -91,7 +92,7 @@ def sweep(
 
 @app.command(rich_help_panel=TRAIN)
 def resume(
-    what: Annotated[str, typer.Argument(metavar="RUN", help="A run, sweep, or table of methods.")],
+    what: Annotated[str, Argument(metavar="RUN", help="A run, sweep, or table of methods.")],
     as_json: arguments.Json = False,
 ) -> None:
     """Continue an interrupted run, sweep or table of methods from its last checkpoints."""
@@ -110,19 +111,13 @@ def resume(
 def evaluate(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="WHAT", help="A run, a model folder, or the job file of a table of methods."
-        ),
+        Argument(metavar="WHAT", help="A run, a model folder, or a table's job file."),
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Overrides of a table of methods as key=value.")
+        list[str] | None, Argument(help="Overrides, for a table of methods.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=0, help="Ray workers; 0 runs in this process.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option(help="Continue this table of methods instead.")
-    ] = None,
+    workers: Annotated[int | None, Option(min=0, help="Ray workers; 0: this process.")] = None,
+    resume: Annotated[str | None, Option(help="Continue this table of methods instead.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Evaluate a stored model against held-out opponents, or compare methods.
@@ -198,12 +193,10 @@ def safety(
     overrides: arguments.Overrides = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Held-out opponents, e.g. call,bluff. Default: those of the job."),
+        Option(help="Held-out opponents, e.g. call,bluff."),
     ] = None,
     workers: arguments.Workers = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the figure. Default: the run's figures.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Folder for the figure.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Measure an adapting model's payoff and exploitability at several exploitability bounds.
@@ -223,11 +216,9 @@ def safety(
 
 @app.command(rich_help_panel=TRAIN)
 def register(
-    run: Annotated[str, typer.Argument(help="A finished run.")],
-    name: Annotated[str, typer.Argument(help="Name of the registered model.")],
-    alias: Annotated[
-        str | None, typer.Option(help="Alias that points to this version, such as champion.")
-    ] = None,
+    run: Annotated[str, Argument(help="A finished run.")],
+    name: Annotated[str, Argument(help="Name of the registered model.")],
+    alias: Annotated[str | None, Option(help="Alias of this version, e.g. champion.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Register a run's model in the MLflow model registry.
@@ -242,7 +233,7 @@ def register(
 
 
 @app.command(rich_help_panel=TRAIN)
-def keys(trainer: Annotated[str, typer.Argument(help="A trainer, such as meta.")]) -> None:
+def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> None:
     """List the keys of a trainer's job file, with defaults and meanings."""
     from overtrick.config import job_file
     from overtrick.training.registry import JOBS
