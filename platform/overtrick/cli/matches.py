@@ -87,8 +87,8 @@ def _play(
             if given:
                 raise UserError(f"a match of bidding systems takes no {name}")
         return _match_bidders(a, b, boards, seed, save, out, show, workers), False
-    for name, given in (("--out", out), ("--show", show), ("--workers", workers)):
-        if given:
+    for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
+        if asked:
             raise UserError(
                 f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
             )
