@@ -1,1 +1,1 @@
-"""The auction as a game: observations, features, and bidders that are networks."""
+"""The auction of bridge as a game: rules, observations, features and network bidders."""

@@ -1,9 +1,10 @@
-"""What the facts of a seat that is to call say to bidding systems: what these would call there, and
-the numbers on which a network decides."""
+"""Features and calls of bidding systems, computed from observations of the auction game.
+
+An observation contains all calls so far, so the auction is replayed and every call is interpreted
+by the bidding system of its side.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -25,80 +26,79 @@ from overtrick.games.bridge.system.public_knowledge import open_auction, update_
 from overtrick.games.bridge.system.rule_matching import NO_CALL, hear_call, match_rules
 
 
-def features_before_call(seen: Array, ns: System, ew: System) -> Array:
-    """(R, 1284) float32 the features of who is to call, by the facts of an auction (R, K)."""
-    none = np.full(len(seen), -1, np.int64)
-    return _asked(seen, np.arange(len(seen)), none, ns, ew)
+def features_before_call(observation: Array, ns: System, ew: System) -> Array:
+    """Return (R, 1284) float32: features of the seats to call, from observations (R, K).
+
+    ns, ew: the bidding systems by which the calls of each side are interpreted.
+    """
+    rows = np.arange(len(observation))
+    return features_after_call(observation, rows, np.full(len(rows), -1), ns, ew)
 
 
-def features_after_call(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
-    """(D, 1284) float32 the same of some rows (D,) once their seats have made calls (D,)."""
-    return _asked(seen, row, made, ns, ew)
+def features_after_call(
+    observation: Array, row: Array, call: Array, ns: System, ew: System
+) -> Array:
+    """Return (D, 1284) float32: features of the same seats after one more call each.
+
+    observation (R, K); row (D,) the observations to use; call (D,) the call that the seat of each
+    makes, or -1 for none. ns, ew: the bidding systems by which calls are interpreted.
+    """
+    features = np.empty((len(row), WIDTH), np.float32)
+    chosen = np.ascontiguousarray(observation[row]), np.ascontiguousarray(call, np.int64)
+    _write_features(*chosen, ns.tables, ew.tables, knowledge_for(ns, ew), features)
+    return features
 
 
-def system_calls(seen: Array, ns: System, ew: System) -> Array:
-    """(R,) the calls that the systems make there."""
-    found = np.empty(len(seen), np.int64)
-    _call(np.ascontiguousarray(seen), ns.tables, ew.tables, knowledge_for(ns, ew), found)
-    return found
+def system_calls(observation: Array, ns: System, ew: System) -> Array:
+    """Return (R,) the calls that the bidding systems ns and ew make at observations (R, K)."""
+    calls = np.empty(len(observation), np.int64)
+    rows = np.ascontiguousarray(observation)
+    _choose_calls(rows, ns.tables, ew.tables, knowledge_for(ns, ew), calls)
+    return calls
 
 
-def calls_made(seen: Array) -> Array:
-    """(R,) how many calls have been made before these facts (R, K)."""
-    found = np.empty(len(seen), np.int64)
-    _count(np.ascontiguousarray(seen), found)
-    return found
-
-
-def _asked(seen: Array, row: Array, made: Array, ns: System, ew: System) -> Array:
-    found = np.empty((len(row), WIDTH), np.float32)
-    calls: Any = np.ascontiguousarray(made, np.int64)
-    _write(
-        np.ascontiguousarray(seen), row, calls, ns.tables, ew.tables, knowledge_for(ns, ew), found
-    )
-    return found
+def calls_made(observation: Array) -> Array:
+    """Return (R,) the number of calls made before each observation (R, K)."""
+    counts = np.empty(len(observation), np.int64)
+    _count_calls(np.ascontiguousarray(observation), counts)
+    return counts
 
 
 @njit(cache=True)
-def _count(seen, found):  # type: ignore[no-untyped-def]
+def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
     calls = np.empty(LONGEST_AUCTION, np.int64)
-    for row in range(len(seen)):
-        found[row] = write_calls(seen[row], calls)
+    for row in range(len(observation)):
+        counts[row] = write_calls(observation[row], calls)
 
 
 @njit(cache=True)
-def _hear_calls(calls, count, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Interpret the first `count` calls of an auction that has just been opened."""
-    for at in range(count):
-        tables = ns if knowledge.auction[NEXT_SEAT] % 2 == 0 else ew
-        hear_call(tables, knowledge, calls[at])
-
-
-@njit(cache=True)
-def _write(seen, row, made, ns, ew, knowledge, found):  # type: ignore[no-untyped-def]
-    """Write features (D, 1284) of rows (D,) after one more call (D,), or none if negative."""
+def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
+    """Interpret the calls of one observation (K,), and then `call` unless it is negative."""
     calls = np.empty(LONGEST_AUCTION, np.int64)
-    for k in range(len(row)):
-        facts = seen[row[k]]
-        open_auction(knowledge, facts[OBS_DEALER], facts[OBS_VULNERABLE])
-        count = write_calls(facts, calls)
-        if made[k] >= 0:
-            calls[count] = made[k]
-            count += 1
-        _hear_calls(calls, count, ns, ew, knowledge)
-        write_features(knowledge, facts[OBS_OWN], facts[OBS_SEAT], facts[OBS_DEALER], found[k])
+    open_auction(knowledge, observation[OBS_DEALER], observation[OBS_VULNERABLE])
+    count = write_calls(observation, calls)
+    if call >= 0:
+        calls[count] = call
+        count += 1
+    for each in calls[:count]:
+        hear_call(ns if knowledge.auction[NEXT_SEAT] % 2 == 0 else ew, knowledge, each)
 
 
 @njit(cache=True)
-def _call(seen, ns, ew, knowledge, found):  # type: ignore[no-untyped-def]
-    """Write the call of each row's system (R,)."""
+def _write_features(observation, call, ns, ew, knowledge, out):  # type: ignore[no-untyped-def]
+    for row in range(len(observation)):
+        seen = observation[row]
+        _replay(seen, call[row], ns, ew, knowledge)
+        write_features(knowledge, seen[OBS_OWN], seen[OBS_SEAT], seen[OBS_DEALER], out[row])
+
+
+@njit(cache=True)
+def _choose_calls(observation, ns, ew, knowledge, out):  # type: ignore[no-untyped-def]
     held = np.zeros((1, hand_evaluation.WIDTH), np.int16)
-    calls = np.empty(LONGEST_AUCTION, np.int64)
-    for row in range(len(seen)):
-        facts = seen[row]
-        open_auction(knowledge, facts[OBS_DEALER], facts[OBS_VULNERABLE])
-        _hear_calls(calls, write_calls(facts, calls), ns, ew, knowledge)
-        hand_evaluation.evaluate(facts[OBS_OWN : OBS_OWN + 1], held)
+    for row in range(len(observation)):
+        seen = observation[row]
+        _replay(seen, -1, ns, ew, knowledge)
         update_view(knowledge)
-        tables = ns if facts[OBS_SEAT] % 2 == 0 else ew
-        found[row], _, _ = match_rules(tables, knowledge, held[0], NO_CALL)
+        hand_evaluation.evaluate(seen[OBS_OWN : OBS_OWN + 1], held)
+        tables = ns if seen[OBS_SEAT] % 2 == 0 else ew
+        out[row], _, _ = match_rules(tables, knowledge, held[0], NO_CALL)

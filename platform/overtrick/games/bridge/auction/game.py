@@ -1,7 +1,7 @@
-"""The auction as a game: four see their cards and the calls, and win what their contract is worth.
+"""The auction of bridge as a game: four hands bid, and the contract is scored double dummy.
 
-The cards are not played: a contract is worth what its side makes double dummy, and by IMPs the
-difference to par (Zhang et al. 2022, section 4.3).
+The cards are not played. A contract scores the tricks that its declarer makes double dummy; in
+IMPs, the difference to the score at par (Zhang et al. 2022, section 4.3).
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.observation import (
     OBS_CALLERS,
+    OBS_DEALER,
     OBS_OWN,
+    OBS_PASSES,
     OBS_SEAT,
+    OBS_VULNERABLE,
     calls_from_observation,
 )
 from overtrick.games.bridge.auction_rules import (
@@ -37,43 +40,45 @@ from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.observation_checks import check_limits, check_rows
 
-# the last is a unit that nobody wins
 SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
-DEAL_DEALER, DEAL_VULNERABLE, DD_TABLE = (
-    CARDS,
-    CARDS + 1,
-    CARDS + 2,
-)  # columns of a deal, after the cards
+"""Units by scoring; payoffs of the scoring `nothing` are all 0."""
+
+DEAL_DEALER, DEAL_VULNERABLE, DD_TABLE = range(CARDS, CARDS + 3)
+"""Columns of a deal after the 52 holders of the cards; DD_TABLE is the first of 20."""
+
 DEAL_WIDTH = DD_TABLE + 20
 UNSOLVED = -1
-
-FEATURES = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
+FEATURE_WIDTH = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
 
 
 @dataclass(slots=True)
 class AuctionState:
-    """G auctions."""
+    """G auctions in progress."""
 
-    deal: Array  # (G, 74)
-    hand: Array  # (G, 4) sets of cards
-    now: Array  # (G, NOW) as `auction` has it
-    made: Array  # (G, 105) int8 by bid who made it, then who doubled it, then who redoubled it; -1
+    deal: Array  # (G, 74) as the docstring of Auction says
+    hand: Array  # (G, 4) sets of cards as bits, by seat
+    now: Array  # (G, STATE_WIDTH) auctions with the columns of `auction_rules`
+    callers: Array  # (G, 105) int8 seats that made, doubled and redoubled each bid, or -1
 
 
 class Auction:
-    """Bidding by four seats, or by two sides of which each calls for both its hands in turn, by
-    what the hand that calls may see.
+    """The auction for four seats, or for two sides that each call for both their hands.
 
-    scoring: imps, of the score against that of par, or points of duplicate bridge; North-South win
-    what East-West lose. Or nothing, for who only wants to know what is called. A deal has 74
-    columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All); the
-    double-dummy tricks of North, then East, South and West as declarer in clubs, diamonds, hearts,
-    spades and notrump, or -1 where they are not solved yet: then they are at the end of the game,
-    if its worth depends on them.
+    A side that calls for two hands observes only the hand that is to call.
 
-    Facts: 0 the seat that calls; 1 dealer; 2 vulnerability; 3 passes since the last other call; 4
-    own cards; 5-39 by bid from 1C to 7N who made it, -1 if nobody did; 40-74 who doubled it; 75-109
-    who redoubled it. The seats tell the passes between, so that the facts tell every call.
+    scoring: imps, the score's difference to par in IMPs; points, the score of duplicate bridge; or
+    nothing, all payoffs 0, for rollouts of which only the calls matter. North-South win what
+    East-West lose. seats: 4, or 2 for the two sides.
+
+    A deal has 74 columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All);
+    the double-dummy tricks of North, then East, South and West as declarer in clubs, diamonds,
+    hearts, spades and notrump. Where these are -1 they are computed at the end of the game, if its
+    payoff depends on them.
+
+    Observation fields: 0 the seat that calls; 1 dealer; 2 vulnerability; 3 passes since the last
+    other call; 4 own cards; 5-39 by bid from 1C to 7N the seat that made it, or -1; 40-74 the seat
+    that doubled it; 75-109 the seat that redoubled it. The passes between follow from the seats, so
+    an observation contains every call.
     """
 
     name = "auction"
@@ -82,7 +87,7 @@ class Auction:
     infosets: int | None = None
     observation_fields = (
         "seat", "dealer", "vulnerable", "passes", "own",
-        *(f"{what}_{bid}" for what in ("bid", "doubled", "redoubled") for bid in CALLS[:BIDS]),
+        *(f"{kind}_{bid}" for kind in ("bid", "doubled", "redoubled") for bid in CALLS[:BIDS]),
     )  # fmt: skip
 
     def __init__(self, scoring: str = "imps", seats: int = 4) -> None:
@@ -95,7 +100,7 @@ class Auction:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """(G, 74) deals, dealers and vulnerabilities, all equally likely; none is solved."""
+        """Draw cards, dealers and vulnerabilities uniformly and return deals (G, 74), unsolved."""
         deals = np.full((games, DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, :CARDS] = random_deals(games, rng)
         deals[:, DEAL_DEALER] = rng.integers(4, size=games)
@@ -103,26 +108,26 @@ class Auction:
         return deals
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """(R, 74) the 39 hidden cards dealt again to the other three, all ways alike."""
-        deals = np.full((len(observations), DEAL_WIDTH), UNSOLVED, np.int8)
-        deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE] = (
-            observations.observation[:, 1],
-            observations.observation[:, 2],
-        )
-        places = random_deals(len(observations), rng)
-        turned = places[places > 0].reshape(
-            len(observations), -1
-        )  # the others in any order, 13 times each
-        seat = observations.observation[:, OBS_SEAT, None]
-        own = observations.observation[:, OBS_OWN, None] >> np.arange(CARDS) & 1 == 1
+        """Deal the 39 hidden cards of each observation again, uniformly, and return (R, 74)."""
+        observation = observations.observation
+        deals = np.full((len(observation), DEAL_WIDTH), UNSOLVED, np.int8)
+        deals[:, DEAL_DEALER] = observation[:, OBS_DEALER]
+        deals[:, DEAL_VULNERABLE] = observation[:, OBS_VULNERABLE]
+        holders = random_deals(len(observation), rng)
+        others = holders[holders > 0].reshape(len(observation), -1)  # 1, 2, 3, each 13 times
+        seat = observation[:, OBS_SEAT, None]
+        own = observation[:, OBS_OWN, None] >> np.arange(CARDS) & 1 == 1
         holder = np.broadcast_to(seat, own.shape).copy()
-        holder[~own] = ((seat + turned) % 4).ravel()
+        holder[~own] = ((seat + others) % 4).ravel()
         deals[:, :CARDS] = holder
         return deals
 
     def with_double_dummy(self, deals: Deals) -> Deals:
-        """(G, 74) the same deals, all solved: for deals that are bid more than once."""
-        from overtrick.games.bridge import double_dummy  # here, for endplay takes a moment
+        """Return the deals (G, 74) with all double-dummy tricks computed.
+
+        Deals that are bid more than once are then solved only once.
+        """
+        from overtrick.games.bridge import double_dummy  # here: importing endplay is slow
 
         deals = deals.copy()
         missing = np.flatnonzero(deals[:, DD_TABLE] == UNSOLVED)
@@ -132,188 +137,201 @@ class Auction:
         return deals
 
     def start(self, deals: Deals) -> AuctionState:
-        now = initial_auctions(deals[:, DEAL_DEALER].astype(np.int64))
-        made = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
-        return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, made)
+        """Return the auctions of deals (G, 74) before the first call."""
+        now = np.empty((len(deals), STATE_WIDTH), np.int64)
+        _open(now, deals[:, DEAL_DEALER].astype(np.int64))
+        callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
+        return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, callers)
 
     def observe(self, state: AuctionState) -> Observations:
-        game, seen, legal = _turns(state.deal, state.hand, state.now, state.made)
-        return Observations(game, seen[:, OBS_SEAT] % self.seats, seen, legal, None)
+        """Return the observation of the seat to call in each auction that is not over."""
+        game = np.flatnonzero(~_over(state.now))
+        observation, legal = _observe(game, state.deal, state.hand, state.now, state.callers)
+        return Observations(game, observation[:, OBS_SEAT] % self.seats, observation, legal, None)
 
-    def validated_observations(self, seen: Array) -> Observations:
-        """The rows (R, K) as `turn` gives them. Raises UserError for facts that nobody sees."""
+    def validated_observations(self, observation: Array) -> Observations:
+        """Rebuild the decision rows of observations (R, K).
+
+        Raises UserError for the first row that no seat can observe.
+        """
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
-        made = dict.fromkeys(self.observation_fields[OBS_CALLERS:], (-1, 3))
-        check_limits(self.observation_fields, seen, {**seats, "own": (0, (1 << CARDS) - 1), **made})
-        check_rows(
-            self.observation_fields,
-            seen,
-            np.bitwise_count(seen[:, OBS_OWN]) == TRICKS,
-            "tell of no 13 cards",
-        )
-        turns = [
-            self.observation_after(int(r[1]), int(r[2]), int(r[OBS_OWN]), calls_from_observation(r))
-            for r in seen
-        ]
-        same = [
-            np.array_equal(observations.observation[0], row)
-            for observations, row in zip(turns, seen, strict=True)
-        ]
-        check_rows(self.observation_fields, seen, np.array(same, bool), "do not go together")
-        legal: list[Any] = [observations.legal for observations in turns]
+        callers = dict.fromkeys(self.observation_fields[OBS_CALLERS:], (-1, 3))
+        limits = {**seats, "own": (0, (1 << CARDS) - 1), **callers}
+        check_limits(self.observation_fields, observation, limits)
+        thirteen = np.bitwise_count(observation[:, OBS_OWN]) == TRICKS
+        check_rows(self.observation_fields, observation, thirteen, "tell of no 13 cards")
+        rebuilt = [
+            self.observation_after(
+                int(row[OBS_DEALER]), int(row[OBS_VULNERABLE]), int(row[OBS_OWN]),
+                calls_from_observation(row),
+            )
+            for row in observation
+        ]  # fmt: skip
+        again = np.array([each.observation[0] for each in rebuilt])
+        same = (again == observation).all(axis=1)
+        check_rows(self.observation_fields, observation, same, "do not go together")
+        legal: list[Any] = [each.legal for each in rebuilt]
         return Observations(
-            np.arange(len(seen)), seen[:, OBS_SEAT] % self.seats, seen, np.concatenate(legal), None
-        )
+            np.arange(len(observation)), observation[:, OBS_SEAT] % self.seats, observation,
+            np.concatenate(legal), None,
+        )  # fmt: skip
 
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
     ) -> Observations:
-        """The one row of who calls next with a set of cards, of 13, after some calls. Raises
-        UserError if they are not lawful, or nothing is to be called any more."""
+        """Return the one observation row of the seat to call after the given calls.
+
+        dealer: a seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. own: the 13 cards of the seat to
+        call, as bits. Raises UserError if a call is illegal or the auction is over.
+        """
         auction_rules.check_auction(calls, done=False)
         seat = (dealer + len(calls)) % 4
-        deals = np.full((1, DEAL_WIDTH), UNSOLVED, np.int8)
         held = own >> np.arange(CARDS) & 1 == 1
+        deals = np.full((1, DEAL_WIDTH), UNSOLVED, np.int8)
         deals[0, np.flatnonzero(held)] = seat
-        others = [who for who in range(4) if who != seat]
-        deals[0, np.flatnonzero(~held)] = np.repeat(others, TRICKS)  # in any way: they are not seen
+        # the other seats hold the other cards in any order: the observation does not show them
+        deals[0, np.flatnonzero(~held)] = np.repeat(np.delete(np.arange(4), seat), TRICKS)
         deals[0, DEAL_DEALER], deals[0, DEAL_VULNERABLE] = dealer, vulnerable
         state = self.start(deals)
-        for made in calls:
-            _advance(np.zeros(1, np.int64), np.array([made]), state.now, state.made)
+        for call in calls:
+            _advance(np.zeros(1, np.int64), np.array([call]), state.now, state.callers)
         observations = self.observe(state)
         if not len(observations):
             raise UserError("the auction is over: there is nothing to call")
         return observations
 
     def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
-        """(G, S) points, all with the last pass."""
-        wrong = _advance(observations.game, action, state.now, state.made)
+        """Make one call a row, and return (G, S) points, paid with the last pass.
+
+        Raises ValueError for an illegal call, before anything has changed.
+        """
+        wrong = _advance(observations.game, action, state.now, state.callers)
         if wrong >= 0:
             game = int(observations.game[wrong])
             raise ValueError(f"illegal action {int(action[wrong])} in game {game}")
         points = np.zeros((len(state.now), self.seats))
-        passes, bid = (state.now[observations.game, column] for column in (PASSES, LAST_BID))
-        over = observations.game[passes >= np.where(bid < 0, 4, 3)]
+        over = observations.game[_over(state.now[observations.game])]
         if len(over):
-            worth = self.payoffs(state.deal[over], auction_rules.current_contracts(state.now[over]))
-            points[over] = worth[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
+            won = self.payoffs(state.deal[over], auction_rules.current_contracts(state.now[over]))
+            points[over] = won[:, None] * np.where(np.arange(self.seats) % 2 == 0, 1, -1)
         return points
 
     @property
     def lowest_payoff(self) -> float:
-        """The least that a seat can win of a game; of points: a grand slam that, redoubled and
-        vulnerable, loses every trick."""
+        """The lowest payoff of a seat.
+
+        In points it is that of a vulnerable redoubled grand slam that loses every trick.
+        """
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
     def payoffs(self, deals: Deals, contracts: auction_rules.Contracts) -> Array:
-        """(G,) what contracts bring to North-South."""
+        """Return (G,) payoffs of North-South for contracts of deals (G, 74), in the game's unit."""
         if self.scoring == "nothing":
             return np.zeros(len(deals))
-        if self.scoring == "points":  # nobody needs to know what a passed-out deal holds
+        if self.scoring == "points":  # passed-out deals score 0 and need not be solved
             played = contracts.level > 0
             points = np.zeros(len(deals), np.int64)
             chosen = auction_rules.Contracts(*(column[played] for column in contracts))
             points[played] = _points(self.with_double_dummy(deals[played]), chosen)
             return points
         deals = self.with_double_dummy(deals)
-        best = par(
-            deals[:, DD_TABLE:].reshape(-1, 4, 5), deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE]
-        )
+        tables = deals[:, DD_TABLE:].reshape(-1, 4, 5)
+        best = par(tables, deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE])
         return scoring.imps(_points(deals, contracts) - best.score)
 
     def features(self, observations: Observations) -> Array:
-        """(R, 482) float32, all 0 or 1. 0-51 own cards; 52-55 who dealt; 56 own side vulnerable; 57
-        the other one; 58-61 how many passes since the last other call; from 62 four numbers a bid,
-        1C to 7N: who made it; from 202, who doubled it; from 342, who redoubled it. Who is: own
-        seat, left, partner, right."""
+        """Return (R, 482) float32 network inputs, all 0 or 1.
+
+        0-51 own cards; 52-55 dealer; 56 own side vulnerable; 57 other side vulnerable; 58-61 number
+        of passes since the last other call; from 62, four numbers a bid from 1C to 7N: the seat
+        that made it; from 202, the seat that doubled it; from 342, the seat that redoubled it.
+        Seats are one-hot and relative: own, left-hand opponent, partner, right-hand opponent.
+        """
         return _features(observations.observation, SIDE_VULNERABLE)
 
     def hand(self, observations: Observations) -> Array:
-        """(R,) the cards held, spades first."""
+        """Return (R,) str: the cards of the seat to call, spades first, as KT8.A96.A95.7542."""
         return np.array([format_hand(int(own)) for own in observations.observation[:, OBS_OWN]])
 
-    def describe(self, seen: Array) -> str:
-        """Who calls, with what, and the calls so far."""
-        seat, dealer = SEATS[seen[OBS_SEAT]], SEATS[seen[1]]
-        calls = auction_rules.format_calls(calls_from_observation(seen)) or "nothing"
+    def describe(self, observation: Array) -> str:
+        """Describe one observation (K,): the seat, its cards, and the calls so far."""
+        seat, dealer = SEATS[observation[OBS_SEAT]], SEATS[observation[OBS_DEALER]]
+        calls = auction_rules.format_calls(calls_from_observation(observation)) or "nothing"
         return (
-            f"{seat} holds {format_hand(int(seen[OBS_OWN]))}, "
-            f"vulnerable {VULNERABILITIES[seen[2]]}, after {calls} from {dealer} on"
+            f"{seat} holds {format_hand(int(observation[OBS_OWN]))}, vulnerable "
+            f"{VULNERABILITIES[observation[OBS_VULNERABLE]]}, after {calls} from {dealer} on"
         )
 
 
 def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
-    """(G,) points of North-South in contracts of solved deals."""
+    """Return (G,) duplicate points of North-South for contracts of deals with known tricks."""
     tricks = deals[np.arange(len(deals)), DD_TABLE + 5 * contracts.declarer + contracts.strain]
     return contract_results.north_south_points(contracts, deals[:, DEAL_VULNERABLE], tricks)
 
 
+def _over(now: Array) -> Array:
+    """Return (G,) bool: whether each auction (G, STATE_WIDTH) is over."""
+    return now[:, PASSES] >= np.where(now[:, LAST_BID] < 0, 4, 3)
+
+
 @njit(cache=True)
-def initial_auctions(dealer):  # type: ignore[no-untyped-def]
-    """(G, NOW) auctions before the first call."""
-    now = np.empty((len(dealer), STATE_WIDTH), np.int64)
+def _open(now, dealer):  # type: ignore[no-untyped-def]
     for game in range(len(dealer)):
         auction_rules.start_auction(now[game], dealer[game])
-    return now
 
 
 @njit(cache=True)
-def _turns(deals, hand, now, made):  # type: ignore[no-untyped-def]
-    """The games that go on (R,), what who calls next knows (R, K), and may call (R, 38)."""
-    rows = 0
-    for game in range(len(now)):
-        rows += not auction_rules.auction_over(now[game])
-    games = np.empty(rows, np.int64)
-    seen = np.empty((rows, OBS_CALLERS + 3 * BIDS), np.int64)
-    legal = np.empty((rows, PASS + 3), np.bool_)
-    row = 0
-    for game in range(len(now)):
-        if auction_rules.auction_over(now[game]):
-            continue
+def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
+    """Return observations (R, K) and legal calls (R, 38) of the seats to call in games (R,)."""
+    observation = np.empty((len(games), OBS_CALLERS + 3 * BIDS), np.int64)
+    legal = np.empty((len(games), PASS + 3), np.bool_)
+    for row in range(len(games)):
+        game, out = games[row], observation[row]
         seat = now[game, NEXT_SEAT]
-        games[row], seen[row, OBS_SEAT], seen[row, OBS_OWN] = game, seat, hand[game, seat]
-        seen[row, 1], seen[row, 2] = deals[game, DEAL_DEALER], deals[game, DEAL_VULNERABLE]
-        seen[row, 3] = now[game, PASSES]
-        for k in range(3 * BIDS):
-            seen[row, OBS_CALLERS + k] = made[game, k]
+        out[OBS_SEAT], out[OBS_OWN], out[OBS_PASSES] = seat, hand[game, seat], now[game, PASSES]
+        out[OBS_DEALER], out[OBS_VULNERABLE] = (
+            deals[game, DEAL_DEALER],
+            deals[game, DEAL_VULNERABLE],
+        )
+        out[OBS_CALLERS:] = callers[game]
         auction_rules.write_legal_calls(now[game], legal[row])
-        row += 1
-    return games, seen, legal
+    return observation, legal
 
 
 @njit(cache=True)
-def _advance(games, calls, now, made):  # type: ignore[no-untyped-def]
-    """Make one call in each of some games, in place; in none if one of them is not lawful: then
-    the first such row is returned, else -1."""
+def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
+    """Make one call in each of the games (R,), in place, and return -1.
+
+    If a call is illegal, change nothing and return the first such row.
+    """
     for row in range(len(games)):
         if not auction_rules.is_legal_call(now[games[row]], calls[row]):
             return row
     for row in range(len(games)):
-        game, chosen = games[row], calls[row]
-        if chosen < BIDS:
-            made[game, chosen] = now[game, NEXT_SEAT]
-        elif chosen != PASS:
-            made[game, now[game, LAST_BID] + (chosen - PASS) * BIDS] = now[game, NEXT_SEAT]
-        auction_rules.make_call(now[game], chosen)
+        game, call = games[row], calls[row]
+        if call < BIDS:
+            callers[game, call] = now[game, NEXT_SEAT]
+        elif call != PASS:
+            callers[game, now[game, LAST_BID] + (call - PASS) * BIDS] = now[game, NEXT_SEAT]
+        auction_rules.make_call(now[game], call)
     return -1
 
 
 @njit(cache=True)
-def _features(seen, vulnerable):  # type: ignore[no-untyped-def]
-    """(R, FEATURES) float32, as Auction.features says."""
-    out = np.zeros((len(seen), FEATURES), np.float32)
-    for row in range(len(seen)):
-        facts, numbers = seen[row], out[row]
-        seat = facts[OBS_SEAT]
+def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
+    """Return (R, FEATURE_WIDTH) float32, as the docstring of Auction.features lists them."""
+    features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
+    for row in range(len(observation)):
+        seen, numbers = observation[row], features[row]
+        seat = seen[OBS_SEAT]
         for card in range(CARDS):
-            numbers[card] = facts[OBS_OWN] >> card & 1
-        numbers[CARDS + (facts[1] - seat) % 4] = 1
-        numbers[CARDS + 4] = vulnerable[facts[2], seat % 2]
-        numbers[CARDS + 5] = vulnerable[facts[2], (seat + 1) % 2]
-        numbers[CARDS + 6 + facts[3]] = 1
+            numbers[card] = seen[OBS_OWN] >> card & 1
+        numbers[CARDS + (seen[OBS_DEALER] - seat) % 4] = 1
+        for side in range(2):
+            numbers[CARDS + 4 + side] = vulnerable[seen[OBS_VULNERABLE], (seat + side) % 2]
+        numbers[CARDS + 6 + seen[OBS_PASSES]] = 1
         for k in range(3 * BIDS):
-            who = facts[OBS_CALLERS + k]
-            if who >= 0:
-                numbers[CARDS + 10 + 4 * k + (who - seat) % 4] = 1
-    return out
+            caller = seen[OBS_CALLERS + k]
+            if caller >= 0:
+                numbers[CARDS + 10 + 4 * k + (caller - seat) % 4] = 1
+    return features

@@ -1,5 +1,7 @@
-"""The bidder: one network says which calls its system would make, the other what each would bring
-(Zhang et al. 2022, Figure 1)."""
+"""Bidders: one network gives the probability of each call, the other the IMPs that it leads to.
+
+Zhang et al. 2022, Figure 1. `SystemBidder` bids by the rules of bidding systems, without networks.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,20 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.memoryless import MemorylessPolicy
 
-MAX_IMPS = 24  # IMPs
+MAX_IMPS = 24
 IMP_CLASSES = 2 * MAX_IMPS + 1
 OUTPUT_WIDTHS = {"calls": len(CALLS), "imps": IMP_CLASSES}
 IMPS = np.arange(-MAX_IMPS, MAX_IMPS + 1)
 SITUATION_SIZES = (BIDS + 1, 5, 3)
-"""How the auction itself is told: the last bid or none, by whom or nobody, how often doubled."""
+"""Sizes of the one-hot columns of a situation: last bid or none; who made it, relative to the seat
+to call, or nobody; undoubled, doubled or redoubled."""
 
 CANDIDATE_THRESHOLD = 0.01
-"""Calls that are less likely than this are no candidates (Zhang et al. 2022, section 4.3)."""
+"""The lowest probability of a candidate call (Zhang et al. 2022, section 4.3)."""
 
 
 class BiddingNetwork(NamedTuple):
-    """Weights, and what one must know to use them."""
+    """The weights of a network of calls or of IMPs, and its settings for inference."""
 
     weights: Weights
     activation: str
@@ -38,95 +41,124 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Does it see the auction beside the features?"""
+        """Whether the network's inputs contain the situation in addition to the features."""
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
     def log_probs(self, features: Array, possible: Array) -> Array:
-        """(R, A) float64 for features (R, F), -inf where impossible."""
+        """Return (R, A) float64 log probabilities from inputs (R, F), -inf where not possible.
+
+        possible: (R, A) bool, the legal calls, or all classes of IMPs.
+        """
         with torch.inference_mode():
             weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
             with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-                said = forward(weights, torch.from_numpy(features), self.activation).float()
-            return masked_log_softmax(said, torch.from_numpy(possible)).double().numpy()
+                logits = forward(weights, torch.from_numpy(features), self.activation).float()
+            return masked_log_softmax(logits, torch.from_numpy(possible)).double().numpy()
 
 
 class CandidateCall(NamedTuple):
-    """A call that a bidder thought of."""
+    """A call that a bidder considers."""
 
     call: int
     probability: float
-    imps: float | None  # expected, against par; None where nothing values calls
+    imps: float | None  # expected difference to par; None without a network of IMPs
 
 
 def input_width(with_auction: bool) -> int:
-    """How many numbers a network sees."""
+    """Return the number of a network's inputs F: the features, and with_auction the situation."""
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
 
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
-    """(R, F) float32 features from their bits (R, 161), and of situations (R, 3) if they are
-    given, as `auction.situations` has them."""
-    found = np.zeros((len(bits), input_width(situation is not None)), np.float32)
-    unpack(bits, found)
+    """Return (R, F) float32 network inputs from packed features (R, 161).
+
+    situation: (R, 3) as `auction_situations` returns it, appended one-hot if given.
+    """
+    inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
+    unpack(bits, inputs)
     if situation is not None:
-        _tell(situation, found)
-    return found
+        _write_situation(situation, inputs)
+    return inputs
 
 
 def append_situation(features: Array, situation: Array) -> Array:
-    """(R, F) features with situations (R, 3) behind them."""
-    found = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
-    _tell(situation, found)
-    return found
+    """Return features (R, 1284) followed by situations (R, 3) as one-hot columns: (R, F)."""
+    inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
+    _write_situation(situation, inputs)
+    return inputs
 
 
-def _tell(situation: Array, found: Array) -> None:
-    """Write situations behind the features."""
+def _write_situation(situation: Array, inputs: Array) -> None:
+    """Write situations (R, 3) as one-hot columns behind the features in `inputs` (R, F)."""
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
-        found[row, first + value % width] = 1  # -1 is the last
+        inputs[row, first + value % width] = 1  # -1 is the last column
         first += width
 
 
-def auction_situations(seen: Array) -> Array:
-    """(R, 3) the same as `auction.situations`, by the facts of a turn (R, K)."""
-    made = seen[:, OBS_CALLERS:].reshape(len(seen), 3, BIDS)
-    some = made[:, 0] >= 0
-    last = np.where(some.any(axis=1), BIDS - 1 - some[:, ::-1].argmax(axis=1), -1)
-    row = np.arange(len(seen))
-    by = np.where(last >= 0, (made[row, 0, last] - seen[:, OBS_SEAT]) % 4, -1)
-    doubled = (made[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
+def auction_situations(observation: Array) -> Array:
+    """Return (R, 3) situations of observations (R, K), as `auction_rules.situations` codes them.
+
+    The columns are the last bid, or -1; the seat that made it, relative to the seat to call, or -1;
+    and 0, 1 if the bid is doubled, 2 if redoubled.
+    """
+    callers = observation[:, OBS_CALLERS:].reshape(len(observation), 3, BIDS)
+    bid = callers[:, 0] >= 0
+    last = np.where(bid.any(axis=1), BIDS - 1 - bid[:, ::-1].argmax(axis=1), -1)
+    row = np.arange(len(observation))
+    by = np.where(last >= 0, (callers[row, 0, last] - observation[:, OBS_SEAT]) % 4, -1)
+    doubled = (callers[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
     return np.stack([last, by, doubled], axis=1)
 
 
-def situations_after(situation: Array, made: Array) -> Array:
-    """(R, 3) situations once calls (R,) are made, as those who made them see them."""
-    bids = (made < BIDS)[:, None]
-    after = np.where(bids, np.stack([made, 0 * made, 0 * made], axis=1), situation)
-    after[made > BIDS, 2] = made[made > BIDS] - BIDS  # doubled, redoubled
+def situations_after(situation: Array, call: Array) -> Array:
+    """Return (R, 3) the situations after one call each (R,), relative to the seats that made them.
+
+    situation: (R, 3) before the calls, as `auction_situations` returns it.
+    """
+    bids = (call < BIDS)[:, None]
+    after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
+    after[call > BIDS, 2] = call[call > BIDS] - BIDS  # doubled, redoubled
     return after
 
 
+def expected_imps(
+    network: BiddingNetwork, observation: Array, row: Array, call: Array, ns: System, ew: System
+) -> Array:
+    """Return (D,) the IMPs that a network expects of calls (D,) at observations `row` (D,).
+
+    observation: (R, K). ns, ew: the bidding systems by which the calls of each side are
+    interpreted.
+    """
+    features = features_from_observation.features_after_call(observation, row, call, ns, ew)
+    if network.sees_auction:
+        situation = situations_after(auction_situations(observation)[row], call)
+        features = append_situation(features, situation)
+    possible = np.ones((len(row), IMP_CLASSES), bool)
+    expected: Array = np.exp(network.log_probs(features, possible)) @ IMPS
+    return expected
+
+
 class SystemBidder(MemorylessPolicy):
-    """Bids by the rules of systems, one for each side."""
+    """Policy of the auction game that bids by the rules of two bidding systems, one a side."""
 
     def __init__(self, ns: System, ew: System) -> None:
         self.ns, self.ew = ns, ew
 
     def probs(self, observations: Observations) -> Array:
-        found = np.zeros((len(observations), len(CALLS)))
-        found[
-            np.arange(len(observations)),
-            features_from_observation.system_calls(observations.observation, self.ns, self.ew),
-        ] = 1
-        return found
+        """Return (R, 38) probabilities: 1 for the call that the system of the side makes."""
+        calls = features_from_observation.system_calls(observations.observation, self.ns, self.ew)
+        return np.eye(len(CALLS))[calls]
 
 
 class NetworkBidder(MemorylessPolicy):
-    """Of the calls that are likely, the one that is expected to bring most; without a network of
-    values, the likeliest. ns, ew: how the calls of both sides are understood.
+    """Policy of the auction game that makes the candidate call with the most expected IMPs.
 
-    epsilon: with this probability any candidate.
+    Candidates are the calls to which the network `calls` gives a probability of at least
+    CANDIDATE_THRESHOLD. Without the network `imps` it makes the likeliest call.
+
+    ns, ew: the bidding systems by which the calls of each side are interpreted. epsilon:
+    probability of a uniformly drawn candidate instead.
     """
 
     def __init__(
@@ -138,87 +170,81 @@ class NetworkBidder(MemorylessPolicy):
         self.epsilon = epsilon
 
     def probs(self, observations: Observations) -> Array:
+        """Return (R, 38) probabilities of the calls."""
         likely = self.call_probabilities(observations)
-        candidates = likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
-        worth = likely if self.imps is None else self.candidate_imps(observations, candidates)
-        best = np.where(candidates, worth, -np.inf).argmax(axis=1)
+        candidates = _candidates(likely)
+        value = likely if self.imps is None else self.candidate_imps(observations, candidates)
+        best = np.where(candidates, value, -np.inf).argmax(axis=1)
         probs = self.epsilon * candidates / candidates.sum(axis=1, keepdims=True)
         probs[np.arange(len(observations)), best] += 1 - self.epsilon
         return probs
 
     def call_probabilities(self, observations: Observations) -> Array:
-        """(R, 38) how likely each call is."""
+        """Return (R, 38) the probabilities that the network of calls gives to the legal calls."""
         assert observations.legal is not None
-        features = features_from_observation.features_before_call(
-            observations.observation, self.ns, self.ew
-        )
+        observation = observations.observation
+        features = features_from_observation.features_before_call(observation, self.ns, self.ew)
         if self.calls.sees_auction:
-            features = append_situation(features, auction_situations(observations.observation))
-        found: Array = np.exp(self.calls.log_probs(features, observations.legal))
-        return found
+            features = append_situation(features, auction_situations(observation))
+        likely: Array = np.exp(self.calls.log_probs(features, observations.legal))
+        return likely
 
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
-        """(R, 38) the IMPs that are expected of each candidate (R, 38); -inf of the others."""
+        """Return (R, 38) the expected IMPs of each candidate (R, 38), -inf for other calls.
+
+        The only candidate of a row gets 0 without a forward pass.
+        """
+        single = candidates & (candidates.sum(axis=1, keepdims=True) == 1)
+        return np.where(single, 0.0, self._expected_imps(observations, candidates & ~single))
+
+    def _expected_imps(self, observations: Observations, chosen: Array) -> Array:
+        """Return (R, 38) the expected IMPs of the chosen calls (R, 38), -inf for other calls."""
         assert self.imps is not None
-        row, made = np.nonzero(candidates)
-        found = np.full(candidates.shape, -np.inf)
-        several = candidates.sum(axis=1)[row] > 1  # nothing is to be decided where there is one
-        found[row[~several], made[~several]] = 0.0
-        row, made = row[several], made[several]
-        found[row, made] = expected_imps(
-            self.imps, observations.observation, row, made, self.ns, self.ew
+        row, call = np.nonzero(chosen)
+        values = np.full(chosen.shape, -np.inf)
+        values[row, call] = expected_imps(
+            self.imps, observations.observation, row, call, self.ns, self.ew
         )
-        return found
+        return values
 
     def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
-        """What it thinks of at each row of a turn, the best first."""
+        """Return the candidate calls of each row, the best first."""
         likely = self.call_probabilities(observations)
-        chosen = likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
-        worth = None if self.imps is None else np.full(chosen.shape, -np.inf)
-        if self.imps is not None and worth is not None:
-            row, made = np.nonzero(chosen)
-            worth[row, made] = expected_imps(
-                self.imps, observations.observation, row, made, self.ns, self.ew
-            )
-        rank = likely if worth is None else worth
+        chosen = _candidates(likely)
+        imps = None if self.imps is None else self._expected_imps(observations, chosen)
+        order = (-(likely if imps is None else imps)).argsort(axis=1, kind="stable")
         return [
             [
                 CandidateCall(
-                    k, float(likely[row, k]), None if worth is None else float(worth[row, k])
+                    k, float(likely[row, k]), None if imps is None else float(imps[row, k])
                 )
-                for k in sorted(np.flatnonzero(chosen[row]).tolist(), key=lambda k: -rank[row, k])
+                for k in order[row].tolist()
+                if chosen[row, k]
             ]
             for row in range(len(observations))
         ]
 
 
-def expected_imps(
-    imps: BiddingNetwork, seen: Array, row: Array, made: Array, ns: System, ew: System
-) -> Array:
-    """(D,) the IMPs that a network of values expects of calls (D,) at rows (D,) of some facts."""
-    features = features_from_observation.features_after_call(seen, row, made, ns, ew)
-    if imps.sees_auction:
-        features = append_situation(features, situations_after(auction_situations(seen)[row], made))
-    possible = np.ones((len(row), IMP_CLASSES), bool)
-    found: Array = np.exp(imps.log_probs(features, possible)) @ IMPS
-    return found
+def _candidates(likely: Array) -> Array:
+    """Return (R, 38) bool: the calls likely (R, 38) enough, or else the likeliest of the row."""
+    return likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
 
 
 class SamplingBidder(NetworkBidder):
-    """Makes every call as often as the network of calls says; that of values only judges."""
+    """Policy of the auction game that samples calls from the network of calls.
+
+    It uses the network of IMPs only for `value`, the baseline of a policy gradient.
+    """
 
     def probs(self, observations: Observations) -> Array:
+        """Return (R, 38) the probabilities that the network of calls gives to the calls."""
         return self.call_probabilities(observations)
 
     def value(self, observations: Observations) -> Array:
-        """(R,) the IMPs that are expected before the call: the mean of what the candidates are
-        worth, each as likely as it is."""
+        """Return (R,) the IMPs expected before the call: the candidates' mean by probability."""
         assert self.imps is not None
         likely = self.call_probabilities(observations)
-        likely *= likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
-        row, made = np.nonzero(likely)
-        worth = (
-            expected_imps(self.imps, observations.observation, row, made, self.ns, self.ew)
-            * likely[row, made]
-        )
-        return np.bincount(row, worth, len(observations)) / likely.sum(axis=1)
+        likely *= _candidates(likely)
+        row, call = np.nonzero(likely)
+        imps = expected_imps(self.imps, observations.observation, row, call, self.ns, self.ew)
+        return np.bincount(row, imps * likely[row, call], len(observations)) / likely.sum(axis=1)

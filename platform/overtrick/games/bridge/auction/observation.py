@@ -1,4 +1,4 @@
-"""What a player of the auction as a game sees, in columns; and the calls that it tells."""
+"""Columns of an observation of the auction game, and the calls that an observation contains."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, PASS
 
 OBS_SEAT, OBS_DEALER, OBS_VULNERABLE, OBS_PASSES, OBS_OWN, OBS_CALLERS = range(6)
-"""Columns, as `auction_game.Auction` says what they are."""
+"""Columns of an observation (K,), as the docstring of `game.Auction` lists them.
+
+OBS_CALLERS is the first of 105 columns: the seat that made each bid, then the seat that doubled
+it, then the seat that redoubled it.
+"""
 
 MAX_CALLS = 3 * BIDS * 4 + 3
-"""No columns within their bounds tell more calls, though no auction that is lawful is as long."""
+"""The most calls that columns within their bounds can contain; lawful auctions are shorter."""
 
 
 @njit(cache=True)
-def write_calls(facts, calls):  # type: ignore[no-untyped-def]
-    """Write the calls so far, at most MOST, by a row of facts (K,), and answer how many."""
+def write_calls(observation, calls):  # type: ignore[no-untyped-def]
+    """Write the calls made before one observation (K,) into `calls`, and return their number.
+
+    `calls` is an integer array with room for MAX_CALLS calls. The passes between the other calls
+    follow from the seats that made those.
+    """
     count = 0
     for bid in range(BIDS):
-        for what in range(3):
-            who = facts[OBS_CALLERS + what * BIDS + bid]
-            if who < 0:
+        for kind in range(3):  # the bid, its double, its redouble
+            seat = observation[OBS_CALLERS + kind * BIDS + bid]
+            if seat < 0:
                 continue
-            for _ in range((who - facts[OBS_DEALER] - count) % 4):
+            for _ in range((seat - observation[OBS_DEALER] - count) % 4):
                 calls[count] = PASS
                 count += 1
-            calls[count] = bid if what == 0 else PASS + what
+            calls[count] = bid if kind == 0 else PASS + kind
             count += 1
-    for _ in range(facts[OBS_PASSES]):
+    for _ in range(observation[OBS_PASSES]):
         calls[count] = PASS
         count += 1
     return count
 
 
-def calls_from_observation(facts: Array) -> list[int]:
-    """The calls so far by a row of facts (K,)."""
+def calls_from_observation(observation: Array) -> list[int]:
+    """Return the calls made before one observation (K,) of the auction game, from the dealer on."""
     calls = np.empty(MAX_CALLS, np.int64)
-    return list(calls[: write_calls(facts, calls)].tolist())
+    return list(calls[: write_calls(observation, calls)].tolist())

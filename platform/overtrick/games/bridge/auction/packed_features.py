@@ -1,6 +1,7 @@
-"""The 1,284 numbers of a decision as 161 bytes, and back again without loss.
+"""Lossless packing of the 1,284 auction features of a row into 161 bytes.
 
-A number is 0, or 1 shared evenly by the places of its range, so that it is known which are not 0.
+Within each range of a player the features that are not 0 share 1 equally. One bit a feature
+therefore determines them all.
 """
 
 from __future__ import annotations
@@ -12,64 +13,51 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction.features import FIRST_PLAYER, PLAYER_WIDTH, WIDTH
 
 VERSION = 1
-"""Of the features: to be raised when a number comes to mean something else."""
+"""Version of the features' meaning, stored with packed features; raise it when that changes."""
 
 PACKED_WIDTH = -(-WIDTH // 8)
-RANGE_WIDTHS = (
-    5,
-    41,
-    41,
-    41,
-    *[14] * 4,
-    *[8] * 4,
-    *[4] * 4,
-    *[3] * 4,
-    10,
-    15,
-    4,
-    5,
-    6,
-    6,
-    4,
-    5,
-    3,
-    3,
+RANGE_WIDTHS = np.repeat(
+    [5, 41, 14, 8, 4, 3, 10, 15, 4, 5, 6, 4, 5, 3], [1, 3, 4, 4, 4, 4, 1, 1, 1, 1, 2, 1, 1, 2]
 )
-"""Of the ranges of one player, in the order of `features`."""
+"""Widths of the ranges of one player, in the order of the docstring of `features`."""
 
-_FIRST = np.cumsum((0, *RANGE_WIDTHS))
+_FIRST = np.cumsum([0, *RANGE_WIDTHS])
 _RANGES = np.concatenate(
-    [np.stack([_FIRST[:-1], _FIRST[1:]], 1) + FIRST_PLAYER + who * PLAYER_WIDTH for who in range(4)]
+    [np.stack([_FIRST[:-1], _FIRST[1:]], 1) + FIRST_PLAYER + k * PLAYER_WIDTH for k in range(4)]
 )
 _SHARES = np.array([0, *(np.float32(1 / n) for n in range(1, max(RANGE_WIDTHS) + 1))], np.float32)
 
 
-def pack(rows: Array) -> Array:
-    """(R, 161) uint8 of features (R, 1284): a bit for each number that is not 0."""
-    return np.packbits(rows > 0, axis=1)
+def pack(features: Array) -> Array:
+    """Return (R, 161) uint8: one bit a feature (R, 1284), set where it is not 0."""
+    return np.packbits(features > 0, axis=1)
 
 
 def unpack(bits: Array, out: Array | None = None) -> Array:
-    """(R, 1284) float32 the features of (R, 161) bits; out: an array to write them to, of as many
-    rows and at least as wide, of which the other columns are left alone."""
-    found = np.empty((len(bits), WIDTH), np.float32) if out is None else out
-    if len(found) != len(bits) or found.shape[1] < WIDTH or bits.shape[1] != PACKED_WIDTH:
-        raise ValueError(f"bits {bits.shape} do not fit into features {found.shape}")
-    _unpack(np.ascontiguousarray(bits), _RANGES, _SHARES, found)
-    return found
+    """Return (R, 1284) float32: the features that were packed into bits (R, 161).
+
+    out: an array of R rows, at least as wide, to write to; its further columns are not changed.
+    Raises ValueError if the shapes do not fit.
+    """
+    features = np.empty((len(bits), WIDTH), np.float32) if out is None else out
+    too_narrow = features.shape[1] < WIDTH
+    if len(features) != len(bits) or too_narrow or bits.shape[1] != PACKED_WIDTH:
+        raise ValueError(f"bits {bits.shape} do not fit into features {features.shape}")
+    _unpack(np.ascontiguousarray(bits), _RANGES, _SHARES, features)
+    return features
 
 
 @njit(cache=True)
-def _unpack(bits, ranges, shares, found):  # type: ignore[no-untyped-def]
+def _unpack(bits, ranges, shares, features):  # type: ignore[no-untyped-def]
     for row in range(len(bits)):
-        mine, numbers = bits[row], found[row]
-        for byte in range(len(mine)):
+        packed, numbers = bits[row], features[row]
+        for byte in range(len(packed)):
             for k in range(min(8, WIDTH - 8 * byte)):
-                numbers[8 * byte + k] = mine[byte] >> (7 - k) & 1
-        for which in range(len(ranges)):
-            some = 0
-            for at in range(ranges[which, 0], ranges[which, 1]):
-                some += numbers[at] > 0
-            if some > 1:
-                for at in range(ranges[which, 0], ranges[which, 1]):
-                    numbers[at] *= shares[some]
+                numbers[8 * byte + k] = packed[byte] >> (7 - k) & 1
+        for first, end in ranges:
+            count = 0
+            for at in range(first, end):
+                count += numbers[at] > 0
+            if count > 1:
+                for at in range(first, end):
+                    numbers[at] *= shares[count]

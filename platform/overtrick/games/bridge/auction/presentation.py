@@ -1,4 +1,4 @@
-"""The auction as people at the table see it."""
+"""Presentation of the auction game for people: seats, hands, calls, contract and par."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules, contract_results, diagram
-from overtrick.games.bridge.auction import observation
-from overtrick.games.bridge.auction.game import DD_TABLE, Auction
+from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_DEALER, DEAL_VULNERABLE
+from overtrick.games.bridge.auction.observation import (
+    OBS_DEALER,
+    OBS_OWN,
+    OBS_SEAT,
+    OBS_VULNERABLE,
+    calls_from_observation,
+)
 from overtrick.games.bridge.cardplay.presentation import held_cards
 from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -18,58 +24,61 @@ from overtrick.games.presentation import PlayedActions, Presentation, action_arr
 
 
 class AuctionPresentation(Presentation):
-    """One hand and the calls; in the end four hands, the contract and par."""
+    """The auction game for people: one hand and the calls; at the end all hands and the result."""
 
     def seat_names(self) -> tuple[str, ...]:
+        """Return N, E, S and W, or the numbers of the two sides."""
         return tuple(SEATS) if self.game.seats == 4 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
+        """Return South, where a person sits by custom."""
         return SEATS.index("S")
 
     def action_name_of(self, word: str) -> str:
-        said, known = word.upper(), auction_rules.CALL_SYNONYMS
-        if said.endswith("NT"):
-            return said[:-1]
-        return auction_rules.CALLS[known[said]] if said in known else word
+        """Translate words such as 1NT, pass or dbl to the name of the call; other words stay."""
+        upper, known = word.upper(), auction_rules.CALL_SYNONYMS
+        if upper.endswith("NT"):
+            return upper[:-1]
+        return auction_rules.CALLS[known[upper]] if upper in known else word
 
     def format_actions(self, names: Sequence[str]) -> str:
+        """List the legal calls (by name) in a line, the bids as a range."""
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])
 
-    def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
-        seat, calls = int(seen[0]), observation.calls_from_observation(seen)
-        said = diagram.auction_table([*calls], int(seen[1]), signs)
-        own = diagram.format_hand(held_cards(seen[observation.OBS_OWN]), 0, signs)
+    def describe_observation(
+        self, observation: Array, played: PlayedActions, signs: bool = True
+    ) -> str:
+        """Show one observation (K,): the hand, dealer, vulnerability and the calls so far."""
+        dealer = int(observation[OBS_DEALER])
+        hand = diagram.format_hand(held_cards(observation[OBS_OWN]), 0, signs)
         return (
-            f"{SEATS[seat]} holds {own}\n"
-            f"dealer {SEATS[seen[1]]}, vulnerable {VULNERABILITIES[seen[2]]}\n\n{said}"
+            f"{SEATS[observation[OBS_SEAT]]} holds {hand}\n"
+            f"dealer {SEATS[dealer]}, vulnerable {VULNERABILITIES[observation[OBS_VULNERABLE]]}\n\n"
+            f"{diagram.auction_table(calls_from_observation(observation), dealer, signs)}"
         )
 
-    def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
-        return _bid(self.game, deal, action_array(moves), signs)
-
-
-def _bid(game: Auction, deal: Array, calls: Array, signs: bool) -> str:
-    """Four hands, the contract, its points at double-dummy tricks, and par."""
-    deal = game.with_double_dummy(deal[None])[0]
-    dealer, vulnerable = deal[CARDS : CARDS + 1], deal[CARDS + 1 : CARDS + 2]
-    contract = auction_rules.final_contracts(calls[None], dealer)
-    table = deal[DD_TABLE:].reshape(4, 5)
-    tricks = table[contract.declarer, contract.strain].astype(np.int64)
-    points = int(
-        contract_results.north_south_points(contract, vulnerable.astype(np.int64), tricks)[0]
-    )
-    best = par(table[None], dealer, vulnerable)
-    by_par = "all pass"
-    if best.level[0]:
-        doubled = "X" if best.doubled[0] else ""
-        strain = STRAINS[best.strain[0]]
-        by_par = f"{best.level[0]}{strain}{doubled} by {SEATS[best.declarer[0]]}"
-    made = f", {tricks[0]} tricks double dummy" if contract.level[0] else ""
-    return (
-        f"{diagram.hands_diagram(deal[:CARDS], signs=signs)}\n\n"
-        f"{diagram.auction_table([int(call) for call in calls], int(dealer[0]), signs)}\n\n"
-        f"{contract_results.describe_contracts(contract)[0]}{made}: {points:+d} to North-South; "
-        f"par {by_par}: {int(best.score[0]):+d}"
-    )
+    def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
+        """Show all hands, the contract, its points at double-dummy tricks, and par."""
+        calls = action_array(played)
+        deal = self.game.with_double_dummy(deal[None])[0]
+        dealer, vulnerable = deal[[DEAL_DEALER]], deal[[DEAL_VULNERABLE]]
+        contract = auction_rules.final_contracts(calls[None], dealer)
+        table = deal[DD_TABLE:].reshape(4, 5)
+        tricks = table[contract.declarer, contract.strain].astype(np.int64)
+        points = int(
+            contract_results.north_south_points(contract, vulnerable.astype(np.int64), tricks)[0]
+        )
+        best = par(table[None], dealer, vulnerable)
+        best_contract = "all pass"
+        if best.level[0]:
+            doubled, strain = "X" * best.doubled[0], STRAINS[best.strain[0]]
+            best_contract = f"{best.level[0]}{strain}{doubled} by {SEATS[best.declarer[0]]}"
+        made = f", {tricks[0]} tricks double dummy" if contract.level[0] else ""
+        return (
+            f"{diagram.hands_diagram(deal[:CARDS], signs=signs)}\n\n"
+            f"{diagram.auction_table(calls.tolist(), int(dealer[0]), signs)}\n\n"
+            f"{contract_results.describe_contracts(contract)[0]}{made}: "
+            f"{points:+d} to North-South; par {best_contract}: {int(best.score[0]):+d}"
+        )

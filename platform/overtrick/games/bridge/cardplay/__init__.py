@@ -1,1 +1,1 @@
-"""The card play as a game (Mini-Bridge): kernels, defenders, state abstractions."""
+"""Card play as a game (Mini-Bridge): kernels, rule-based defenders and state abstractions."""

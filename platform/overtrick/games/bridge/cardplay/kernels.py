@@ -1,8 +1,9 @@
-"""The kernels of card play: what a table is, what a seat sees of it, and what one card changes.
+"""Compiled kernels of card play: tables, observations, moves, redeals and features.
 
-A table is four arrays: `hand`, `played` and `trick` (4,), by position what is held, what was
-played, and the card in this trick, or NOTHING; and `now` (8,), with the columns named here.
-Many tables side by side have one axis more.
+Positions are relative to the declarer: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
+defender. A table is four arrays: `hand`, `played` and `trick` (4,), by position the cards held and
+the cards played, as sets of bits, and the card in the current trick, or NO_CARD; and `progress`
+(8,), with the columns named below. G tables have one more axis in front.
 """
 
 from __future__ import annotations
@@ -14,179 +15,198 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 
 LED, WINNING, TURN, CARDS_PLAYED, TRICKS_WON, VOIDS, STRAIN, NEEDED = range(8)
-"""Columns of `now`: the card led, or NOTHING; whose card takes the trick so far; who plays next;
-cards played; tricks of the declaring side; bit 4 * position + suit where somebody did not follow;
-the strain; tricks to be made."""
+"""Columns of `progress`: the card led, or NO_CARD; the position whose card wins the trick so far;
+the position to play; number of cards played; tricks won by the declaring side; known voids, with
+bit 4 * position + suit set where a position did not follow suit; strain; tricks needed."""
 PROGRESS_WIDTH = 8
 
+OBS_POSITION, OBS_STRAIN, OBS_NEEDED, OBS_WON, OBS_COUNT, OBS_OWN, OBS_SHOWN, OBS_TRICK = range(8)
+OBS_PLAYED, OBS_VOID = OBS_TRICK + 4, OBS_TRICK + 8
+"""First columns of the observation fields of MiniBridge; OBS_TRICK and OBS_PLAYED have four each,
+by position."""
 OBSERVATION_WIDTH = 16
-(
-    OBS_POSITION,
-    OBS_STRAIN,
-    OBS_NEEDED,
-    OBS_WON,
-    OBS_COUNT,
-    OBS_OWN,
-    OBS_SHOWN,
-    OBS_TRICK,
-    OBS_PLAYED,
-    OBS_VOID,
-) = 0, 1, 2, 3, 4, 5, 6, 7, 11, 15
-"""Where the facts of a row begin, named as in MiniBridge; TRICK and PLAYED have one a position."""
 
-CARD_SET_COLUMNS = (
-    OBS_OWN,
-    OBS_SHOWN,
-    *range(OBS_PLAYED, OBS_PLAYED + 4),
-)  # facts that are sets of cards
+CARD_SET_COLUMNS = (OBS_OWN, OBS_SHOWN, *range(OBS_PLAYED, OBS_VOID))
+"""Observation columns that are sets of cards."""
 FEATURE_WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(CARD_SET_COLUMNS) + 4 + 3)
 
 
 @njit(cache=True)
-def play_card(card, hand, played, trick, now):  # type: ignore[no-untyped-def]
-    """Play a lawful card at one table."""
-    who, bit = now[TURN], np.int64(1) << card
-    hand[who] ^= bit
-    played[who] |= bit
-    if now[LED] == NO_CARD:
-        now[LED], now[WINNING] = card, who
+def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-def]
+    """Play a legal card at one table, in place."""
+    position, bit = progress[TURN], np.int64(1) << card
+    hand[position] ^= bit
+    played[position] |= bit
+    if progress[LED] == NO_CARD:
+        progress[LED], progress[WINNING] = card, position
     else:
-        if card // TRICKS != now[LED] // TRICKS:
-            now[VOIDS] |= 1 << (4 * who + now[LED] // TRICKS)
-        if beats(card, trick[now[WINNING]], now[STRAIN]):
-            now[WINNING] = who
-    trick[who] = card
-    now[CARDS_PLAYED] += 1
-    now[TURN] = (who + 1) % 4
-    if now[CARDS_PLAYED] % 4 == 0:
-        now[TRICKS_WON] += now[WINNING] % 2 == 0
-        now[TURN] = now[WINNING]
-        now[LED] = NO_CARD
+        if card // TRICKS != progress[LED] // TRICKS:
+            progress[VOIDS] |= 1 << (4 * position + progress[LED] // TRICKS)
+        if beats(card, trick[progress[WINNING]], progress[STRAIN]):
+            progress[WINNING] = position
+    trick[position] = card
+    progress[CARDS_PLAYED] += 1
+    progress[TURN] = (position + 1) % 4
+    if progress[CARDS_PLAYED] % 4 == 0:
+        progress[TRICKS_WON] += progress[WINNING] % 2 == 0
+        progress[TURN] = progress[WINNING]
+        progress[LED] = NO_CARD
         trick[:] = NO_CARD
 
 
 @njit(cache=True)
-def write_observation(hand, played, trick, now, facts):  # type: ignore[no-untyped-def]
-    """Write what who plays next knows (K,) of one table."""
-    who = now[TURN]
-    facts[OBS_POSITION], facts[OBS_STRAIN], facts[OBS_NEEDED] = who, now[STRAIN], now[NEEDED]
-    facts[OBS_WON], facts[OBS_COUNT], facts[OBS_VOID] = (
-        now[TRICKS_WON],
-        now[CARDS_PLAYED],
-        now[VOIDS],
-    )
-    facts[OBS_OWN] = hand[who]
-    opened = played[0] | played[1] | played[2] | played[3]
-    facts[OBS_SHOWN] = hand[2 if who % 2 else 2 - who] if opened else 0
-    for position in range(4):
-        facts[OBS_TRICK + position] = trick[position]
-        facts[OBS_PLAYED + position] = played[position]
+def write_observation(hand, played, trick, progress, out):  # type: ignore[no-untyped-def]
+    """Write the observation of the position to play at one table into `out` (16,)."""
+    position = progress[TURN]
+    out[OBS_POSITION], out[OBS_STRAIN] = position, progress[STRAIN]
+    out[OBS_NEEDED], out[OBS_WON] = progress[NEEDED], progress[TRICKS_WON]
+    out[OBS_COUNT], out[OBS_VOID] = progress[CARDS_PLAYED], progress[VOIDS]
+    out[OBS_OWN] = hand[position]
+    after_first_lead = played[0] | played[1] | played[2] | played[3]
+    out[OBS_SHOWN] = hand[shown_position(position)] if after_first_lead else 0
+    for k in range(4):
+        out[OBS_TRICK + k] = trick[k]
+        out[OBS_PLAYED + k] = played[k]
 
 
 @njit(cache=True)
-def initial_tables(hands, strain, needed):  # type: ignore[no-untyped-def]
-    """Tables before the opening lead: played, trick (G, 4) and now (G, 8). With fewer than all
-    cards it is as if the first tricks had been played, and none of them won."""
-    games = len(hands)
-    now = np.zeros((games, PROGRESS_WIDTH), np.int64)
-    for game in range(games):
-        now[game, CARDS_PLAYED] = CARDS
-        for position in range(4):
-            now[game, CARDS_PLAYED] -= count_cards(hands[game, position])
-    now[:, LED] = NO_CARD
-    now[:, TURN] = 1
-    now[:, STRAIN], now[:, NEEDED] = strain, needed
-    return np.zeros((games, 4), np.int64), np.full((games, 4), NO_CARD), now
+def shown_position(position):  # type: ignore[no-untyped-def]
+    """Return the position whose open hand a position sees: declarer for dummy, else dummy."""
+    return 0 if position == 2 else 2
 
 
 @njit(cache=True)
-def observe(games, hand, played, trick, now):  # type: ignore[no-untyped-def]
-    """What who plays next at some tables knows (R, K), and may play (R, 52)."""
-    seen = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
-    for row in range(len(games)):
-        game = games[row]
-        write_observation(hand[game], played[game], trick[game], now[game], seen[row])
-    return seen, legal_cards(seen)
+def led_card(observation):  # type: ignore[no-untyped-def]
+    """Return the card led to the current trick of one observation (K,), or NO_CARD."""
+    place = observation[OBS_COUNT] % 4
+    leader = (observation[OBS_POSITION] - place) % 4
+    return observation[OBS_TRICK + leader] if place else NO_CARD
 
 
 @njit(cache=True)
-def legal_cards(seen):  # type: ignore[no-untyped-def]
-    """(R, 52) what rows of facts (R, K) may play."""
-    found = np.zeros((len(seen), CARDS), np.bool_)
-    for row in range(len(seen)):
-        facts = seen[row]
-        place = facts[OBS_COUNT] % 4
-        may = playable_cards(
-            facts[OBS_OWN],
-            facts[OBS_TRICK + (facts[OBS_POSITION] - place) % 4] if place else NO_CARD,
-        )
-        for card in range(CARDS):
-            found[row, card] = may >> card & 1
-    return found
+def winning_position(observation):  # type: ignore[no-untyped-def]
+    """Return the position whose card wins the current trick of one observation (K,) so far.
 
-
-@njit(cache=True)
-def advance(games, cards, hand, played, trick, now):  # type: ignore[no-untyped-def]
-    """Play one card at each of some tables, in place; at none if one of them may not be played:
-    then the first such row is returned, else NOTHING."""
-    for row in range(len(games)):
-        game, card = games[row], cards[row]
-        if card < 0 or card >= CARDS:
-            return row
-        if not playable_cards(hand[game, now[game, TURN]], now[game, LED]) >> card & 1:
-            return row
-    for row in range(len(games)):
-        game = games[row]
-        play_card(cards[row], hand[game], played[game], trick[game], now[game])
-    return NO_CARD
-
-
-@njit(cache=True)
-def resume(seen, deals, hand, played, trick, now):  # type: ignore[no-untyped-def]
-    """Write the tables that rows (R, K) stand at if the cards lie as in deals (R, 54)."""
-    for row in range(len(seen)):
-        facts = seen[row]
-        who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
-        leader = (who - place) % 4
-        for position in range(4):
-            played[row, position] = facts[OBS_PLAYED + position]
-            trick[row, position] = facts[OBS_TRICK + position]
-            hand[row, position] = 0
-        for card in range(CARDS):
-            hand[row, deals[row, card]] |= np.int64(1) << card
-        hand[row] &= ~played[row]
-        now[row, LED] = facts[OBS_TRICK + leader] if place else NO_CARD
-        now[row, WINNING] = winning_position(facts)
-        now[row, TURN], now[row, CARDS_PLAYED] = who, facts[OBS_COUNT]
-        now[row, TRICKS_WON], now[row, VOIDS] = facts[OBS_WON], facts[OBS_VOID]
-        now[row, STRAIN], now[row, NEEDED] = facts[OBS_STRAIN], facts[OBS_NEEDED]
-
-
-@njit(cache=True)
-def winning_position(facts):  # type: ignore[no-untyped-def]
-    """Whose card takes the trick so far; of no meaning if none was led."""
-    who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
-    best = (who - place) % 4
+    Before the lead the result has no meaning.
+    """
+    position, place = observation[OBS_POSITION], observation[OBS_COUNT] % 4
+    best = (position - place) % 4
     for k in range(place - 1, 0, -1):
-        other = (who - k) % 4
-        if beats(facts[OBS_TRICK + other], facts[OBS_TRICK + best], facts[OBS_STRAIN]):
+        other = (position - k) % 4
+        card, best_card = observation[OBS_TRICK + other], observation[OBS_TRICK + best]
+        if beats(card, best_card, observation[OBS_STRAIN]):
             best = other
     return best
 
 
 @njit(cache=True)
-def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
-    """Write who holds each card into the first 52 columns of deals (R, 54), from facts (R, K).
+def seen_cards(observation):  # type: ignore[no-untyped-def]
+    """Return the set of the cards that one observation (K,) shows: own, open and played cards."""
+    seen = observation[OBS_OWN] | observation[OBS_SHOWN]
+    for position in range(4):
+        seen |= observation[OBS_PLAYED + position]
+    return seen
 
-    What nobody has shown goes to the hands that the row does not see. Only two of them can be
-    known to be void in a suit, for then dummy lies open: a card of such a suit goes to the other
-    one, and of the rest each has its share at random.
+
+@njit(cache=True)
+def initial_tables(hands, strain, needed):  # type: ignore[no-untyped-def]
+    """Return played and trick (G, 4) and progress (G, 8) of tables before the opening lead.
+
+    hands: (G, 4) sets of cards. With fewer than 52 cards, the missing ones count as played in
+    tricks that the declaring side did not win.
+    """
+    games = len(hands)
+    progress = np.zeros((games, PROGRESS_WIDTH), np.int64)
+    for game in range(games):
+        progress[game, CARDS_PLAYED] = CARDS
+        for position in range(4):
+            progress[game, CARDS_PLAYED] -= count_cards(hands[game, position])
+    progress[:, LED] = NO_CARD
+    progress[:, TURN] = 1
+    progress[:, STRAIN], progress[:, NEEDED] = strain, needed
+    return np.zeros((games, 4), np.int64), np.full((games, 4), NO_CARD), progress
+
+
+@njit(cache=True)
+def observe(games, hand, played, trick, progress):  # type: ignore[no-untyped-def]
+    """Return observations (R, K) and legal cards (R, 52) of the positions to play in games (R,)."""
+    observation = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
+    for row in range(len(games)):
+        game = games[row]
+        table = hand[game], played[game], trick[game], progress[game]
+        write_observation(*table, observation[row])
+    return observation, legal_cards(observation)
+
+
+@njit(cache=True)
+def legal_cards(observation):  # type: ignore[no-untyped-def]
+    """Return (R, 52) bool: the legal cards at each observation (R, K)."""
+    legal = np.empty((len(observation), CARDS), np.bool_)
+    for row in range(len(observation)):
+        write_cards(
+            playable_cards(observation[row, OBS_OWN], led_card(observation[row])), legal[row]
+        )
+    return legal
+
+
+@njit(cache=True)
+def write_cards(cards, out):  # type: ignore[no-untyped-def]
+    """Write a set of cards into `out` (52,) as zeros and ones."""
+    for card in range(CARDS):
+        out[card] = cards >> card & 1
+
+
+@njit(cache=True)
+def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-untyped-def]
+    """Play one card in each of the games (R,), in place, and return NO_CARD.
+
+    If a card is illegal, change nothing and return the first such row.
+    """
+    for row in range(len(games)):
+        game, card = games[row], cards[row]
+        if card < 0 or card >= CARDS:
+            return row
+        if not playable_cards(hand[game, progress[game, TURN]], progress[game, LED]) >> card & 1:
+            return row
+    for row in range(len(games)):
+        game = games[row]
+        play_card(cards[row], hand[game], played[game], trick[game], progress[game])
+    return NO_CARD
+
+
+@njit(cache=True)
+def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
+    """Write the R tables at observations (R, K), with the hidden cards as in deals (R, 54).
+
+    hand, played, trick (R, 4) and progress (R, 8) are written to.
+    """
+    for row in range(len(observation)):
+        seen = observation[row]
+        played[row] = seen[OBS_PLAYED : OBS_PLAYED + 4]
+        trick[row] = seen[OBS_TRICK : OBS_TRICK + 4]
+        hand[row] = 0
+        for card in range(CARDS):
+            hand[row, deals[row, card]] |= np.int64(1) << card
+        hand[row] &= ~played[row]
+        progress[row, LED], progress[row, WINNING] = led_card(seen), winning_position(seen)
+        progress[row, TURN], progress[row, CARDS_PLAYED] = seen[OBS_POSITION], seen[OBS_COUNT]
+        progress[row, TRICKS_WON], progress[row, VOIDS] = seen[OBS_WON], seen[OBS_VOID]
+        progress[row, STRAIN], progress[row, NEEDED] = seen[OBS_STRAIN], seen[OBS_NEEDED]
+
+
+@njit(cache=True)
+def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
+    """Write a random holder of each card into columns 0 to 51 of deals (R, 54).
+
+    The cards that an observation (R, K) does not show go to the hidden hands, uniformly among the
+    deals without a card in a known void. Once dummy is open only two hands are hidden: a card in a
+    void of one goes to the other, and the remaining cards are dealt at random.
     """
     hidden = np.empty(CARDS, np.int64)
     room = np.empty(4, np.int64)
-    for row in range(len(seen)):
-        unknown = _place_known(seen[row], deals[row], hidden, room)
-        free = _place_forced(seen[row, OBS_VOID], deals[row], hidden[:unknown], room)
+    for row in range(len(observation)):
+        unknown = _place_seen(observation[row], deals[row], hidden, room)
+        free = _place_forced(observation[row, OBS_VOID], deals[row], hidden[:unknown], room)
         for last in range(free - 1, -1, -1):
             place = int(rng.random() * (last + 1))
             card, hidden[place] = hidden[place], hidden[last]
@@ -198,21 +218,22 @@ def redeal(seen, deals, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write who holds the cards that a row knows of; how many it does not, which are then in
-    hidden, and in room how many of them each position has."""
-    who, unknown = facts[OBS_POSITION], 0
-    other = 2 if who % 2 else 2 - who
+def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def]
+    """Write the holders of the cards that one observation (K,) shows; return how many are hidden.
+
+    hidden (52,) receives the hidden cards; room (4,), how many of them each position holds.
+    """
+    position, unknown = observation[OBS_POSITION], 0
     room[:] = TRICKS
     for card in range(CARDS):
         holder = NO_CARD
-        for position in range(4):
-            if facts[OBS_PLAYED + position] >> card & 1:
-                holder = position
-        if facts[OBS_OWN] >> card & 1:
-            holder = who
-        elif facts[OBS_SHOWN] >> card & 1:
-            holder = other
+        for k in range(4):
+            if observation[OBS_PLAYED + k] >> card & 1:
+                holder = k
+        if observation[OBS_OWN] >> card & 1:
+            holder = position
+        elif observation[OBS_SHOWN] >> card & 1:
+            holder = shown_position(position)
         if holder == NO_CARD:
             hidden[unknown] = card
             unknown += 1
@@ -223,14 +244,16 @@ def _place_known(facts, deal, hidden, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _place_forced(void, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write who holds the hidden cards that only one hand can have; how many are left, which then
-    stand first."""
+def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
+    """Write the holders of the hidden cards that only one hand can have; return how many are left.
+
+    The cards left are moved to the front of `hidden`.
+    """
     free = 0
     for card in hidden:
         able = ables = 0
         for position in range(4):
-            if room[position] > 0 and not void >> (4 * position + card // TRICKS) & 1:
+            if room[position] > 0 and not voids >> (4 * position + card // TRICKS) & 1:
                 able = position
                 ables += 1
         if ables == 1:
@@ -243,59 +266,57 @@ def _place_forced(void, deal, hidden, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def features(seen):  # type: ignore[no-untyped-def]
-    """(R, WIDTH) float32, as MiniBridge.features says."""
-    out = np.zeros((len(seen), FEATURE_WIDTH), np.float32)
-    for row in range(len(seen)):
-        facts, numbers = seen[row], out[row]
-        place, goal = facts[OBS_COUNT] % 4, facts[OBS_NEEDED] - facts[OBS_WON]
-        numbers[facts[OBS_POSITION]] = 1
-        numbers[4 + facts[OBS_STRAIN]] = 1
-        numbers[9], numbers[10], numbers[11] = (
-            facts[OBS_NEEDED],
-            facts[OBS_WON],
-            facts[OBS_COUNT] / 4,
-        )
-        numbers[12], numbers[13] = goal, goal - (TRICKS - facts[OBS_COUNT] // 4)
+def features(observation):  # type: ignore[no-untyped-def]
+    """Return (R, FEATURE_WIDTH) float32, as the docstring of MiniBridge.features lists them."""
+    out = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
+    for row in range(len(observation)):
+        seen, numbers = observation[row], out[row]
+        place, goal = seen[OBS_COUNT] % 4, seen[OBS_NEEDED] - seen[OBS_WON]
+        numbers[seen[OBS_POSITION]] = 1
+        numbers[4 + seen[OBS_STRAIN]] = 1
+        numbers[9], numbers[10] = seen[OBS_NEEDED], seen[OBS_WON]
+        numbers[11], numbers[12] = seen[OBS_COUNT] / 4, goal
+        numbers[13] = goal - (TRICKS - seen[OBS_COUNT] // 4)
         numbers[9:14] /= TRICKS
         for bit in range(16):
-            numbers[14 + bit] = facts[OBS_VOID] >> bit & 1
+            numbers[14 + bit] = seen[OBS_VOID] >> bit & 1
         numbers[30 + place] = 1
-        taker = winning_position(facts)
-        numbers[34] = place > 0 and taker % 2 == facts[OBS_POSITION] % 2
+        winning = winning_position(seen)
+        numbers[34] = place > 0 and winning % 2 == seen[OBS_POSITION] % 2
         start = 47
         for column in CARD_SET_COLUMNS:
-            for card in range(CARDS):
-                numbers[start + card] = facts[column] >> card & 1
+            write_cards(seen[column], numbers[start : start + CARDS])
             start += CARDS
         for column in range(OBS_TRICK, OBS_TRICK + 4):
-            if facts[column] != NO_CARD:
-                numbers[start + facts[column]] = 1
+            if seen[column] != NO_CARD:
+                numbers[start + seen[column]] = 1
             start += CARDS
-        best = facts[OBS_TRICK + taker] if place else NO_CARD
-        _stand_out(facts, best, numbers[35:47], numbers[start:])
+        best = seen[OBS_TRICK + winning] if place else NO_CARD
+        _write_winners(seen, best, numbers[35:47], numbers[start:])
     return out
 
 
 @njit(cache=True)
-def _stand_out(facts, best, counts, cards):  # type: ignore[no-untyped-def]
-    """Write how many cards of each suit are own, shown and unseen, as shares of 13 (12,); and by
-    card (156,) those that are unseen, those held or shown that no unseen one beats, and those that
-    would take the trick from the best so far."""
-    known = facts[OBS_OWN] | facts[OBS_SHOWN]
-    for position in range(4):
-        known |= facts[OBS_PLAYED + position]
+def _write_winners(observation, best, counts, cards):  # type: ignore[no-untyped-def]
+    """Write the features of suit lengths and of winning cards of one observation (K,).
+
+    best: the card that wins the trick so far, or NO_CARD. counts (12,): by suit the numbers of own,
+    shown and unseen cards as shares of 13. cards (156,): 52 each for the unseen cards, the own or
+    shown cards that no unseen card of the suit beats, and the own cards that would win the trick so
+    far.
+    """
+    seen = seen_cards(observation)
     for suit in range(4):
         beaten = False
         for rank in range(TRICKS - 1, -1, -1):
             card = TRICKS * suit + rank
-            own, shown = facts[OBS_OWN] >> card & 1, facts[OBS_SHOWN] >> card & 1
-            unseen = not known >> card & 1
+            own, shown = observation[OBS_OWN] >> card & 1, observation[OBS_SHOWN] >> card & 1
+            unseen = not seen >> card & 1
             counts[3 * suit] += own / TRICKS
             counts[3 * suit + 1] += shown / TRICKS
             counts[3 * suit + 2] += unseen / TRICKS
             beaten = beaten or unseen
             cards[card] = unseen
             cards[CARDS + card] = (own or shown) and not beaten
-            takes = own and best != NO_CARD and beats(card, best, facts[OBS_STRAIN])
+            takes = own and best != NO_CARD and beats(card, best, observation[OBS_STRAIN])
             cards[2 * CARDS + card] = takes

@@ -1,7 +1,7 @@
-"""Defenders that play by rules of thumb (Hadjur 2018, section 4.1).
+"""Rule-based defenders of card play, by rules of thumb (Hadjur 2018, section 4.1).
 
-`RULES` is the order in which they are asked: the first that has an opinion decides. A rule is
-given what a defender knows of the trick and answers with a card, or NOTHING.
+A rule maps the situation of a defender to a card, or to NO_CARD if it does not apply. The first
+rule of `RULES` that applies decides.
 """
 
 from __future__ import annotations
@@ -13,63 +13,59 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, BehaviouralPolicy, Observations, select_rows
-from overtrick.games.bridge.cardplay.kernels import (
-    OBS_COUNT,
-    OBS_OWN,
-    OBS_POSITION,
-    OBS_SHOWN,
-    OBS_STRAIN,
-    OBS_TRICK,
-    winning_position,
-)
+from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 from overtrick.policies.memoryless import MemorylessPolicy
 
 Rule = Callable[..., int]
-"""(hand, may, place, led, best, dummy, strain) -> card. hand and may: the cards held, and those of
-them that may be played. place: 0 for who leads to the trick, to 3 for who plays last. led: the
-card led; best: the one that takes the trick so far. dummy: its cards if it has yet to play."""
+"""(hand, legal, place, led, best, dummy, strain) -> card. hand, legal: the sets of held cards and
+of legal ones. place: 0 for the leader of the trick to 3 for the last to play. led: the card led;
+best: the card that wins the trick so far. dummy: its cards if it has yet to play, else 0."""
 
 
 @njit(cache=True)
-def last_hand_takes_the_trick(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Last to play: the cheapest card that takes the trick, whoever has it now."""
-    return _cheapest(may, best, strain) if place == 3 else NO_CARD
+def last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Last to play: play the cheapest card that wins the trick, even from partner."""
+    return _cheapest(legal, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
-def beaten_hand_plays_low(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """No card of the suit led takes the trick: the lowest one."""
-    if place == 0 or not may & _suit(led // TRICKS):
+def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """If no card of the suit led wins the trick, play the lowest one."""
+    if place == 0 or not legal & _suit(led // TRICKS):
         return NO_CARD
-    return _lowest(may) if _cheapest(may, best, strain) == NO_CARD else NO_CARD
+    return _lowest(legal) if _cheapest(legal, best, strain) == NO_CARD else NO_CARD
 
 
 @njit(cache=True)
-def second_hand_plays_low(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Second to play: the lowest card of the suit led."""
-    return _lowest(may) if place == 1 and may & _suit(led // TRICKS) else NO_CARD
+def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Second to play: play the lowest card of the suit led."""
+    return _lowest(legal) if place == 1 and legal & _suit(led // TRICKS) else NO_CARD
 
 
 @njit(cache=True)
-def third_hand_plays_high(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Third to play: the cheapest card above the best so far and all that dummy has; if there is
-    none, the cheapest that takes the trick for now."""
-    if place != 2 or not may & _suit(led // TRICKS):
+def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Third to play: play the cheapest card above the best so far and all of dummy's cards.
+
+    If there is none, play the cheapest card that wins the trick so far.
+    """
+    if place != 2 or not legal & _suit(led // TRICKS):
         return NO_CARD
-    there = dummy & _suit(led // TRICKS)
-    above = best
-    if there and beats(_highest(there), best, strain):
-        above = _highest(there)
-    card = _cheapest(may, above, strain)
-    return card if card != NO_CARD else _cheapest(may, best, strain)
+    highest = _highest(dummy & _suit(led // TRICKS))
+    if highest != NO_CARD and beats(highest, best, strain):
+        card = _cheapest(legal, highest, strain)
+        if card != NO_CARD:
+            return card
+    return _cheapest(legal, best, strain)
 
 
 @njit(cache=True)
-def leader_plays_the_top_of_a_sequence(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """To lead: the top of the best two honours in a row (ten or higher), of equals in the longer
-    suit."""
+def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Leader: play the top of the best two honours in a row (ten or higher).
+
+    Of equal sequences choose the one in the longer suit.
+    """
     if place != 0:
         return NO_CARD
     chosen, value = NO_CARD, 0
@@ -79,15 +75,15 @@ def leader_plays_the_top_of_a_sequence(hand, may, place, led, best, dummy, strai
         for rank in range(9, TRICKS):
             if held >> rank & held >> (rank - 1) & 1:
                 top = rank
-        worth = 100 * top + count_cards(held)
-        if top != NO_CARD and worth > value:
-            chosen, value = TRICKS * suit + top, worth
+        suit_value = 100 * top + count_cards(held)
+        if top != NO_CARD and suit_value > value:
+            chosen, value = TRICKS * suit + top, suit_value
     return chosen
 
 
 @njit(cache=True)
-def leader_plays_fourth_best(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """To lead: the fourth highest card of the longest suit, its lowest if it has fewer."""
+def leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Leader: play the fourth highest card of the longest suit, or its lowest if it has fewer."""
     if place != 0:
         return NO_CARD
     longest = 0
@@ -109,7 +105,8 @@ RULES: tuple[Rule, ...] = (
     leader_plays_the_top_of_a_sequence,
     leader_plays_fourth_best,
 )
-"""Where none decides, who cannot follow suit plays any card."""
+"""The rules in order of precedence. None applies to a hand that cannot follow suit, unless it plays
+last; it discards or ruffs at random."""
 
 
 @njit(cache=True)
@@ -119,7 +116,7 @@ def _suit(suit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _lowest(cards):  # type: ignore[no-untyped-def]
-    """The card of lowest rank; of equals, the lower suit."""
+    """Return the card of lowest rank in a set; of equal ranks, the card of the lower suit."""
     best = NO_CARD
     for card in range(CARDS):
         if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
@@ -129,7 +126,7 @@ def _lowest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _highest(cards):  # type: ignore[no-untyped-def]
-    """The card of the highest number: of one suit, the highest."""
+    """Return the card of the highest number in a set, or NO_CARD if it is empty."""
     for card in range(CARDS - 1, -1, -1):
         if cards >> card & 1:
             return card
@@ -138,103 +135,104 @@ def _highest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
-    """The card of lowest rank that takes the trick from the best so far, or NOTHING."""
+    """Return the card of lowest rank in a set that beats the best card so far, or NO_CARD."""
     able = np.int64(0)
     for card in range(CARDS):
         if cards >> card & 1 and beats(card, best, strain):
             able |= np.int64(1) << card
-    return _lowest(able) if able else NO_CARD
+    return _lowest(able)
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
-    """One compiled rule: what the first of some rules says that has an opinion."""
+    """Return one compiled rule that answers as the first of the rules that applies."""
     first, *rest = rules
     if not rest:
         return first
     others = combine_rules(tuple(rest))
 
     @njit(cache=True)
-    def decide(hand, may, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-        card = first(hand, may, place, led, best, dummy, strain)
+    def decide(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+        card = first(hand, legal, place, led, best, dummy, strain)
         if card != NO_CARD:
             return card
-        return others(hand, may, place, led, best, dummy, strain)
+        return others(hand, legal, place, led, best, dummy, strain)
 
     return decide
 
 
-BY_RULES = combine_rules(RULES)
+ALL_RULES = combine_rules(RULES)
 
 
 @njit(cache=True)
-def rule_card(facts):  # type: ignore[no-untyped-def]
-    """What RULES say to one row of facts (K,) as MiniBridge has them: a card, or NOTHING."""
-    return BY_RULES(*_situation(facts))
+def rule_card(observation):  # type: ignore[no-untyped-def]
+    """Return the card that RULES choose at one observation (K,) of MiniBridge, or NO_CARD."""
+    return ALL_RULES(*_situation(observation))
 
 
 @njit(cache=True)
-def _situation(facts):  # type: ignore[no-untyped-def]
-    """One row of facts (K,) as what a rule is given."""
-    who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
-    leader = (who - place) % 4
-    led = facts[OBS_TRICK + leader] if place else NO_CARD
-    best = facts[OBS_TRICK + winning_position(facts)] if place else NO_CARD
-    dummy = facts[OBS_SHOWN] if (2 - leader) % 4 > place else 0  # of no use once it has played
-    may = playable_cards(facts[OBS_OWN], led)
-    return facts[OBS_OWN], may, place, led, best, dummy, facts[OBS_STRAIN]
+def _situation(observation):  # type: ignore[no-untyped-def]
+    """Return the arguments of a rule for one observation (K,)."""
+    position, place = observation[kernels.OBS_POSITION], observation[kernels.OBS_COUNT] % 4
+    led, best = kernels.led_card(observation), NO_CARD
+    if place:
+        best = observation[kernels.OBS_TRICK + kernels.winning_position(observation)]
+    dummy_to_play = (2 - position + place) % 4 > place
+    dummy = observation[kernels.OBS_SHOWN] if dummy_to_play else 0
+    own, strain = observation[kernels.OBS_OWN], observation[kernels.OBS_STRAIN]
+    return own, playable_cards(own, led), place, led, best, dummy, strain
 
 
 def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
-    """How often each rule had an opinion where there was a choice, and how often its card was
-    played: by anybody, as if they defended."""
-    found = {rule.__name__: [0, 0] for rule in RULES}
+    """Count by rule how often it applied to a real choice, and how often its card was played.
+
+    The player of each row may be of either side; the rules treat it as a defender. action: (R,).
+    """
+    counts = {rule.__name__: [0, 0] for rule in RULES}
     assert observations.legal is not None
     for row in np.flatnonzero(observations.legal.sum(axis=1) > 1):
         situation = _situation(observations.observation[row])
         for rule in RULES:
             card = rule(*situation)
             if card != NO_CARD:
-                found[rule.__name__][0] += 1
-                found[rule.__name__][1] += card == action[row]
-    return {name: (asked, followed) for name, (asked, followed) in found.items()}
+                counts[rule.__name__][0] += 1
+                counts[rule.__name__][1] += card == action[row]
+    return {name: (applied, followed) for name, (applied, followed) in counts.items()}
 
 
 @njit(cache=True)
-def _chances(seen, probs):  # type: ignore[no-untyped-def]
-    """Write how likely each card (R, 52) is by the rules, from facts (R, K): certain where a rule
-    decides, else all lawful cards alike."""
-    for row in range(len(seen)):
-        situation = _situation(seen[row])
-        chosen, may = BY_RULES(*situation), situation[1]
-        if chosen != NO_CARD:
-            probs[row, chosen] = 1
-            continue
-        for card in range(CARDS):
-            if may >> card & 1:
-                probs[row, card] = 1 / count_cards(may)
+def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
+    """Write (R, 52) card probabilities: 1 for a rule's card, else uniform over legal cards."""
+    for row in range(len(observation)):
+        situation = _situation(observation[row])
+        card, legal = ALL_RULES(*situation), situation[1]
+        if card != NO_CARD:
+            probs[row, card] = 1
+        else:
+            kernels.write_cards(legal, probs[row])
+            probs[row] /= count_cards(legal)
 
 
 class RuleDefender(MemorylessPolicy):
-    """A defender who plays by RULES, and where none decides any card."""
+    """Policy of a defender that plays by RULES, and uniformly at random where none applies."""
 
     def probs(self, observations: Observations) -> Array:
-        """(R, 52)."""
+        """Return (R, 52) probabilities of the cards."""
         probs = np.zeros((len(observations), CARDS))
-        _chances(observations.observation, probs)
+        _write_probs(observations.observation, probs)
         return probs
 
 
 class PolicyByPosition(MemorylessPolicy):
-    """A side whose two hands are played by two policies: those of the positions of this turn."""
+    """Policy of a side whose two hands are played by two policies, chosen by position."""
 
     def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:
         self.by_position = by_position
 
     def probs(self, observations: Observations) -> Array:
-        """(R, 52)."""
+        """Return (R, 52) probabilities of the cards, from the policy of each row's position."""
         probs = np.zeros((len(observations), CARDS))
         for position, policy in self.by_position.items():
-            rows = np.flatnonzero(observations.observation[:, OBS_POSITION] == position)
+            rows = np.flatnonzero(observations.observation[:, kernels.OBS_POSITION] == position)
             if len(rows):
                 probs[rows] = policy.probs(select_rows(observations, rows))
         return probs

@@ -1,9 +1,9 @@
-"""What a table of values knows a decision by: state representations (Hadjur 2018, section 4.2).
+"""State abstractions of card play, as keys for tables of action values (Hadjur 2018, section 4.2).
 
-A state is mixed into a uint64 from all that its representation looks at, so that two different ones
-are taken for the same about once in 2 ** 64 pairs. Most representations have one state a row,
-(R, 1), in which every card is an action. `prospects` has one a card, (R, 52), 0 where it may not be
-played: what can become of the card is the state, and that it is played the only action.
+A key is a uint64 hash of all that an abstraction looks at; two different states collide once in
+2 ** 64 pairs. Most abstractions return one key a row, (R, 1), and every card is an action.
+`prospects` returns one key a card, (R, 52), 0 for illegal cards: the key describes the situation of
+the card, and playing it is the only action.
 """
 
 from __future__ import annotations
@@ -14,133 +14,116 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, Observations
-from overtrick.games.bridge.cardplay.kernels import (
-    OBS_COUNT,
-    OBS_OWN,
-    OBS_PLAYED,
-    OBS_POSITION,
-    OBS_SHOWN,
-    OBS_STRAIN,
-    OBS_TRICK,
-    OBSERVATION_WIDTH,
-    winning_position,
-)
+from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, RANKS, SUIT_MASK, SUITS, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
-NEAR = 2  # ranks that a card may be away to be like another
+NEAR = 2
+"""The largest difference of rank between similar cards."""
 
 
-def _of_ranks(ranks: str) -> int:
-    """The set of all cards of some ranks."""
+def _cards_of_ranks(ranks: str) -> int:
+    """Return the set of all cards of some ranks."""
     return sum(1 << (TRICKS * suit + RANKS.index(r)) for suit in range(len(SUITS)) for r in ranks)
 
 
-HELD, GONE_BY = _of_ranks("KA"), _of_ranks("QKA")
-"""What is looked at in the hands, and in the tricks that are over."""
+HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
+"""The cards that `known_hands` looks at in the visible hands, and in earlier tricks."""
 
 
 def similar_cards() -> tuple[Array, Array]:
-    """The cards (52, 4) like each card, those of its suit at most NEAR ranks away, -1 if there are
-    fewer; and how far away each is."""
-    far = np.array([-2, -1, 1, 2])
-    rank = np.arange(CARDS) % TRICKS
-    there = rank[:, None] + far
-    inside = (there >= 0) & (there < TRICKS)
-    return np.where(inside, np.arange(CARDS)[:, None] + far, -1), np.tile(abs(far), (CARDS, 1))
+    """Return (52, 4) the cards similar to each card, and (52, 4) how many ranks away they are.
+
+    Similar cards are those of the same suit at most NEAR ranks away; -1 stands for a missing one.
+    """
+    offset = np.array([-2, -1, 1, 2])
+    rank = np.arange(CARDS)[:, None] % TRICKS + offset
+    inside = (rank >= 0) & (rank < TRICKS)
+    similar = np.where(inside, np.arange(CARDS)[:, None] + offset, -1)
+    return similar, np.tile(abs(offset), (CARDS, 1))
 
 
 @njit(cache=True)
-def _mixed(state, word):  # type: ignore[no-untyped-def]
-    """A state and one more number of it as a state (finaliser of MurmurHash3, Appleby 2011)."""
-    state = (state ^ np.uint64(word)) * np.uint64(0xFF51AFD7ED558CCD)
-    state = (state ^ state >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
-    return state ^ state >> np.uint64(33)
+def _mix(key, word):  # type: ignore[no-untyped-def]
+    """Return the hash of a key and one more number (finaliser of MurmurHash3, Appleby 2011)."""
+    key = (key ^ np.uint64(word)) * np.uint64(0xFF51AFD7ED558CCD)
+    key = (key ^ key >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
+    return key ^ key >> np.uint64(33)
 
 
 @njit(cache=True)
-def _full(seen):  # type: ignore[no-untyped-def]
-    """All facts."""
-    states = np.ones((len(seen), 1), np.uint64)
-    for row in range(len(seen)):
-        for fact in range(OBSERVATION_WIDTH):
-            states[row, 0] = _mixed(states[row, 0], seen[row, fact])
-    return states
+def _full(observation):  # type: ignore[no-untyped-def]
+    keys = np.ones((len(observation), 1), np.uint64)
+    for row in range(len(observation)):
+        for field in range(kernels.OBSERVATION_WIDTH):
+            keys[row, 0] = _mix(keys[row, 0], observation[row, field])
+    return keys
 
 
 @njit(cache=True)
-def _honours(seen, hands):  # type: ignore[no-untyped-def]
-    """The trick, and who played which card of it; the queens, kings and aces of the tricks before;
-    with hands, the kings and aces that both hands in view hold."""
-    states = np.ones((len(seen), 1), np.uint64)
-    for row in range(len(seen)):
-        facts, state = seen[row], np.uint64(1)
-        gone = on_table = np.int64(0)
+def _honours(observation, with_hands):  # type: ignore[no-untyped-def]
+    keys = np.ones((len(observation), 1), np.uint64)
+    for row in range(len(observation)):
+        seen, key = observation[row], np.uint64(1)
+        played = in_trick = np.int64(0)
         for position in range(4):
-            card = facts[OBS_TRICK + position]
-            state = _mixed(state, card + 1)
-            gone |= facts[OBS_PLAYED + position]
+            card = seen[kernels.OBS_TRICK + position]
+            key = _mix(key, card + 1)
+            played |= seen[kernels.OBS_PLAYED + position]
             if card != NO_CARD:
-                on_table |= np.int64(1) << card
-        state = _mixed(state, gone & ~on_table & GONE_BY)
-        if hands:
-            state = _mixed(state, (facts[OBS_OWN] | facts[OBS_SHOWN]) & HELD)
-        states[row, 0] = state
-    return states
+                in_trick |= np.int64(1) << card
+        key = _mix(key, played & ~in_trick & PLAYED_HONOURS)
+        if with_hands:
+            visible = seen[kernels.OBS_OWN] | seen[kernels.OBS_SHOWN]
+            key = _mix(key, visible & HELD_HONOURS)
+        keys[row, 0] = key
+    return keys
 
 
-LEADS, TAKES, FOLLOWS, RUFFS, DISCARDS = range(5)
-"""What a card does in its trick: TAKES and RUFFS are for now the best card."""
+LEADS, WINS, FOLLOWS, RUFFS, DISCARDS = range(5)
+"""Roles of a card in its trick; WINS and RUFFS make it the best card so far."""
 
 
 @njit(cache=True)
-def _prospects(seen, legal):  # type: ignore[no-untyped-def]
-    """Of each card (R, 52): the place in the trick, what the card does there, whose the trick is,
-    whether the hand in view has played to it; how many unseen cards of the suit are higher (to 3),
-    how many own ones lower (to 2); how many of the suit this hand has (to 5), the one in view (to
-    5), and those unseen (to 6); how many of both hands no unseen card beats (to 2 each)."""
-    states = np.zeros(legal.shape, np.uint64)
-    for row in range(len(seen)):
-        facts = seen[row]
-        who, place = facts[OBS_POSITION], facts[OBS_COUNT] % 4
-        shows = 2 if who % 2 else 2 - who
-        known = facts[OBS_OWN] | facts[OBS_SHOWN]
-        for position in range(4):
-            known |= facts[OBS_PLAYED + position]
-        best = led = NO_CARD
-        ours = False
+def _prospects(observation, legal):  # type: ignore[no-untyped-def]
+    keys = np.zeros(legal.shape, np.uint64)
+    for row in range(len(observation)):
+        seen = observation[row]
+        position, place = seen[kernels.OBS_POSITION], seen[kernels.OBS_COUNT] % 4
+        seen_cards, led = kernels.seen_cards(seen), kernels.led_card(seen)
+        best, winning = NO_CARD, False
         if place:
-            taker = winning_position(facts)
-            best, led = facts[OBS_TRICK + taker], facts[OBS_TRICK + (who - place) % 4]
-            ours = taker % 2 == who % 2
-        trick = 8 * place + 2 * ours + (facts[OBS_TRICK + shows] != NO_CARD)
+            winner = kernels.winning_position(seen)
+            best, winning = seen[kernels.OBS_TRICK + winner], winner % 2 == position % 2
+        shown_card = seen[kernels.OBS_TRICK + kernels.shown_position(position)]
+        trick = 8 * place + 2 * winning + (shown_card != NO_CARD)
         for suit in range(4):
-            own = facts[OBS_OWN] >> (TRICKS * suit) & SUIT_MASK
-            other = facts[OBS_SHOWN] >> (TRICKS * suit) & SUIT_MASK
-            unseen = ~known >> (TRICKS * suit) & SUIT_MASK
-            about = _mixed(np.uint64(1), trick)
-            about = _mixed(about, 64 * min(count_cards(own), 5) + 8 * min(count_cards(other), 5))
-            about = _mixed(about, min(count_cards(unseen), 6))
-            about = _mixed(about, 4 * min(_sure(own, unseen), 2) + min(_sure(other, unseen), 2))
+            own = seen[kernels.OBS_OWN] >> (TRICKS * suit) & SUIT_MASK
+            shown = seen[kernels.OBS_SHOWN] >> (TRICKS * suit) & SUIT_MASK
+            unseen = ~seen_cards >> (TRICKS * suit) & SUIT_MASK
+            key = _mix(np.uint64(1), trick)
+            key = _mix(key, 64 * min(count_cards(own), 5) + 8 * min(count_cards(shown), 5))
+            key = _mix(key, min(count_cards(unseen), 6))
+            key = _mix(key, 4 * min(_winners(own, unseen), 2) + min(_winners(shown, unseen), 2))
             for rank in range(TRICKS):
                 card = TRICKS * suit + rank
                 if not legal[row, card]:
                     continue
                 if place == 0:
-                    does = LEADS
-                elif beats(card, best, facts[OBS_STRAIN]):
-                    does = TAKES if suit == led // TRICKS else RUFFS
+                    role = LEADS
+                elif beats(card, best, seen[kernels.OBS_STRAIN]):
+                    role = WINS if suit == led // TRICKS else RUFFS
                 else:
-                    does = FOLLOWS if suit == led // TRICKS else DISCARDS
+                    role = FOLLOWS if suit == led // TRICKS else DISCARDS
                 higher = min(count_cards(unseen >> rank), 3)
                 lower = min(count_cards(own & ((np.int64(1) << rank) - 1)), 2)
-                states[row, card] = _mixed(about, 16 * does + 4 * higher + lower)
-    return states
+                keys[row, card] = _mix(key, 16 * role + 4 * higher + lower)
+    return keys
 
 
 @njit(cache=True)
-def _sure(held, unseen):  # type: ignore[no-untyped-def]
-    """How many cards held of a suit are higher than all that are unseen."""
+def _winners(held, unseen):  # type: ignore[no-untyped-def]
+    """Return how many of the held cards of a suit are higher than all unseen ones."""
     higher = 0
     for rank in range(TRICKS - 1, -1, -1):
         if unseen >> rank & 1:
@@ -150,22 +133,37 @@ def _sure(held, unseen):  # type: ignore[no-untyped-def]
 
 
 def full(observations: Observations) -> Array:
+    """Return (R, 1) uint64 keys of all observation fields."""
     return _full(observations.observation)
 
 
 def known_hands(observations: Observations) -> Array:
+    """Return (R, 1) uint64 keys of trick, honours in earlier tricks, and honours in visible hands.
+
+    The current trick counts with all its cards; earlier tricks with queens, kings and aces; the
+    own and the open hand with kings and aces.
+    """
     return _honours(observations.observation, True)
 
 
 def unknown_hands(observations: Observations) -> Array:
+    """Return (R, 1) uint64 keys of the current trick and of the Q, K and A in earlier tricks."""
     return _honours(observations.observation, False)
 
 
 def prospects(observations: Observations) -> Array:
+    """Return (R, 52) uint64 keys of the situation of each legal card, 0 for illegal cards.
+
+    A key describes the place in the trick, the role of the card in it (leads, wins, follows, ruffs
+    or discards), whether the own side is winning it, and whether the open hand has played to it;
+    the number of unseen higher cards of the suit (to 3) and of own lower ones (to 2); the length of
+    the suit in the own hand (to 5), in the open hand (to 5) and unseen (to 6); and the number of
+    cards of each of the two hands that no unseen card beats (to 2).
+    """
     return _prospects(observations.observation, observations.legal)
 
 
 REPRESENTATIONS: dict[str, Callable[[Observations], Array]] = {
     each.__name__: each for each in (full, known_hands, unknown_hands, prospects)
 }
-"""By name: rows to their states."""
+"""State abstractions by name: functions from rows to keys."""
