@@ -60,7 +60,7 @@ def test_the_same_moves_come_to_the_same_points_as_in_play():
 
 
 def test_what_the_door_cannot_take_is_refused():
-    with pytest.raises(UserError, match="leduc has single actions"):
+    with pytest.raises(UserError, match="leduc has discrete actions"):
         parallel_env("leduc")
     env = parallel_env()
     env.reset(seed=1)

@@ -216,7 +216,7 @@ def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "RENDERERS", ("nothing",))
     sumo = overtrick.make("sumo")
     with pytest.raises(
-        RunError, match="no film: MuJoCo can draw neither by EGL nor by OSMesa here"
+        RunError, match="no video: MuJoCo can draw neither by EGL nor by OSMesa here"
     ):
         registry.video_writer(sumo, tmp_path / "match.mp4")
     with pytest.raises(UserError, match=r"name a .mp4 file in a folder that exists"):

@@ -47,7 +47,7 @@ def test_the_simulator_moves_a_turned_match_as_it_moves_the_match(rng, controls)
     game = overtrick.make("sumo", integrator="euler")
     deals = game.deal(3, rng)
     plain, around = game.start(deals), turned_state(game, deals)
-    plain.warm[:] = around.warm[:] = 0  # where the solver begins does not turn
+    plain.warmstart[:] = around.warmstart[:] = 0  # where the solver begins does not turn
     once = np.ones(6, int)
     for step, control in enumerate(controls):
         game.step(plain, game.observe(plain), control)

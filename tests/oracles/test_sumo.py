@@ -141,7 +141,7 @@ def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
     for data, position, velocity in zip(alone, state.position, state.velocity, strict=True):
         data.qpos[:], data.qvel[:] = position, velocity
         mujoco.mj_forward(model, data)
-        data.qacc_warmstart[:] = state.warm[alone.index(data)]
+        data.qacc_warmstart[:] = state.warmstart[alone.index(data)]
     for control in controls:
         game.step(state, game.observe(state), control.reshape(6, 8))
         for match, data in enumerate(alone):

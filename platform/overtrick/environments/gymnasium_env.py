@@ -1,4 +1,4 @@
-"""One seat of a game as an environment of Gymnasium; others sit in the other seats."""
+"""Gymnasium environment of one seat of a game; policies play the other seats."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 
 Info = dict[str, Any]
-"""action_mask: 1 for each legal action, if there are such; seat: the one that the agent has."""
+"""seat: the agent's seat; action_mask: 1 for each legal action, if actions are discrete."""
 
 
 class SingleSeatEnv(Env):
-    """A game as one seat plays it; one of some policies, drawn for each game, plays every other.
+    """Environment of one seat of a game; the other seats are played by a policy drawn each game.
 
-    Observations are `Game.features`; actions numbers in the order of `Game.action_names`, or
-    vectors of float32 from -1 to 1 where moves are such. The reward of an action is what the seat
-    gains until it acts again. An illegal action ends the game with the worst payoff that the game
-    has. seat: none draws one for each game. A game that is over before the seat has acted is dealt
-    again. Nothing is truncated.
+    Observations are `Game.features`. Actions are indices in the order of `Game.action_names`, or
+    vectors of float32 from -1 to 1. The reward of an action is what the seat gains until it acts
+    again. An illegal action ends the game with the game's lowest payoff. A game that ends before
+    the seat has acted is dealt again. Nothing is truncated.
+
+    others: the policies to draw from. seat: the agent's seat; None draws one each game.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, game: Game, others: Sequence[Policy], seat: int | None = None) -> None:
-        """Raises UserError for a seat that the game has not."""
+        """Raises UserError for a seat that the game does not have."""
         if seat is not None and not 0 <= seat < game.seats:
             raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
         self.game = game
         self.others = others
         self.seat = seat
         self.single_game = make_single_game(game)
-        self._on = False  # is it the seat's turn?
-        self._closed = np.zeros(game.actions or 0, np.int8)
-        self._seen = self.single_game.observation
-        self.observation_space = Box(-np.inf, np.inf, self._seen.shape, np.float32)
+        self._must_act = False
+        self._no_action = np.zeros(game.actions or 0, np.int8)
+        self._last = self.single_game.observation
+        self.observation_space = Box(-np.inf, np.inf, self._last.shape, np.float32)
         width = len(game.action_names)
         self.action_space = (
             Box(-1, 1, (width,), np.float32) if game.actions is None else Discrete(game.actions)
@@ -50,24 +51,31 @@ class SingleSeatEnv(Env):
         self._rngs: list[Generator] = []
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
-        """The first decision of a new game; the same seed and actions bring the same games."""
+        """Deal a new game, and return the observation and info of the seat's first decision.
+
+        The same seed and actions give the same sequence of games.
+        """
         super().reset(seed=seed)
         if seed is not None or not self._rngs:
             self._rngs = self.np_random.spawn(2 + self.game.seats)
-        chance, luck, *rngs = self._rngs
-        self._on = False
-        while not self._on:
-            self._own = int(luck.integers(self.game.seats)) if self.seat is None else self.seat
-            policy = self.others[int(luck.integers(len(self.others)))]
-            self._players = [policy.start(1, rng) for rng in rngs]
-            self.single_game.begin(chance)
+        deal_rng, choice_rng, *policy_rngs = self._rngs
+        self._must_act = False
+        while not self._must_act:
+            seats = self.game.seats
+            self._own = int(choice_rng.integers(seats)) if self.seat is None else self.seat
+            policy = self.others[int(choice_rng.integers(len(self.others)))]
+            self._sessions = [policy.start(1, rng) for rng in policy_rngs]
+            self.single_game.begin(deal_rng)
             self._advance()
-        return self._seen, self._told()
+        return self._last, self._info()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        """Raises ValueError before the first game and once a game is over, and for a move by real
-        vectors unless it is as many finite numbers as there are motors."""
-        if not self._on:
+        """Play an action; return observation, reward, terminated, truncated and info.
+
+        Raises ValueError before the first game and after the end of one, and for a real-vector
+        action with a wrong length or a number that is not finite.
+        """
+        if not self._must_act:
             raise ValueError("no game is on: reset it")
         move: Any
         if self.game.actions is None:
@@ -75,46 +83,51 @@ class SingleSeatEnv(Env):
         elif 0 <= action < self.game.actions and self.single_game.legal[action]:
             move = int(action)
         else:
-            self._on = False
-            return self._seen, lowest_payoff(self.game), True, False, self._told()
+            self._must_act = False
+            return self._last, lowest_payoff(self.game), True, False, self._info()
         points = self.single_game.act(move)[self._own] + self._advance()
-        return self._seen, points, not self._on, False, self._told()
+        return self._last, points, not self._must_act, False, self._info()
 
     def action_masks(self) -> Array:
-        """(A,) bool which actions are legal, as learners with masks ask for them."""
+        """Return (A,) bool: the legal actions, as sb3-contrib's MaskablePPO asks for them."""
         assert self.game.actions is not None
         return self._mask() == 1
 
     def _mask(self) -> Array:
-        """(A,) int8 which actions are legal."""
-        return self.single_game.legal if self._on else self._closed
+        """Return (A,) int8: the legal actions; none once the game is over."""
+        return self.single_game.legal if self._must_act else self._no_action
 
-    def _told(self) -> Info:
-        """What goes along with an observation."""
-        told: Info = {"seat": self._own}
+    def _info(self) -> Info:
+        """Return the seat and, for discrete actions, a copy of the action mask."""
+        info: Info = {"seat": self._own}
         if self.game.actions is not None:
-            told["action_mask"] = self._mask().copy()
-        return told
+            info["action_mask"] = self._mask().copy()
+        return info
 
     def _advance(self) -> float:
-        """Let the others act until the seat has to; the points that it gains meanwhile."""
+        """Let the other seats act until the agent must; return the points that it gains."""
         points = 0.0
         while (seat := self.single_game.seat) not in (self._own, -1):
-            (move,) = self._players[seat].act(self.single_game.observations).action
+            (move,) = self._sessions[seat].act(self.single_game.observations).action
             points += self.single_game.act(move)[self._own]
-        self._on = seat >= 0
-        if self._on:
-            self._seen = self.single_game.observation
+        self._must_act = seat >= 0
+        if self._must_act:
+            self._last = self.single_game.observation
         return points
 
 
 def single_env(
     name: str, others: Sequence[Policy] = (), seat: int | None = None, **options: Any
 ) -> SingleSeatEnv:
-    """A game of the registry as an environment, against random players if there are no others;
-    options are its own. Raises UserError."""
+    """Make one seat of a registered game as an environment.
+
+    others: the policies of the other seats, one of which is drawn each game; by default a uniformly
+    random one. seat: the agent's seat; None draws one each game. options: those of the game. Raises
+    UserError for a game that is unknown or cannot be played, or for a wrong seat.
+    """
     game = registry.make(name, **options)
     registry.check_playable(game)
-    real = game.actions is None
-    anybody: Policy = UniformVectorPolicy(len(game.action_names)) if real else UniformPolicy()
-    return SingleSeatEnv(game, others or (anybody,), seat)
+    uniform: Policy = UniformPolicy()
+    if game.actions is None:
+        uniform = UniformVectorPolicy(len(game.action_names))
+    return SingleSeatEnv(game, others or (uniform,), seat)

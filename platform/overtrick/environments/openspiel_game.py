@@ -1,4 +1,4 @@
-"""Our games as games of OpenSpiel where they have an exact tree, and our policies as its own.
+"""OpenSpiel games and policies made from our games that have an exact tree.
 
 theirs = openspiel_game("leduc")
 pyspiel.CFRSolver(theirs).evaluate_and_update_policy()
@@ -18,59 +18,59 @@ from overtrick.solvers.extensive.tree import Tree, build
 
 
 class TreeData:
-    """A game laid out: its tree, and what OpenSpiel asks about it."""
+    """The exact tree of a game, with the strings, features and returns that OpenSpiel asks for."""
 
     def __init__(self, game: Game, tree: Tree) -> None:
         self.game = game
         self.tree = tree
-        self.words = tuple(
+        rows = zip(tree.observations.seat, tree.observations.observation, strict=True)
+        self.infoset_strings = tuple(
             f"seat {seat}, set {number}: "
             + ", ".join(
-                f"{fact} {value}" for fact, value in zip(game.observation_fields, seen, strict=True)
+                f"{field} {value}"
+                for field, value in zip(game.observation_fields, observation, strict=True)
             )
-            for number, (seat, seen) in enumerate(
-                zip(tree.observations.seat, tree.observations.observation, strict=True)
-            )
+            for number, (seat, observation) in enumerate(rows)
         )
         self.features = game.features(tree.observations)
         self.returns = cumulative_gain(tree)
-        self.owner = np.append(-1, tree.action_infoset)  # information set of each sequence
+        self.sequence_infoset = np.append(-1, tree.action_infoset)  # of each of a seat's sequences
 
     def __deepcopy__(self, memo: object) -> TreeData:
-        """Itself: OpenSpiel copies all that a state holds whenever it clones one."""
+        """Return itself, since OpenSpiel copies all that a state holds whenever it clones one."""
         return self
 
-    def known(self, node: int, seat: int) -> int:
-        """The information set in which the seat is, or was when it acted last; -1 before that."""
+    def infoset_of(self, node: int, seat: int) -> int:
+        """Return the information set in which a seat acts or last acted; -1 before it has acted."""
         if self.tree.seat[node] == seat:
             return int(self.tree.infoset[node])
-        return int(self.owner[self.tree.sequence[node, seat]])
+        return int(self.sequence_infoset[self.tree.sequence[node, seat]])
 
 
 class OpenSpielGame(pyspiel.Game):
-    """A game with chance where it is revealed, one seat acting after another, paid at the end.
+    """A game of ours as a sequential game of OpenSpiel, with explicit chance and terminal returns.
 
-    Actions have our numbers, outcomes of chance their rank. A seat that is not to act knows what it
-    knew when it acted last.
+    Actions have the same numbers as in our game; a chance outcome has its rank among the outcomes
+    of its node. A seat that is not to act keeps the information state of its last decision.
     """
 
     def __init__(self, data: TreeData) -> None:
         self.data = data
         tree, name, kinds = data.tree, data.game.name, pyspiel.GameType
-        ends = data.returns[tree.seat == END]
-        sums = ends.sum(axis=1)
+        returns = data.returns[tree.seat == END]
+        sums = returns.sum(axis=1)
         constant = np.ptp(sums) < 1e-9
         utility = kinds.Utility.CONSTANT_SUM if constant else kinds.Utility.GENERAL_SUM
         if constant and abs(sums[0]) < 1e-9:
             utility = kinds.Utility.ZERO_SUM
-        chance = tree.children[tree.seat == CHANCE]
-        explicit, none = kinds.ChanceMode.EXPLICIT_STOCHASTIC, kinds.ChanceMode.DETERMINISTIC
+        outcomes = tree.children[tree.seat == CHANCE]
+        modes = kinds.ChanceMode
         super().__init__(
             kinds(
                 short_name=f"overtrick_{name}",
                 long_name=f"{name} of Overtrick",
                 dynamics=kinds.Dynamics.SEQUENTIAL,
-                chance_mode=explicit if len(chance) else none,
+                chance_mode=modes.EXPLICIT_STOCHASTIC if len(outcomes) else modes.DETERMINISTIC,
                 information=kinds.Information.IMPERFECT_INFORMATION,
                 utility=utility,
                 reward_model=kinds.RewardModel.TERMINAL,
@@ -83,10 +83,10 @@ class OpenSpielGame(pyspiel.Game):
             ),
             pyspiel.GameInfo(
                 num_distinct_actions=tree.legal.shape[1],
-                max_chance_outcomes=int(chance.max(initial=0)),
+                max_chance_outcomes=int(outcomes.max(initial=0)),
                 num_players=tree.seats,
-                min_utility=float(ends.min()),
-                max_utility=float(ends.max()),
+                min_utility=float(returns.min()),
+                max_utility=float(returns.max()),
                 utility_sum=float(sums[0]) if constant else None,
                 max_game_length=sum(tree.max_decisions(seat) for seat in range(tree.seats)),
             ),
@@ -94,31 +94,35 @@ class OpenSpielGame(pyspiel.Game):
         )
 
     def tabular(self, policy: BehaviouralPolicy) -> Any:
-        """A policy of ours as a pyspiel.TabularPolicy on this game."""
+        """Convert a policy of ours to a pyspiel.TabularPolicy of this game."""
         tree = self.data.tree
-        return tabular_policy(self.data.words, tree.legal, policy.probs(tree.observations))
+        return tabular_policy(
+            self.data.infoset_strings, tree.legal, policy.probs(tree.observations)
+        )
 
     def sigma(self, policy: Any) -> Array:
-        """(N, A) the strategy of any of OpenSpiel's policies on this game, for our solvers."""
+        """Convert a policy of OpenSpiel for this game to a strategy (N, A) of our solvers."""
         tree, state = self.data.tree, self.new_initial_state()
         sigma = np.zeros(tree.legal.shape)
-        acts = np.flatnonzero(tree.seat >= 0)
-        _, first = np.unique(tree.infoset[acts], return_index=True)
-        for number, node in enumerate(acts[first].tolist()):
+        decisions = np.flatnonzero(tree.seat >= 0)
+        _, first = np.unique(tree.infoset[decisions], return_index=True)
+        for number, node in enumerate(decisions[first].tolist()):
             state.node = node
             for action, probability in policy.action_probabilities(state).items():
                 sigma[number, action] = probability
         return sigma
 
     def new_initial_state(self) -> OpenSpielState:
+        """Return the state at the root of the tree."""
         return OpenSpielState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> _Observer:
+        """Return the observer of information states; other observation types are not offered."""
         return _Observer(self.data)
 
 
 class OpenSpielState(pyspiel.State):
-    """A node of the tree."""
+    """State of an OpenSpielGame: a node of its tree."""
 
     def __init__(self, game: OpenSpielGame) -> None:
         super().__init__(game)
@@ -126,39 +130,42 @@ class OpenSpielState(pyspiel.State):
         self.node = 0
 
     def current_player(self) -> int:
+        """Return the seat to act, or OpenSpiel's number for chance or for a terminal state."""
         seat = int(self.data.tree.seat[self.node])
         if seat == END:
             return int(pyspiel.PlayerId.TERMINAL)
         return int(pyspiel.PlayerId.CHANCE) if seat == CHANCE else seat
 
     def is_terminal(self) -> bool:
+        """Return whether the game is over."""
         return bool(self.data.tree.seat[self.node] == END)
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
-        return list(enumerate(self.data.tree.chance[self._below()].tolist()))
+        """Return the outcomes of a chance node with their probabilities."""
+        return list(enumerate(self.data.tree.chance[self._children()].tolist()))
 
     def returns(self) -> list[float]:
-        """Points of each seat; none before the end."""
+        """Return the points of each seat (S,); zeros before the end."""
         if not self.is_terminal():
             return [0.0] * self.data.tree.seats
         points: list[float] = self.data.returns[self.node].tolist()
         return points
 
-    def _below(self) -> slice:
-        """The nodes that follow."""
+    def _children(self) -> slice:
+        """Return the children of this node, as a slice of the tree's nodes."""
         first = self.data.tree.first[self.node]
         return slice(first, first + self.data.tree.children[self.node])
 
     def _legal_actions(self, player: int) -> list[int]:
-        actions: list[int] = self.data.tree.edge[self._below()].tolist()
+        actions: list[int] = self.data.tree.edge[self._children()].tolist()
         return actions
 
     def _apply_action(self, action: int) -> None:
-        below = self._below()
-        (place,) = np.nonzero(self.data.tree.edge[below] == action)
+        children = self._children()
+        (place,) = np.nonzero(self.data.tree.edge[children] == action)
         if not len(place):
             raise ValueError(f"{action} is not legal at {self}")
-        self.node = int(below.start + place[0])
+        self.node = int(children.start + place[0])
 
     def _action_to_string(self, player: int, action: int) -> str:
         chance = player == pyspiel.PlayerId.CHANCE
@@ -169,7 +176,7 @@ class OpenSpielState(pyspiel.State):
 
 
 class _Observer:
-    """What a seat knows: the words of its information set, and our features as a tensor."""
+    """Observer of a seat's information state: its string, and our features as the tensor."""
 
     def __init__(self, data: TreeData) -> None:
         self.data = data
@@ -177,17 +184,22 @@ class _Observer:
         self.dict = {"features": self.tensor}
 
     def set_from(self, state: OpenSpielState, player: int) -> None:
-        known = self.data.known(state.node, player)
-        self.tensor[:] = self.data.features[known] if known >= 0 else 0
+        """Write the features of a player's information set, or zeros before it has acted."""
+        infoset = self.data.infoset_of(state.node, player)
+        self.tensor[:] = self.data.features[infoset] if infoset >= 0 else 0
 
     def string_from(self, state: OpenSpielState, player: int) -> str:
-        known = self.data.known(state.node, player)
-        return self.data.words[known] if known >= 0 else f"seat {player}, nothing yet"
+        """Return the string of a player's information set."""
+        infoset = self.data.infoset_of(state.node, player)
+        return self.data.infoset_strings[infoset] if infoset >= 0 else f"seat {player}, nothing yet"
 
 
 def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
-    """A game of the registry for OpenSpiel's algorithms; options are its own. Raises UserError
-    unless its tree fits in memory."""
+    """Make a registered game as a game of OpenSpiel.
+
+    options: those of the game. Raises UserError for an unknown game, one whose tree does not fit in
+    memory, or one that comes from OpenSpiel itself.
+    """
     game = registry.make(name, **options)
     if isinstance(game, ExplicitTreeGame):
         raise UserError(f"{name} comes from OpenSpiel, which has it under its own name")

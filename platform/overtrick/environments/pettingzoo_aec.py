@@ -1,4 +1,4 @@
-"""A game in which one acts after another as an environment of PettingZoo's AEC API."""
+"""PettingZoo environment (AEC API) of a game of discrete actions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MaskedObservation = dict[str, Array]
 
 
 class TurnBasedEnv(AECEnv):
-    """One game; agents are called seat_0 and so on, actions are numbers in the order of
-    `Game.action_names`.
+    """AEC environment of one game at a time; agents are called seat_0, seat_1 and so on.
 
-    A seat that is not to act sees what it saw last, 0 before it ever acted, and no action is open
-    to it. Of those who choose at once, one is asked after another and nobody sees what was chosen.
-    Rewards are the game's points. An illegal action ends the game: the worst payoff that the game
-    has for the seat, nothing for the others. Nothing is truncated.
+    Actions are indices in the order of `Game.action_names`. A seat that is not to act observes what
+    it observed last, zeros before its first turn, and has no legal action. Seats that act at the
+    same time are asked one after another, and none observes what the others chose. Rewards are the
+    game's points. An illegal action ends the game: its seat gets the game's lowest payoff, the
+    other seats get 0. Nothing is truncated.
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises UserError for a game of real moves, or one that is not played."""
+        """Raises UserError for a game of real-vector actions, or one that cannot be played."""
         registry.check_playable(game)
         if game.actions is None:
-            raise UserError(f"{game.name} moves by real vectors: doors.parallel is for such")
+            raise UserError(f"{game.name} moves by real vectors: use parallel_env")
         self.game = game
         self.metadata = {
             "name": f"overtrick_{game.name}",
@@ -41,27 +41,29 @@ class TurnBasedEnv(AECEnv):
         self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
         self.agents: list[str] = []
         self.single_game = make_single_game(game)
-        self._nothing = np.zeros_like(self.single_game.observation)
-        self._closed = np.zeros(game.actions, np.int8)
-        self._worst = lowest_payoff(game)
-        self._spaces = {
+        self._zeros = np.zeros_like(self.single_game.observation)
+        self._no_action = np.zeros(game.actions, np.int8)
+        self._lowest_payoff = lowest_payoff(game)
+        self._observation_spaces = {
             agent: Dict({
-                "observation": Box(-np.inf, np.inf, self._nothing.shape, np.float32),
-                "action_mask": Box(0, 1, self._closed.shape, np.int8),
+                "observation": Box(-np.inf, np.inf, self._zeros.shape, np.float32),
+                "action_mask": Box(0, 1, self._no_action.shape, np.int8),
             })
             for agent in self.possible_agents
         }  # fmt: skip
-        self._actions = {agent: Discrete(game.actions) for agent in self.possible_agents}
+        self._action_spaces = {agent: Discrete(game.actions) for agent in self.possible_agents}
         self._rng = np.random.default_rng()
 
     def observation_space(self, agent: str) -> Dict:
-        return self._spaces[agent]
+        """Return the space of an agent's observations."""
+        return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> Discrete:
-        return self._actions[agent]
+        """Return the space of an agent's actions."""
+        return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """A new game; the same seed deals the same games."""
+        """Deal a new game. The same seed deals the same sequence of games."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self.agents = list(self.possible_agents)
@@ -70,17 +72,21 @@ class TurnBasedEnv(AECEnv):
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
-        self._last = dict.fromkeys(self.agents, self._nothing)
+        self._last = dict.fromkeys(self.agents, self._zeros)
         self.single_game.begin(self._rng)
         self.update_turn()
 
     def observe(self, agent: str) -> MaskedObservation:
+        """Return the observation and the action mask of an agent."""
         acts = agent == self.agent_selection and not self.terminations[agent]
-        mask = self.single_game.legal if acts else self._closed
+        mask = self.single_game.legal if acts else self._no_action
         return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
 
     def step(self, action: int | None) -> None:
-        """Raises ValueError before the first game and after the end of one."""
+        """Play an action of the selected agent.
+
+        Raises ValueError before the first game and after the end of one.
+        """
         if not self.agents:
             raise ValueError("no game is on: reset it")
         agent = self.agent_selection
@@ -88,19 +94,17 @@ class TurnBasedEnv(AECEnv):
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        if action is None or not (
-            0 <= action < len(self._closed) and self.single_game.legal[action]
-        ):
-            self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._worst}
+        game, actions = self.single_game, len(self._no_action)
+        if action is None or not (0 <= action < actions and game.legal[action]):
+            self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._lowest_payoff}
             self._end()
         else:
-            points = self.single_game.act(int(action))
-            self.rewards = dict(zip(self.possible_agents, points, strict=True))
+            self.rewards = dict(zip(self.possible_agents, game.act(int(action)), strict=True))
             self.update_turn()
         self._accumulate_rewards()
 
     def update_turn(self) -> None:
-        """Whose turn it is now, if anybody's, and what they see."""
+        """Select the agent to act and store its observation, or end the game."""
         if self.single_game.seat < 0:
             self._end()
             return
@@ -108,10 +112,15 @@ class TurnBasedEnv(AECEnv):
         self._last[self.agent_selection] = self.single_game.observation
 
     def _end(self) -> None:
+        """Terminate all agents."""
         self.terminations = dict.fromkeys(self.agents, True)
         self.agent_selection = self.agents[0]
 
 
 def aec_env(name: str, **options: Any) -> TurnBasedEnv:
-    """A game of the registry as an environment; options are its own. Raises UserError."""
+    """Make a registered game of discrete actions as an AEC environment.
+
+    options: those of the game. Raises UserError for a game of real-vector actions, or an unknown
+    one.
+    """
     return TurnBasedEnv(registry.make(name, **options))

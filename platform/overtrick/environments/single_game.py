@@ -1,4 +1,4 @@
-"""One game at a time, as doors show it: played by the engine or, where the tree is small, on it."""
+"""One game at a time for the environments, played by the engine or, if small, on its exact tree."""
 
 from __future__ import annotations
 
@@ -24,40 +24,44 @@ from overtrick.core import (
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
-MAX_TREE_SIZE = 10_000  # information sets, or deals, of a tree that is built within a moment
+MAX_TREE_SIZE = 10_000
+"""The most information sets, and deals, of a game that is played on its tree, built at once."""
 
 
 class SingleGame(Protocol):
-    """A game in progress. Of those who choose at once one is asked after another, and nobody sees
-    what was chosen."""
+    """One game in progress.
 
-    seat: int  # who acts; -1 once the game is over
+    Seats that act at the same time are asked one after another; none observes what the others
+    chose.
+    """
+
+    seat: int  # the seat to act; -1 once the game is over
 
     @property
     def legal(self) -> Array:
-        """(A,) int8 what that seat may do, if actions are single ones; not to be changed."""
+        """The legal actions of the seat to act, (A,) int8. Do not change the array."""
 
     @property
     def observation(self) -> Array:
-        """(F,) float32 what it sees; nobody else's array."""
+        """The features (F,) float32 of the seat to act, in an array of its own."""
 
     @property
     def observations(self) -> Observations:
-        """The same for a policy of ours: one row."""
+        """The observation of the seat to act as one row, the input of a policy."""
 
     def begin(self, rng: Generator) -> None:
-        """A new game in place of this one."""
+        """Begin a new game in place of this one."""
 
     def act(self, action: Any) -> list[float]:
-        """Let the seat act, by a legal action: (S,) points that this brings."""
+        """Play a legal action of the seat to act; return the points gained by each seat (S,)."""
 
 
 def validated_move(move: Any, width: int, agent: str) -> Array:
-    """(width,) float64 a move by real vectors. Raises ValueError unless it is finite numbers."""
-    found = np.asarray(move, np.float64)
-    if found.shape != (width,) or not np.isfinite(found).all():
+    """Return a real-vector action (width,) as float64. Raises ValueError unless it is finite."""
+    vector = np.asarray(move, np.float64)
+    if vector.shape != (width,) or not np.isfinite(vector).all():
         raise ValueError(f"the move of {agent} must be {width} finite numbers")
-    return found
+    return vector
 
 
 def lowest_payoff(game: Game) -> float:
@@ -68,63 +72,69 @@ def lowest_payoff(game: Game) -> float:
 
 
 def make_single_game(game: Game) -> SingleGame:
-    """The quicker way to play a game."""
-    if (
-        isinstance(game, Enumerable)
-        and max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size) <= MAX_TREE_SIZE
-    ):
-        return TreeSingleGame(game)
+    """Return the fastest implementation of a single game: tree, the game's own, or engine."""
+    if isinstance(game, Enumerable):
+        size = max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size)
+        if size <= MAX_TREE_SIZE:
+            return TreeSingleGame(game)
     return registry.single_game(game) or EngineSingleGame(game)
 
 
 class EngineSingleGame:
-    """By the engine, in batches of one."""
+    """A single game played by the game's engine, as a batch of one game."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._nothing = [0.0] * game.seats
         self.begin(np.random.default_rng(0))
 
     def begin(self, rng: Generator) -> None:
+        """Deal and start a new game."""
         self.state = self._game.start(self._game.deal(1, rng))
         self.update_turn()
 
     def act(self, action: Any) -> list[float]:
+        """Play an action, and return the points gained by each seat (S,).
+
+        The engine steps once all seats that act at the same time have chosen.
+        """
         self._chosen.append(action)
-        if len(self._chosen) < len(self._all):
-            self.seat = int(self._all.seat[len(self._chosen)])
-            return self._nothing
-        (points,) = self._game.step(self.state, self._all, np.array(self._chosen))
+        if len(self._chosen) < len(self._rows):
+            self.seat = int(self._rows.seat[len(self._chosen)])
+            return [0.0] * self._game.seats
+        (points,) = self._game.step(self.state, self._rows, np.array(self._chosen))
         self.update_turn()
         gained: list[float] = points.tolist()
         return gained
 
     def update_turn(self) -> None:
-        """Whose turn it is in the state, if anybody's."""
-        self._all = self._game.observe(self.state)
+        """Read from `state` which seats act now and what they observe."""
+        self._rows = self._game.observe(self.state)
         self._chosen: list[Any] = []
-        self.seat = int(self._all.seat[0]) if len(self._all) else -1
-        self._legal = None if self._all.legal is None else self._all.legal.astype(np.int8)
+        self.seat = int(self._rows.seat[0]) if len(self._rows) else -1
+        self._legal = None if self._rows.legal is None else self._rows.legal.astype(np.int8)
 
     @property
     def legal(self) -> Array:
+        """The legal actions of the seat to act, (A,) int8."""
         assert self._legal is not None
-        found: Array = self._legal[len(self._chosen)]
-        return found
+        legal: Array = self._legal[len(self._chosen)]
+        return legal
 
     @property
     def observation(self) -> Array:
-        found: Array = self._game.features(self.observations)[0]
-        return found
+        """The features (F,) float32 of the seat to act."""
+        features: Array = self._game.features(self.observations)[0]
+        return features
 
     @property
     def observations(self) -> Observations:
+        """The observation of the seat to act as one row."""
         row = len(self._chosen)
-        return select_rows(self._all, slice(row, row + 1))
+        return select_rows(self._rows, slice(row, row + 1))
 
 
 class TreeSingleGame:
-    """From node to node of the exact tree, which is the engine's own: a step looks things up."""
+    """A single game played by look-ups in its exact tree, which has the engine's own values."""
 
     def __init__(self, game: Enumerable) -> None:
         tree = build(game)
@@ -132,50 +142,54 @@ class TreeSingleGame:
         self._infoset = tree.infoset.tolist()
         self._gain = tree.gain.tolist()
         self._legal = tree.legal.astype(np.int8)
-        self._seen = game.features(tree.observations)
-        self._sets = replace(tree.observations, game=np.zeros_like(tree.observations.game))
-        self._below: list[dict[int, int]] = [{} for _ in self._seat]  # by action or outcome
-        for node, (above, edge) in enumerate(
-            zip(tree.parent[1:].tolist(), tree.edge[1:].tolist(), strict=True), start=1
-        ):
-            self._below[above][edge] = node
+        self._features = game.features(tree.observations)
+        self._rows = replace(tree.observations, game=np.zeros_like(tree.observations.game))
+        self._children: list[dict[int, int]] = [{} for _ in self._seat]  # by action or outcome
+        edges = zip(tree.parent[1:].tolist(), tree.edge[1:].tolist(), strict=True)
+        for node, (parent, edge) in enumerate(edges, start=1):
+            self._children[parent][edge] = node
         chance = tree.chance.tolist()
-        self._odds = {
-            node: list(accumulate(chance[child] for child in self._below[node].values()))
+        self._cumulative = {
+            node: list(accumulate(chance[child] for child in self._children[node].values()))
             for node in np.flatnonzero(tree.seat == CHANCE).tolist()
         }
         self.begin(np.random.default_rng(0))
 
     def begin(self, rng: Generator) -> None:
+        """Return to the root and sample its chance outcomes."""
         self._rng = rng
-        self._to(0)
+        self._move_to(0)
 
     def act(self, action: int) -> list[float]:
-        return self._to(self._below[self._node][action])
+        """Follow an action to the next decision, and return the points gained by each seat (S,)."""
+        return self._move_to(self._children[self._node][action])
 
     @property
     def legal(self) -> Array:
-        found: Array = self._legal[self._infoset[self._node]]
-        return found
+        """The legal actions of the seat to act, (A,) int8."""
+        legal: Array = self._legal[self._infoset[self._node]]
+        return legal
 
     @property
     def observation(self) -> Array:
-        found: Array = self._seen[self._infoset[self._node]].copy()
-        return found
+        """The features (F,) float32 of the seat to act."""
+        features: Array = self._features[self._infoset[self._node]].copy()
+        return features
 
     @property
     def observations(self) -> Observations:
+        """The observation of the seat to act as one row."""
         row = self._infoset[self._node]
-        return select_rows(self._sets, slice(row, row + 1))
+        return select_rows(self._rows, slice(row, row + 1))
 
-    def _to(self, node: int) -> list[float]:
-        """Come to a node, and on from it as chance will have it; the points gained since."""
-        points = self._gain[node]
-        while odds := self._odds.get(node):
-            outcome = min(bisect_right(odds, self._rng.random() * odds[-1]), len(odds) - 1)
-            node = self._below[node][outcome]
+    def _move_to(self, node: int) -> list[float]:
+        """Go to a node and through sampled chance outcomes; return the points gained on the way."""
+        points: list[float] = self._gain[node]
+        while cumulative := self._cumulative.get(node):
+            drawn = self._rng.random() * cumulative[-1]
+            outcome = min(bisect_right(cumulative, drawn), len(cumulative) - 1)
+            node = self._children[node][outcome]
             if any(gain := self._gain[node]):
                 points = [a + b for a, b in zip(points, gain, strict=True)]
         self._node, self.seat = node, self._seat[node]
-        found: list[float] = points
-        return found
+        return points

@@ -1,13 +1,12 @@
 """AgentZoo's ants: RoboSumo's published policies, decoded from their flat parameter files.
 
-The files have no stated licence and are not part of this package: a folder of them holds
+The files have no stated licence and are not part of this package. A folder of them contains
 mlp/agent-params-v1.npy to lstm/agent-params-v3.npy.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,64 +20,63 @@ from overtrick.policies.action_sampling import sample_gaussian_actions
 
 Kind = Literal["mlp", "lstm"]
 POLICY_NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
-HIDDEN_UNITS = 64  # units of each layer
+HIDDEN_UNITS = 64  # of each layer
 OBSERVATION_WIDTH, ACTION_WIDTH = len(OBSERVATION_FIELDS), len(MOTORS)
 
 
 class ParameterBlock(NamedTuple):
-    """A part of a file, in its order; matrices go from inputs to outputs."""
+    """Name and shape of one array in a parameter file; matrices map inputs to outputs."""
 
     name: str
     shape: tuple[int, ...]
 
 
 def _blocks(kind: Kind) -> tuple[ParameterBlock, ...]:
-    second = (
-        (HIDDEN_UNITS, HIDDEN_UNITS) if kind == "mlp" else (2 * HIDDEN_UNITS, 4 * HIDDEN_UNITS)
-    )  # of an LSTM all four gates
-    net = [("first", (OBSERVATION_WIDTH, HIDDEN_UNITS)), ("second", second)]
-    return (
-        ParameterBlock("return", (3,)),  # sum, sum of squares, count
-        ParameterBlock("sum", (OBSERVATION_WIDTH,)),
-        ParameterBlock("squares", (OBSERVATION_WIDTH,)),
-        ParameterBlock("count", ()),
-        *_layers("value", [*net, ("head", (HIDDEN_UNITS, 1))]),
-        *_layers("policy", [*net, ("head", (HIDDEN_UNITS, ACTION_WIDTH))]),
-        ParameterBlock("log_std", (ACTION_WIDTH,)),
-    )  # fmt: skip
-
-
-def _layers(net: str, sizes: list[tuple[str, tuple[int, int]]]) -> Iterator[ParameterBlock]:
-    for layer, shape in sizes:
-        yield ParameterBlock(f"{net}_{layer}_w", shape)
-        yield ParameterBlock(f"{net}_{layer}_b", shape[1:])
+    """Return the arrays of a parameter file in their order."""
+    hidden = HIDDEN_UNITS
+    second = (hidden, hidden) if kind == "mlp" else (2 * hidden, 4 * hidden)  # an LSTM's four gates
+    shapes: list[tuple[str, tuple[int, ...]]] = [
+        ("return", (3,)),  # sum, sum of squares, count
+        ("sum", (OBSERVATION_WIDTH,)), ("squares", (OBSERVATION_WIDTH,)), ("count", ()),
+    ]  # fmt: skip
+    for net, outputs in (("value", 1), ("policy", ACTION_WIDTH)):
+        layers = {"first": (OBSERVATION_WIDTH, hidden), "second": second, "head": (hidden, outputs)}
+        for layer, shape in layers.items():
+            shapes += [(f"{net}_{layer}_w", shape), (f"{net}_{layer}_b", shape[1:])]
+    return tuple(ParameterBlock(*each) for each in (*shapes, ("log_std", (ACTION_WIDTH,))))
 
 
 BLOCKS: dict[Kind, tuple[ParameterBlock, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks("lstm")}
 
 
-def decode(kind: Kind, flat: Array, place: str) -> dict[str, Array]:
-    """A file's numbers as named float64 arrays. Raises UserError, naming the place, if their number
-    is wrong, one of them is no number, or nothing was counted of which they could be means."""
+def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
+    """Return the arrays of a parameter file by name, float64.
+
+    flat: all numbers of the file. source: its name for error messages. Raises UserError if their
+    number is wrong, if a number is not finite, or if the observation statistics are empty.
+    """
     blocks = BLOCKS[kind]
     ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
     if flat.shape != (ends[-1],):
         raise UserError(
-            f"{place}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
+            f"{source}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
             f"AgentZoo has {ends[-1]}: is it the right file?"
         )
     if not np.isfinite(flat).all():
-        raise UserError(f"{place}: some of its numbers are NaN or infinite: fetch it again")
-    parts = np.split(flat.astype(np.float64), ends[:-1])
-    named = {b.name: part.reshape(b.shape) for b, part in zip(blocks, parts, strict=True)}
+        raise UserError(f"{source}: some of its numbers are NaN or infinite: fetch it again")
+    arrays = np.split(flat.astype(np.float64), ends[:-1])
+    named = {b.name: array.reshape(b.shape) for b, array in zip(blocks, arrays, strict=True)}
     if named["count"] <= 0:
-        raise UserError(f"{place}: it has seen {named['count']:g} observations: fetch it again")
+        raise UserError(f"{source}: it has seen {named['count']:g} observations: fetch it again")
     return named
 
 
 class ZooPolicy:
-    """A policy of AgentZoo. It samples its actions, as the original demonstration does, unless it
-    is told to play their means."""
+    """One of AgentZoo's policies of sumo: an MLP, or an LSTM with memory.
+
+    sample: draw actions from the normal distribution around the mean, as the original demonstration
+    does; otherwise play the mean.
+    """
 
     def __init__(self, kind: Kind, numbers: dict[str, Array], sample: bool = True) -> None:
         self.kind = kind
@@ -91,48 +89,53 @@ class ZooPolicy:
         self.log_std = numbers["log_std"]
 
     def start(self, games: int, rng: Generator) -> _ZooSession:
+        """Start playing some matches, with empty memory."""
         return _ZooSession(self, games, rng)
 
 
 class _ZooSession:
-    """An LSTM remembers each match in which it sits; before the first step that is nothing."""
+    """A policy of AgentZoo during G matches, with an LSTM's memory of each match and seat."""
 
-    def __init__(self, zoo: ZooPolicy, games: int, rng: Generator) -> None:
-        self.zoo = zoo
+    def __init__(self, policy: ZooPolicy, games: int, rng: Generator) -> None:
+        self.policy = policy
         self.rng = rng
-        self.cell, self.hidden = np.zeros((2, games, 2, HIDDEN_UNITS))  # by game and seat
+        self.cell, self.hidden = np.zeros((2, games, 2, HIDDEN_UNITS))  # (G, 2, 64) each
 
     def act(self, observations: Observations) -> Actions:
-        zoo = self.zoo
-        seen, turns = in_world_axes(observations.observation)
-        seen = ((seen - zoo.mean) / zoo.std).clip(-5, 5)
-        first = seen @ zoo.net["first_w"] + zoo.net["first_b"]
-        if zoo.kind == "mlp":
-            last = np.tanh(np.tanh(first) @ zoo.net["second_w"] + zoo.net["second_b"])
+        """Return actions (R, 8), and log probabilities (R,) that are 0 if it plays the mean."""
+        policy, net = self.policy, self.policy.net
+        observation, turns = in_world_axes(observations.observation)
+        normalised = ((observation - policy.mean) / policy.std).clip(-5, 5)
+        first = normalised @ net["first_w"] + net["first_b"]
+        if policy.kind == "mlp":
+            last = np.tanh(np.tanh(first) @ net["second_w"] + net["second_b"])
         else:
-            last = self._remember(np.maximum(first, 0), observations)
-        mean = last @ zoo.net["head_w"] + zoo.net["head_b"]
-        if not zoo.sample:
+            last = self._lstm(np.maximum(first, 0), observations)
+        mean = last @ net["head_w"] + net["head_b"]
+        if not policy.sample:
             return Actions(rotated(mean, -turns), np.zeros(len(mean)))
-        drawn = sample_gaussian_actions(mean, zoo.log_std, self.rng)
+        drawn = sample_gaussian_actions(mean, policy.log_std, self.rng)
         return replace(drawn, action=rotated(drawn.action, -turns))
 
-    def _remember(self, x: Array, observations: Observations) -> Array:
-        """(R, 64) the new hidden state: gates in the order input, candidate, forget, output."""
+    def _lstm(self, inputs: Array, observations: Observations) -> Array:
+        """Update the memory from inputs (R, 64) and return the hidden state (R, 64).
+
+        The gates are in the order input, candidate, forget, output; the forget gate has bias 1.
+        """
         at = observations.game, observations.seat
-        net = self.zoo.net
-        gates = np.concatenate([x, self.hidden[at]], axis=1) @ net["second_w"] + net["second_b"]
-        enter, candidate, forget, leave = np.split(gates, 4, axis=1)
-        kept = _logistic(forget + 1) * self.cell[at]
-        self.cell[at] = kept + _logistic(enter) * np.tanh(candidate)
+        net = self.policy.net
+        gates = np.concatenate([inputs, self.hidden[at]], axis=1) @ net["second_w"]
+        enter, candidate, forget, leave = np.split(gates + net["second_b"], 4, axis=1)
+        remembered = _logistic(forget + 1) * self.cell[at]
+        self.cell[at] = remembered + _logistic(enter) * np.tanh(candidate)
         self.hidden[at] = _logistic(leave) * np.tanh(self.cell[at])
         return self.hidden[at]
 
 
 def load(name: str, folder: str | None) -> ZooPolicy:
-    """A policy by its name, one of NAMES, from a folder of AgentZoo's files.
+    """Load a policy by name, one of POLICY_NAMES, from a folder of AgentZoo's files.
 
-    Raises UserError without a folder, or for a file that is missing or wrong.
+    Raises UserError without a folder, or for a file that is missing or damaged.
     """
     kind: Kind = "lstm" if "lstm" in name else "mlp"
     if folder is None:

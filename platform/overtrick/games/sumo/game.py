@@ -1,7 +1,7 @@
-"""Sumo between two ants: who leaves the ring or falls on its belly has lost.
+"""RoboSumo with two ants as a game: an ant loses if it leaves the ring or falls on its belly.
 
-RoboSumo's game (Al-Shedivat et al. 2018; Wu et al. 2022, section 3.1.1). Both ants act at once, in
-each of at most 501 steps of 0.05 s, by the torques of eight motors.
+Al-Shedivat et al. 2018; Wu et al. 2022, section 3.1.1. Both ants act at once, in each of at most
+501 steps of 0.05 s, by the torques of their eight motors.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from overtrick.games.sumo.physics import STEP_SECONDS, Bodies, Physics
 
 log = logging.getLogger(__name__)
 
-FALLEN_HEIGHT = 0.29  # m above the mat; a torso that is lower has fallen
+FALLEN_HEIGHT = 0.29  # m above the mat; an ant with a lower torso has fallen
 STEP_LIMIT = 500  # steps; the next one ends in a draw
 QUARTER_TURNS = "quarter_turns"
 
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """What a step is worth to an ant, in points; each term by what it multiplies."""
+    """Weights of the terms of an ant's reward in one step, in points."""
 
     win: float = 2000.0  # the other one lost in this step
     lose: float = -2000.0  # it lost itself; if both did, nobody wins or loses
@@ -57,34 +57,37 @@ REWARDS = {
     "result": RewardWeights(1, -1, 0, 0, 0, 0),
     "wins": RewardWeights(1, 0, 0, 0, 0, 0),
 }
-"""shaped is RoboSumo's; result counts wins less losses, and wins the matches won."""
+"""Rewards by name: shaped is RoboSumo's, main that without shaping, result counts wins minus
+losses, wins counts matches won."""
 
 
 @dataclass(slots=True)
 class SumoState:
-    """G matches. An ant's index is its seat."""
+    """G matches in progress; the index of an ant is its seat."""
 
-    position: Array  # (G, 30) these four as physics.Bodies has them
+    position: Array  # (G, 30) the first four fields are those of physics.Bodies
     velocity: Array  # (G, 28)
-    warm: Array  # (G, 28)
+    warmstart: Array  # (G, 28)
     force: Array  # (G, 2, 13, 6)
-    steps: Array  # (G,) played so far
+    steps: Array  # (G,) steps played so far
     over: Array  # (G,) bool
-    diverged_games: Array  # (G,) bool: over because it became NaN
+    diverged_games: Array  # (G,) bool: over because the simulation became NaN
 
     def bodies(self, games: Array) -> Bodies:
-        return Bodies(*(getattr(self, n)[games] for n in Bodies._fields))
+        """Return copies of the bodies of the matches `games` (n,)."""
+        return Bodies(*(getattr(self, name)[games] for name in Bodies._fields))
 
 
 class Sumo:
-    """The match as a game of two seats that act at once: two rows of one turn.
+    """RoboSumo as a game of two seats that act at the same time, by vectors of eight torques.
 
-    Facts are the 120 numbers that an ant sees, real numbers in world coordinates. reward: a name
-    of REWARDS, or terms that differ from shaped. zoo: the folder of AgentZoo's parameter files, by
-    default what OVERTRICK_ZOO says. view: world; or ahead, where each ant sees the match, and moves
-    in it, turned by the quarters that bring the other one before it: what it learns in one of four
-    ways holds in all. The other options are those of `Physics`. A match that the simulator cannot
-    follow is a draw, with a line in the log.
+    Observation fields: the 120 real numbers of an ant, in world axes.
+
+    reward: a name of REWARDS, or the weights that differ from shaped. zoo: the folder of AgentZoo's
+    parameter files, by default the value of OVERTRICK_ZOO. view: world; or ahead, where the
+    observations and actions of each ant are rotated by quarter turns so that the opponent is
+    ahead, and what it learns in one direction holds in all four. integrator, forces and threads are
+    those of `Physics`. A match whose simulation diverges is a draw and logs a warning.
     """
 
     name = "sumo"
@@ -102,125 +105,139 @@ class Sumo:
         threads: int = 1,
         view: str = "world",
     ) -> None:
-        self.zoo = _folder(zoo or os.environ.get("OVERTRICK_ZOO"))
-        self.reward = _reward(reward)
+        self.zoo = _absolute_folder(zoo or os.environ.get("OVERTRICK_ZOO"))
+        self.reward = _reward_weights(reward)
         counted = self.reward in (REWARDS["result"], REWARDS["wins"])
         self.unit = "win" if counted else "point"
-        self.physics = _physics(integrator, forces, threads)
-        self.view = _one_of("view", view, ("world", "ahead"))
+        _check_choice("integrator", integrator, ("rk4", "euler"))
+        _check_choice("forces", forces, ("last", "first"))
+        _check_choice("view", view, ("world", "ahead"))
+        if not isinstance(threads, int) or threads < 1:
+            raise UserError(f"threads must be a whole number from 1, not {threads!r}")
+        self.physics = Physics(integrator, forces, threads)  # type: ignore[arg-type]
+        self.view = view
         self.observation_fields = OBSERVATION_FIELDS + ((QUARTER_TURNS,) if view == "ahead" else ())
 
     @property
     def zero_sum(self) -> bool:
-        """Does what one ant wins always come from the other?"""
-        reward = self.reward
-        rest = (reward.draw, reward.move, reward.push, reward.control, reward.near, reward.out)
-        return reward.win == -reward.lose and not any(rest)
+        """Whether the rewards of both ants always sum to zero."""
+        terms = asdict(self.reward)
+        return terms.pop("win") == -terms.pop("lose") and not any(terms.values())
 
     def portable_options(self) -> dict[str, Any]:
-        """The options that make the same game from any folder, and on any worker."""
+        """Return options that make the same game from any folder and on any worker."""
         reward = next((n for n, r in REWARDS.items() if r == self.reward), asdict(self.reward))
         return {"reward": reward, "zoo": self.zoo, "view": self.view, **asdict(self.physics)}
 
     def evaluation_game(self) -> Sumo:
-        """The same match, in which only a win counts."""
+        """Return the same match with reward `wins`: 1 for a match won, otherwise 0."""
         return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """(G, 59): an angle in rad, what is added to 30 positions and what to 28 velocities."""
+        """Draw initial positions (G, 59): an angle in rad, noise of 30 positions and 28 velocities.
+
+        Ant 0 starts at the angle and ant 1 opposite. Position noise is uniform within 0.1 (m, rad),
+        velocity noise normal with standard deviation 0.1 (m/s, rad/s).
+        """
         angle = rng.uniform(0, 2 * np.pi, (games, 1))
-        moved = rng.uniform(-0.1, 0.1, (games, ANTS * POSITIONS))
-        pushed = 0.1 * rng.standard_normal((games, ANTS * VELOCITIES))
-        return np.concatenate([angle, moved, pushed], axis=1)
+        positions = rng.uniform(-0.1, 0.1, (games, ANTS * POSITIONS))
+        velocities = 0.1 * rng.standard_normal((games, ANTS * VELOCITIES))
+        return np.concatenate([angle, positions, velocities], axis=1)
 
     def start(self, deals: Deals) -> SumoState:
-        """Both ants in the air, opposite each other, legs spread."""
+        """Place both ants in the air, opposite each other, with the noise of deals (G, 59)."""
         count = len(deals)
-        angle, moved, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
+        angle, noise, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
+        angle = angle + np.arange(ANTS) * np.pi  # (G, 2)
         position = np.zeros((count, ANTS, POSITIONS))
-        for ant in range(ANTS):
-            place = angle[:, 0] + ant * np.pi
-            position[:, ant, 0] = mujoco_model.INITIAL_RADIUS * np.cos(place)
-            position[:, ant, 1] = mujoco_model.INITIAL_RADIUS * np.sin(place)
+        position[..., 0] = mujoco_model.INITIAL_RADIUS * np.cos(angle)
+        position[..., 1] = mujoco_model.INITIAL_RADIUS * np.sin(angle)
         position[..., 2] = mujoco_model.INITIAL_HEIGHT
         position[..., 3] = 1  # upright
-        position += moved.reshape(position.shape)
+        position += noise.reshape(position.shape)
         position[..., 3:7] /= np.linalg.norm(position[..., 3:7], axis=-1, keepdims=True)
         bodies = self.physics.settle(position.reshape(count, -1), velocity)
         return SumoState(*bodies, np.zeros(count, np.int64), *np.zeros((2, count), bool))
 
     def observe(self, state: SumoState) -> Observations:
-        """Both seats of every match that is not over."""
+        """Return the observations of both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
-        seen = ant_observations(state.bodies(games)).reshape(-1, len(OBSERVATION_FIELDS))
+        observation = ant_observations(state.bodies(games)).reshape(-1, len(OBSERVATION_FIELDS))
         if self.view == "ahead":
-            away = quarter_turns_to_opponent(seen)
-            seen = np.column_stack([rotated(seen, -away), away])
+            turns = quarter_turns_to_opponent(observation)
+            observation = np.column_stack([rotated(observation, -turns), turns])
         seat = np.tile(np.arange(ANTS), len(games))
-        return Observations(np.repeat(games, ANTS), seat, seen, None, None)
+        return Observations(np.repeat(games, ANTS), seat, observation, None, None)
 
     def step(self, state: SumoState, observations: Observations, action: Array) -> Array:
-        """(G, 2) points; action (R, 8) in the order of MOTORS."""
+        """Simulate one step of 0.05 s and return (G, 2) points.
+
+        action: (R, 8) in the order of MOTORS, the share of each motor's torque.
+        """
         games = observations.game[::ANTS]
         if self.view == "ahead":
             action = rotated(action, observations.observation[:, -1].astype(np.int64))
         control = action.reshape(len(games), ANTS, HINGES)
-        bodies = state.bodies(games)
-        before = torso_positions(bodies.position)
-        now = self.physics.advance(bodies, control.reshape(len(games), -1))
-        astray = ~np.isfinite(np.concatenate([a.reshape(len(a), -1) for a in now], axis=1)).all(1)
-        if astray.any():
-            count, when = int(astray.sum()), state.steps[games[astray]].max() + 1
+        before = state.bodies(games)
+        after = self.physics.advance(before, control.reshape(len(games), -1))
+        finite = [np.isfinite(each.reshape(len(games), -1)).all(axis=1) for each in after]
+        diverged = ~np.logical_and.reduce(finite)
+        if diverged.any():
+            count, when = int(diverged.sum()), state.steps[games[diverged]].max() + 1
             log.warning("sumo: %d matches became NaN by step %d and count as draws", count, when)
-            now = Bodies(
-                *(_instead(astray, old, new) for old, new in zip(bodies, now, strict=True))
-            )
-        for name, value in zip(Bodies._fields, now, strict=True):
+            for old, new in zip(before, after, strict=True):
+                new[diverged] = old[diverged]
+        for name, value in zip(Bodies._fields, after, strict=True):
             getattr(state, name)[games] = value
         state.steps[games] += 1
-        after = torso_positions(now.position)
-        lost = (after[..., 2] < FALLEN_HEIGHT) | (
-            np.abs(after[..., :2]).max(axis=-1) >= mujoco_model.RING
-        )
-        drawn = astray | (state.steps[games] > STEP_LIMIT)
-        state.over[games], state.diverged_games[games] = lost.any(axis=1) | drawn, astray
+        torsos = torso_positions(after.position)
+        outside = np.abs(torsos[..., :2]).max(axis=-1) >= mujoco_model.RING
+        lost = (torsos[..., 2] < FALLEN_HEIGHT) | outside
+        drawn = diverged | (state.steps[games] > STEP_LIMIT)
+        state.over[games], state.diverged_games[games] = lost.any(axis=1) | drawn, diverged
+        shaping = self._shaping(torso_positions(before.position), torsos, control)
         points = np.zeros((len(state.over), ANTS))
-        points[games] = self._main(lost, drawn) + self._shaping(before, after, control)
+        points[games] = self._result(lost, drawn) + shaping
         return points
 
-    def _main(self, lost: Array, drawn: Array) -> Array:
-        """(n, 2) points for the end of a match, from who lost (n, 2) and what was drawn (n,)."""
+    def _result(self, lost: Array, drawn: Array) -> Array:
+        """Return (n, 2) points for the ends of n matches, from lost (n, 2) and drawn (n,)."""
         alone = lost & ~lost[:, ::-1]
         reward = self.reward
         return reward.win * alone[:, ::-1] + reward.lose * alone + reward.draw * drawn[:, None]
 
     def _shaping(self, before: Array, after: Array, control: Array) -> Array:
-        """(n, 2) points for how the ants moved, from torsos (n, 2, 3) and actions (n, 2, 8)."""
+        """Return (n, 2) points for one step's movement.
+
+        before, after: (n, 2, 3) torso positions. control: (n, 2, 8) actions.
+        """
         old, new = before[..., :2], after[..., :2]
-        way = new[:, ::-1] - old  # to where the other one is now
-        distance = np.linalg.norm(way, axis=-1)
-        speed = ((new - old) * way).sum(axis=-1) / STEP_SECONDS / np.maximum(distance, 1e-9)
-        out = np.exp(-np.linalg.norm(new[:, ::-1], axis=-1))
+        to_opponent = new[:, ::-1] - old
+        distance = np.linalg.norm(to_opponent, axis=-1)
+        speed = ((new - old) * to_opponent).sum(axis=-1) / STEP_SECONDS
+        speed = speed / np.maximum(distance, 1e-9)
+        push = np.exp(-np.linalg.norm(new[:, ::-1], axis=-1))
         effort = np.square(control).sum(axis=-1)
-        nearer = _apart(old) - _apart(new)
-        edge = np.abs(new).max(axis=-1) - np.abs(old).max(axis=-1)
+        nearer = _distance(old) - _distance(new)
+        outwards = np.abs(new).max(axis=-1) - np.abs(old).max(axis=-1)
         reward = self.reward
         return (
-            reward.move * np.maximum(speed, 0) + reward.push * out + reward.control * effort
-            + reward.near * nearer[:, None] + reward.out * edge[:, ::-1]
+            reward.move * np.maximum(speed, 0) + reward.push * push + reward.control * effort
+            + reward.near * nearer[:, None] + reward.out * outwards[:, ::-1]
         )  # fmt: skip
 
     def features(self, observations: Observations) -> Array:
-        """(R, 120) float32: what is seen, each kind of number divided by its usual size."""
-        return (observations.observation[:, : len(OBSERVATION_FIELDS)] / SCALES).astype(np.float32)
+        """Return (R, 120) float32: the observed numbers, each divided by its typical size."""
+        observation = observations.observation[:, : len(OBSERVATION_FIELDS)]
+        return (observation / SCALES).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """An ant has nothing to hide."""
+        """Return (R,) str: "ant" for every row, as the game has no private information."""
         return np.full(len(observations), "ant")
 
-    def describe(self, seen: Array) -> str:
-        """Where both ants are, in the world."""
-        at = dict(zip(OBSERVATION_FIELDS, in_world_axes(seen[None])[0][0], strict=True))
+    def describe(self, observation: Array) -> str:
+        """Describe one observation (K,): the positions of both ants in world axes."""
+        at = dict(zip(OBSERVATION_FIELDS, in_world_axes(observation[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
             for who in ("own", "other")
@@ -229,19 +246,19 @@ class Sumo:
 
 
 def torso_positions(position: Array) -> Array:
-    """(n, 2, 3) where the torsos are: x, y and height above the mat in m."""
-    place = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
-    place[..., 2] -= mujoco_model.PLATFORM
-    return place
+    """Return (n, 2, 3) x, y and height above the mat in m, from positions (n, 30) of Bodies."""
+    torsos = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
+    torsos[..., 2] -= mujoco_model.PLATFORM
+    return torsos
 
 
-def _apart(places: Array) -> Array:
-    """(n,) m between the ants of places (n, 2, 2)."""
-    return np.linalg.norm(places[:, 0] - places[:, 1], axis=-1)
+def _distance(torsos: Array) -> Array:
+    """Return (n,) the distance in m between two ants at x and y (n, 2, 2)."""
+    return np.linalg.norm(torsos[:, 0] - torsos[:, 1], axis=-1)
 
 
 def ant_observations(bodies: Bodies) -> Array:
-    """(n, 2, 120) what each ant sees, in the order of FACTS."""
+    """Return (n, 2, 120) the observation of each ant in world axes, by OBSERVATION_FIELDS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
@@ -251,47 +268,32 @@ def ant_observations(bodies: Bodies) -> Array:
     return np.concatenate([position, velocity, force, other], axis=-1)
 
 
-def _instead(rows: Array, old: Array, new: Array) -> Array:
-    """New values, but in some rows the old ones."""
-    return np.where(rows.reshape(-1, *(1,) * (new.ndim - 1)), old, new)
+def _absolute_folder(folder: Any) -> str | None:
+    """Return the absolute path of a folder, or None. Raises UserError for another type."""
+    if folder and not isinstance(folder, str):
+        raise UserError(f"zoo must be a folder, not {folder!r}")
+    return str(Path(folder).absolute()) if folder else None
 
 
-def _folder(given: Any) -> str | None:
-    """A folder as it is found from anywhere. Raises UserError."""
-    if given and not isinstance(given, str):
-        raise UserError(f"zoo must be a folder, not {given!r}")
-    return str(Path(given).absolute()) if given else None
-
-
-def _reward(given: str | Mapping[str, float]) -> RewardWeights:
-    """Raises UserError."""
-    if not isinstance(given, (str, Mapping)):
-        raise UserError(f"reward must be a name or a mapping of terms, not {given!r}")
-    if isinstance(given, str):
-        if given not in REWARDS:
-            near = nearest(given, REWARDS)
-            raise UserError(f"unknown reward '{given}' in sumo: did you mean '{near}'?")
-        return REWARDS[given]
+def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
+    """Return the reward of a name, or shaped with other weights. Raises UserError."""
+    if isinstance(reward, str):
+        if reward not in REWARDS:
+            near = nearest(reward, REWARDS)
+            raise UserError(f"unknown reward '{reward}' in sumo: did you mean '{near}'?")
+        return REWARDS[reward]
+    if not isinstance(reward, Mapping):
+        raise UserError(f"reward must be a name or a mapping of terms, not {reward!r}")
     terms = [field.name for field in fields(RewardWeights)]
-    for term in given:
+    for term, weight in reward.items():
         if term not in terms:
             raise UserError(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
-        if not isinstance(given[term], (int, float)) or not np.isfinite(given[term]):
-            raise UserError(f"reward.{term} must be a number, not {given[term]!r}")
-    return replace(RewardWeights(), **given)
+        if not isinstance(weight, (int, float)) or not np.isfinite(weight):
+            raise UserError(f"reward.{term} must be a number, not {weight!r}")
+    return replace(RewardWeights(), **reward)
 
 
-def _one_of(name: str, value: str, known: tuple[str, str]) -> str:
-    """Raises UserError."""
+def _check_choice(name: str, value: str, known: tuple[str, str]) -> None:
+    """Raise UserError unless an option has one of two known values."""
     if value not in known:
         raise UserError(f"{name} must be {' or '.join(known)}, not '{value}'")
-    return value
-
-
-def _physics(integrator: str, forces: str, threads: int) -> Physics:
-    """Raises UserError."""
-    _one_of("integrator", integrator, ("rk4", "euler"))
-    _one_of("forces", forces, ("last", "first"))
-    if not isinstance(threads, int) or threads < 1:
-        raise UserError(f"threads must be a whole number from 1, not {threads!r}")
-    return Physics(integrator, forces, threads)  # type: ignore[arg-type]

@@ -1,9 +1,12 @@
-"""Two ants on a raised square mat, as a MuJoCo model generated from tables.
+"""MuJoCo model of two ants on a raised square mat, generated from tables.
 
-The scene of RoboSumo's ants (Al-Shedivat et al. 2018, section 4.2), in which the AgentZoo policies
-were trained on MuJoCo 1.50. Modern MuJoCo differs from it in three places that matter here: it
-computes a capsule's inertia exactly, it adds the margins of two geoms where the old one took the
-larger, and it computes contact forces only on demand.
+It is the scene of RoboSumo's ants (Al-Shedivat et al. 2018, section 4.2), in which the AgentZoo
+policies were trained with MuJoCo 1.50. Modern MuJoCo differs in three ways that matter here, and
+the model corrects for them:
+
+    capsules         exact inertia; MuJoCo 1.50 took the inertia of a cylinder
+    margins          the sum of two geoms' margins; MuJoCo 1.50 took the larger one
+    contact forces   computed only on demand
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ TORSO = 0.25  # m, its radius
 LIMB = 0.08  # m, radius of every part of a leg
 DENSITY = 13.0  # kg / m^3
 PLATFORM = 0.5  # m, height of the mat's top
-MAT = 2.0  # m, half side of the square that is marked by the borders
-RING = MAT + 0.1  # m, an ant whose torso is as far out as this has lost
+MAT = 2.0  # m, half side of the square inside the borders
+RING = MAT + 0.1  # m, an ant has lost if |x| or |y| of its torso reaches this
 EDGE = MAT + 0.3  # m, half side of the platform
-MARGIN = 0.005  # m a geom; modern MuJoCo adds those of a pair, which makes 0.01
+MARGIN = 0.005  # m of each geom, 0.01 a pair
 GEAR = 150.0  # N m of a motor at control 1
 
 INITIAL_RADIUS = 1.15  # m from the centre
@@ -32,12 +35,12 @@ INITIAL_HEIGHT = 1.25  # m
 
 
 class Leg(NamedTuple):
-    """Where a leg points, and how its ankle bends."""
+    """Direction of a leg, and axis and range of its ankle."""
 
     name: str
-    way: tuple[int, int]  # signs of x and y, along which all its parts lie
+    direction: tuple[int, int]  # signs of x and y
     axis: tuple[int, int]  # of the ankle
-    bend: tuple[int, int]  # degrees
+    ankle_range: tuple[int, int]  # degrees
 
 
 LEGS = (
@@ -46,35 +49,32 @@ LEGS = (
     Leg("back_left", (-1, -1), (-1, 1), (-70, -30)),
     Leg("back_right", (1, -1), (1, 1), (30, 70)),
 )
-HIP = (-30, 30)  # degrees, about the vertical
-LEG_SEGMENTS = (
-    ("root", 0.2),
-    ("upper", 0.2),
-    ("lower", 0.4),
-)  # each spans so much of the leg's way
+HIP_RANGE = (-30, 30)  # degrees, about the vertical
+LEG_SEGMENTS = (("root", 0.2), ("upper", 0.2), ("lower", 0.4))
+"""Segments of a leg, with their extent in x and y in m."""
 HINGES = 2 * len(LEGS)  # of an ant: hip and ankle of each leg
 BODIES = 1 + len(LEG_SEGMENTS) * len(LEGS)  # of an ant: the torso, then leg by leg
 POSITIONS, VELOCITIES = 7 + HINGES, 6 + HINGES  # of an ant: free joint, then hinges
 
 
 def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
-    """The compiled scene: ant 0 before ant 1 in positions, velocities, motors and bodies.
+    """Compile the scene; ant 0 comes before ant 1 in positions, velocities, motors and bodies.
 
-    integrator: rk4 as RoboSumo has it; euler is 3.7 times faster and another simulator. With
-    first_stage a step computes contact forces by itself, but in the first stage of RK4.
+    integrator: rk4, as in RoboSumo; or euler, which is 3.7 times faster and gives other movements.
+    first_stage: let every step compute contact forces, in the first stage of RK4.
     """
     spec = mujoco.MjSpec()
     spec.modelname = "sumo"
     spec.option.timestep = TIMESTEP
     integrators = {"rk4": mujoco.mjtIntegrator.mjINT_RK4, "euler": mujoco.mjtIntegrator.mjINT_EULER}
     spec.option.integrator = integrators[integrator]
-    # a fight that becomes NaN stays so, where MuJoCo would quietly begin another one
+    # a simulation that becomes NaN stays NaN; MuJoCo would silently reset it
     spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.memory = 2**21
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
-    _surroundings(spec.worldbody)
+    _add_surroundings(spec.worldbody)
     for ant in range(ANTS):
-        _ant(spec, ant)
+        _add_ant(spec, ant)
     if first_stage:
         # any force sensor makes MuJoCo compute the forces on all bodies
         spec.add_sensor(
@@ -85,8 +85,8 @@ def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
     return spec.compile()
 
 
-def _surroundings(world: mujoco.MjsBody) -> None:
-    """Floor, platform, and the four borders that stick out of it by their radius."""
+def _add_surroundings(world: mujoco.MjsBody) -> None:
+    """Add light, camera, floor, platform and the four borders, half sunk into the platform."""
     box, plane = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_PLANE
     cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER
     rough = [1, 0.1, 0.1]
@@ -112,36 +112,36 @@ def _surroundings(world: mujoco.MjsBody) -> None:
         )  # fmt: skip
 
 
-def _ant(spec: mujoco.MjSpec, ant: int) -> None:
-    """One ant: a sphere that moves freely, and four legs of three capsules."""
+def _add_ant(spec: mujoco.MjSpec, ant: int) -> None:
+    """Add one ant: a freely moving sphere and four legs of three capsules."""
     sign = 1 - 2 * ant
-    look = [0.2, 0.45, 0.7, 1] if ant == 0 else [0.85, 0.45, 0.15, 1]
+    colour = [0.2, 0.45, 0.7, 1] if ant == 0 else [0.85, 0.45, 0.15, 1]
     torso = spec.worldbody.add_body(
         name=f"ant{ant}", pos=[sign * INITIAL_RADIUS, 0, INITIAL_HEIGHT]
     )
     torso.add_site(name=f"ant{ant}_centre")
     torso.add_joint(name=f"ant{ant}_free", type=mujoco.mjtJoint.mjJNT_FREE)
     sphere = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [TORSO, 0, 0]}
-    torso.add_geom(**sphere, **_skin(look))
+    torso.add_geom(**sphere, **_geom_options(colour))
     for leg in LEGS:
         name, body = f"ant{ant}_{leg.name}", torso
-        way = np.array([*leg.way, 0.0])
+        direction = np.array([*leg.direction, 0.0])
         start = np.zeros(3)
         for part, span in LEG_SEGMENTS:
             body = body.add_body(name=f"{name}_{part}", pos=start)
-            end = way * span
+            end = direction * span
             body.add_geom(
                 type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[LIMB, 0, 0],
-                fromto=[0, 0, 0, *end], **_skin(look),
+                fromto=[0, 0, 0, *end], **_geom_options(colour),
             )  # fmt: skip
-            _inertia(body, end)
+            _set_inertia(body, end)
             if part != "root":
                 upper = part == "upper"
                 joint = f"{name}_{'hip' if upper else 'ankle'}"
                 axis = [0, 0, 1] if upper else np.array([*leg.axis, 0]) / np.sqrt(2)
                 body.add_joint(
                     name=joint, type=mujoco.mjtJoint.mjJNT_HINGE, axis=axis, limited=True,
-                    range=HIP if upper else leg.bend, armature=1, damping=[1, 0, 0],
+                    range=HIP_RANGE if upper else leg.ankle_range, armature=1, damping=[1, 0, 0],
                 )  # fmt: skip
                 motor = spec.add_actuator(
                     name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT,
@@ -151,13 +151,15 @@ def _ant(spec: mujoco.MjSpec, ant: int) -> None:
             start = end
 
 
-def _skin(look: list[float]) -> dict[str, object]:
-    return {"density": DENSITY, "margin": MARGIN, "friction": [1, 0.5, 0.5], "rgba": look}
+def _geom_options(rgba: list[float]) -> dict[str, object]:
+    return {"density": DENSITY, "margin": MARGIN, "friction": [1, 0.5, 0.5], "rgba": rgba}
 
 
-def _inertia(body: mujoco.MjsBody, end: Array) -> None:
-    """A capsule's mass and inertia as MuJoCo before 2.1.1 had them: those of a cylinder that is
-    longer by half a radius at each end."""
+def _set_inertia(body: mujoco.MjsBody, end: Array) -> None:
+    """Set a capsule's mass and inertia as MuJoCo before 2.1.1 did.
+
+    They are those of a cylinder that is longer by half a radius at each end.
+    """
     high = float(np.linalg.norm(end)) + LIMB
     mass = DENSITY * np.pi * LIMB**2 * high
     across = mass * (3 * LIMB**2 + high**2) / 12

@@ -1,9 +1,10 @@
-"""Many fights side by side in MuJoCo, which remembers nothing of them from step to step."""
+"""Batched MuJoCo simulation of sumo matches; the simulator keeps no state between steps."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 import mujoco
@@ -15,27 +16,27 @@ from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 
 log = logging.getLogger(__name__)
 
-SUBSTEPS = 5  # of MuJoCo, for which the motors hold
-STEP_SECONDS = SUBSTEPS * TIMESTEP  # of a step
-BATCH_SIZE = 64  # fights that MuJoCo holds at once
+SUBSTEPS = 5  # MuJoCo steps of one step of the game; the motors' torques are constant meanwhile
+STEP_SECONDS = SUBSTEPS * TIMESTEP
+BATCH_SIZE = 64  # matches that one MuJoCo batch simulates side by side
 
 
 class Bodies(NamedTuple):
-    """Where n fights are: the first three are all that their next moment depends on."""
+    """Physical state of n matches; the next state depends on the first three arrays alone."""
 
     position: Array  # (n, 30) both ants: x, y, z in m, quaternion w x y z, eight hinges in rad
     velocity: Array  # (n, 28) both ants: m/s in the world, rad/s of the body, rad/s of the hinges
-    warm: Array  # (n, 28) accelerations from which MuJoCo's solver starts
+    warmstart: Array  # (n, 28) accelerations from which MuJoCo's solver starts
     force: Array  # (n, 2, 13, 6) on each body by contacts: torque N m, force N, in world axes
 
 
 @dataclass(frozen=True)
 class Physics:
-    """How fights are simulated.
+    """Settings of the simulation, and its steps.
 
-    integrator: rk4 as in RoboSumo, or euler. forces: of a step's last Runge-Kutta stage, which fits
-    what AgentZoo was trained with, or of its first, which MuJoCo computes by itself. threads: of
-    MuJoCo; results do not depend on them.
+    integrator: rk4 as in RoboSumo, or euler. forces: contact forces of the last Runge-Kutta stage
+    of a step, as AgentZoo's policies were trained with, or of the first stage, which MuJoCo
+    computes without extra work. threads: of MuJoCo; results do not depend on them.
     """
 
     integrator: Literal["rk4", "euler"] = "rk4"
@@ -43,30 +44,34 @@ class Physics:
     threads: int = 1
 
     def advance(self, bodies: Bodies, control: Array) -> Bodies:
-        """The fights one step later, under control (n, 16): the share of each motor's torque, which
-        MuJoCo holds within -1 and 1. A fight that it could not follow is not a number."""
+        """Return the bodies one game step (0.05 s) later.
+
+        control: (n, 16) share of each motor's torque, which MuJoCo clips to -1 and 1. A match whose
+        simulation diverges is returned as NaN.
+        """
         return self._run(bodies, control)
 
     def settle(self, position: Array, velocity: Array) -> Bodies:
-        """The fights that begin there: (n, 30) and (n, 28)."""
+        """Return the bodies of matches that start at positions (n, 30) and velocities (n, 28)."""
         n = len(position)
         start = Bodies(position, velocity, np.zeros_like(velocity), np.empty((n, ANTS, BODIES, 6)))
         return self._run(start, None)
 
     def _run(self, bodies: Bodies, control: Array | None) -> Bodies:
-        sim = _simulator(self)
-        parts = []
+        """Simulate one step in batches of BATCH_SIZE matches; without control, settle them."""
+        simulator = _simulator(self)
+        batches = []
         for first in range(0, len(bodies.position), BATCH_SIZE):
-            some = slice(first, first + BATCH_SIZE)
-            part = Bodies(*(each[some] for each in bodies))
-            parts.append(sim.run(part, None if control is None else control[some]))
-        if not parts:
+            rows = slice(first, first + BATCH_SIZE)
+            batch = Bodies(*(each[rows] for each in bodies))
+            batches.append(simulator.run(batch, None if control is None else control[rows]))
+        if not batches:
             return bodies
-        return Bodies(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        return Bodies(*(np.concatenate(each) for each in zip(*batches, strict=True)))
 
 
 class _Simulator:
-    """MuJoCo's memory for so many fights; it remembers nothing of them."""
+    """MuJoCo's buffers for BATCH_SIZE matches, overwritten by every call."""
 
     def __init__(self, physics: Physics) -> None:
         self.first = physics.forces == "first"
@@ -74,13 +79,14 @@ class _Simulator:
         self.batch = Batch(self.model, BATCH_SIZE, physics.threads, persistent=not self.first)
         self.data = mujoco.MjData(self.model)
         names = ("qpos", "qvel", "qacc_warmstart", "ctrl")
-        self.position, self.velocity, self.warm, self.control = map(self.batch.bind, names)
+        self.position, self.velocity, self.warmstart, self.control = map(self.batch.bind, names)
         self.force = self.batch.bind("cfrc_ext") if self.first else None
 
     def run(self, bodies: Bodies, control: Array | None) -> Bodies:
+        """Simulate one game step of at most BATCH_SIZE matches; without control, settle them."""
         n = len(bodies.position)
         self.position[:n], self.velocity[:n] = bodies.position, bodies.velocity
-        self.warm[:n] = bodies.warm
+        self.warmstart[:n] = bodies.warmstart
         rows = np.arange(n)
         if control is None:
             self.control[:n] = 0
@@ -92,11 +98,12 @@ class _Simulator:
             except SimulationError as error:  # too many contacts: ants that were flung into the mat
                 self.position[error.ids] = np.nan
         force = self._last_forces(n) if self.force is None else self.force[:n, 1:].copy()
-        state = (self.position[:n].copy(), self.velocity[:n].copy(), self.warm[:n].copy())
-        return Bodies(*state, force.reshape(n, ANTS, BODIES, 6))
+        buffers = (self.position, self.velocity, self.warmstart)
+        position, velocity, warmstart = (each[:n].copy() for each in buffers)
+        return Bodies(position, velocity, warmstart, force.reshape(n, ANTS, BODIES, 6))
 
     def _last_forces(self, n: int) -> Array:
-        """(n, 26, 6) contact forces of the stage that was computed last."""
+        """Return (n, 26, 6) contact forces of the stage that was computed last."""
         force = np.empty((n, ANTS * BODIES, 6))
         for k in range(n):
             self.batch.get_data(k, self.data)
@@ -105,14 +112,11 @@ class _Simulator:
         return force
 
 
-# MuJoCo would write into a file of the working directory: what goes wrong is seen in the numbers
+# by default MuJoCo writes warnings to a file in the working folder; diverged matches show as NaN
 mujoco.set_mju_user_warning(log.debug)
 
-_simulators: dict[Physics, _Simulator] = {}
 
-
+@cache
 def _simulator(physics: Physics) -> _Simulator:
-    """Made once by each process: 20 MB and some milliseconds."""
-    if physics not in _simulators:
-        _simulators[physics] = _Simulator(physics)
-    return _simulators[physics]
+    """Return the simulator of these settings, made once a process: 20 MB and some milliseconds."""
+    return _Simulator(physics)

@@ -1,4 +1,4 @@
-"""Who can sit in sumo without having learnt it: an ant that does nothing, and AgentZoo's."""
+"""Scripted players of sumo: a motionless ant, and AgentZoo's policies."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from overtrick.games.sumo.game import Sumo
 from overtrick.games.sumo.observation import MOTORS
 
 
-class Motionless:
-    """All motors at rest; the ant stands where it fell."""
+class MotionlessPolicy:
+    """Policy of sumo that never turns a motor on; the ant stays where it lands."""
 
-    def start(self, games: int, rng: Generator) -> Motionless:
+    def start(self, games: int, rng: Generator) -> MotionlessPolicy:
+        """Return this policy as its own session, as it has no memory."""
         return self
 
     def act(self, observations: Observations) -> Actions:
+        """Return zero torques (R, 8) with log probability 0."""
         return Actions(np.zeros((len(observations), len(MOTORS))), np.zeros(len(observations)))
 
 
-def _of_the_zoo(name: str, game: Sumo) -> Policy:
+def _load_from_zoo(name: str, game: Sumo) -> Policy:
     return agent_zoo.load(name, game.zoo)
 
 
 PLAYERS: dict[str, Callable[[Sumo], Policy]] = {
-    "motionless": lambda game: Motionless(),
-    **{name: partial(_of_the_zoo, name) for name in agent_zoo.POLICY_NAMES},
+    "motionless": lambda game: MotionlessPolicy(),
+    **{name: partial(_load_from_zoo, name) for name in agent_zoo.POLICY_NAMES},
 }
+"""Scripted players by name, each made from the game."""

@@ -1,4 +1,4 @@
-"""The registration of sumo. MuJoCo takes a moment to import, so all of it is imported when used."""
+"""Registration of the game of sumo; its modules load on use, since importing MuJoCo is slow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from overtrick.games.spec import GameSpec
 
 
 def _scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
-    """A motionless ant and those of AgentZoo."""
+    """Return the scripted players by name: a motionless ant and AgentZoo's policies."""
     from overtrick.games.sumo import scripted_players
 
     return scripted_players.PLAYERS
 
 
-def _video(path: Path) -> Callable[[Trajectories], None]:
-    """Raises UserError for a file that cannot be written, RunError where nothing can draw."""
+def _video_writer(path: Path) -> Callable[[Trajectories], None]:
+    """Return a function that writes a match as a video to a path.
+
+    Raises UserError if the path cannot be written, RunError if no renderer works.
+    """
     from overtrick.games.sumo import video
 
     video.check_video_path(path)
@@ -31,5 +34,5 @@ SPEC = GameSpec(
     "overtrick.games.sumo.game:Sumo",
     match_options={"reward": "result"},
     scripted_players=_scripted_players,
-    video=_video,
+    video=_video_writer,
 )

@@ -1,4 +1,4 @@
-"""A match of sumo as a film, drawn off screen."""
+"""Videos of sumo matches, rendered off screen by MuJoCo in a subprocess."""
 
 from __future__ import annotations
 
@@ -22,48 +22,48 @@ import mujoco
 mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
 """
 WIDTH, HEIGHT = 960, 720  # pixels
-FRAMES_PER_SECOND = round(1 / STEP_SECONDS)  # a second
+FRAMES_PER_SECOND = round(1 / STEP_SECONDS)
 
 
 def check_video_path(path: Path) -> None:
-    """Raise UserError unless a film can be written there."""
+    """Raise UserError unless a video can be written to the path: .mp4, in an existing folder."""
     if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
         raise UserError(
-            f"no film can be written to {path}: name a .mp4 file in a folder that exists"
+            f"no video can be written to {path}: name a .mp4 file in a folder that exists"
         )
 
 
 def write_video(batch: Trajectories, path: Path, renderer: str) -> None:
-    """Write the first match of a batch, in which both seats were watched, as MP4.
+    """Write the first match of a batch as an MP4 file.
 
-    Drawn in a process of its own, for the renderer is chosen when MuJoCo is loaded. Raises RunError
-    if the drawing goes wrong.
+    batch: trajectories of both seats. renderer: one of RENDERERS. A subprocess renders it, because
+    MuJoCo chooses its renderer when it is imported. Raises RunError if rendering fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        moments, drawn = Path(folder) / "positions.npy", Path(folder) / "film.mp4"
-        np.save(moments, recorded_positions(batch))
-        wrong = _child(renderer, "-m", __name__, str(moments), str(drawn))
-        if wrong is not None:
-            raise RunError(f"no film: {wrong}")
+        positions, rendered = Path(folder) / "positions.npy", Path(folder) / "video.mp4"
+        np.save(positions, recorded_positions(batch))
+        error = _run_python(renderer, "-m", __name__, str(positions), str(rendered))
+        if error is not None:
+            raise RunError(f"no video: {error}")
         with replacing(path) as temporary:
-            temporary.write_bytes(drawn.read_bytes())
+            temporary.write_bytes(rendered.read_bytes())
 
 
 def working_renderer() -> str:
-    """The first of RENDERERS that works on this machine. Raises RunError if none does."""
-    wrong: str | None = ""
+    """Return the first of RENDERERS that works on this machine. Raises RunError if none does."""
+    error: str | None = ""
     for name in RENDERERS:
-        wrong = _child(name, "-c", PROBE)
-        if wrong is None:
+        error = _run_python(name, "-c", PROBE)
+        if error is None:
             return name
     raise RunError(
-        f"no film: MuJoCo can draw neither by EGL nor by OSMesa here ({wrong}): install libegl1 or "
-        "libosmesa6"
+        f"no video: MuJoCo can draw neither by EGL nor by OSMesa here ({error}): install libegl1 "
+        "or libosmesa6"
     )
 
 
-def _child(renderer: str, *arguments: str) -> str | None:
-    """Run Python with a renderer: the last line of what went wrong, or None."""
+def _run_python(renderer: str, *arguments: str) -> str | None:
+    """Run Python with a renderer; return the last line of its error output, or None on success."""
     environment = {**os.environ, "MUJOCO_GL": renderer}
     environment.pop("PYOPENGL_PLATFORM", None)
     command = [sys.executable, *arguments]
@@ -74,17 +74,20 @@ def _child(renderer: str, *arguments: str) -> str | None:
 
 
 def recorded_positions(batch: Trajectories) -> Array:
-    """(steps, 30) where both ants were in the first match, from what they saw of themselves."""
+    """Return (steps, 30) the positions of both ants in the first match of a batch.
+
+    They are read from the ants' own observations, in the order of `physics.Bodies.position`.
+    """
     rows = batch.game == batch.game.min()
-    seen, _ = in_world_axes(batch.observation[rows])
-    ants = [seen[batch.seat[rows] == seat][:, : mujoco_model.POSITIONS] for seat in (0, 1)]
-    found = np.stack(ants, axis=1)
-    found[..., 2] += mujoco_model.PLATFORM
-    return found.reshape(len(found), -1)
+    observation, _ = in_world_axes(batch.observation[rows])
+    ants = [observation[batch.seat[rows] == seat] for seat in (0, 1)]
+    positions = np.stack(ants, axis=1)[..., : mujoco_model.POSITIONS]
+    positions[..., 2] += mujoco_model.PLATFORM
+    return positions.reshape(len(positions), -1)
 
 
-def render_frames(moments: Path, out: Path) -> None:
-    """A frame a moment."""
+def render_frames(positions: Path, out: Path) -> None:
+    """Render positions (steps, 30) of a .npy file as an MP4 file, one frame a step."""
     import imageio_ffmpeg
     import mujoco
 
@@ -95,7 +98,7 @@ def render_frames(moments: Path, out: Path) -> None:
     )
     writer.send(None)
     with mujoco.Renderer(model, HEIGHT, WIDTH) as renderer:
-        for position in np.load(moments):
+        for position in np.load(positions):
             data.qpos[:] = position
             mujoco.mj_forward(model, data)
             renderer.update_scene(data, camera="ring")
