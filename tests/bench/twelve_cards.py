@@ -6,9 +6,9 @@ from __future__ import annotations
 from statistics import median
 
 import numpy as np
+from tests import exhaustive_search
 from tests.bench.measure import Result
 
-from overtrick.games.bridge.cardplay import exhaustive_search
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import full

@@ -10,7 +10,7 @@ import overtrick
 from overtrick.core import UserError, select_rows
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, scoring
-from overtrick.games.bridge.auction.observation import calls_from_observation
+from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, parse_calls
 from overtrick.games.bridge.cards import hand_bits
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
@@ -149,7 +149,7 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
             zip(observations.game, observations.seat, strict=True)
         ):
             calls, numbers, dealer = so_far[number], features[row], deals[number, 52]
-            assert calls_from_observation(observations.observation[row]) == calls
+            assert obs.calls_from_observation(observations.observation[row]) == calls
             wanted = np.zeros(482)
             wanted[:52] = held[row] >> np.arange(52) & 1
             wanted[52 + (dealer - seat) % 4] = 1

@@ -8,7 +8,7 @@ from data import DATA, needed
 
 import overtrick
 from overtrick.games.sumo import agent_zoo
-from overtrick.games.sumo.observation import OBSERVATION_FIELDS, quarter_turns_to_opponent, rotated
+from overtrick.games.sumo.observation import FIELDS, quarter_turns_to_opponent, rotated
 
 STEPS = 12
 
@@ -59,9 +59,7 @@ def test_the_simulator_moves_a_turned_match_as_it_moves_the_match(rng, controls)
         if step < 4:  # in the air
             assert np.allclose(seen, expected, atol=1e-9)
     # once they have landed, only nearly
-    moved = [
-        k for k, name in enumerate(OBSERVATION_FIELDS) if name.startswith(("own", "angle_hip"))
-    ]
+    moved = [k for k, name in enumerate(FIELDS) if name.startswith(("own", "angle_hip"))]
     assert np.allclose(seen[:, moved], expected[:, moved], atol=0.01)
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from endplay import dds
 from endplay.types import Deal, Denom, Player
+from tests import exhaustive_search
 
 import overtrick
 from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import double_dummy
-from overtrick.games.bridge.cardplay import exhaustive_search, play_records, suit_canonical
+from overtrick.games.bridge.cardplay import play_records, suit_canonical
 from overtrick.games.bridge.cardplay.kernels import OBS_COUNT, OBS_OWN, OBS_PLAYED, OBS_SHOWN
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, similar_cards

@@ -13,7 +13,7 @@ from overtrick.core import Observations, UserError
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.sumo import agent_zoo, mujoco_model
 from overtrick.games.sumo.game import FALLEN_HEIGHT, STEP_LIMIT, ant_observations
-from overtrick.games.sumo.observation import OBSERVATION_FIELDS
+from overtrick.games.sumo.observation import FIELDS
 from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformVectorPolicy
@@ -158,8 +158,8 @@ def test_an_ant_sees_120_numbers_in_their_places():
     bodies = state.bodies(np.array([0]))
     bodies.force[0, 0, 1] = [-300, 5, -6, 7, 8, 250]  # on a leg's root
     own, other = ant_observations(bodies)[0]
-    named = dict(zip(OBSERVATION_FIELDS, own, strict=True))
-    assert len(OBSERVATION_FIELDS) == len(set(OBSERVATION_FIELDS)) == 120
+    named = dict(zip(FIELDS, own, strict=True))
+    assert len(FIELDS) == len(set(FIELDS)) == 120
     assert own[:15] == pytest.approx(state.position[0, :15] - np.eye(15)[2] / 2)
     assert own[15:29] == pytest.approx(state.velocity[0, :14])
     assert own[35:41].tolist() == [100, 5, 6, 7, 8, 100]

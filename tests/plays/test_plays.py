@@ -20,8 +20,7 @@ import pytest
 
 import overtrick
 from overtrick.games.bridge.auction.game import VULNERABILITIES
-from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import SEATS, STRAINS, parse_deal
+from overtrick.games.bridge.cards import SEATS, STRAINS, format_hand, parse_deal
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 HERE = Path(__file__).parent

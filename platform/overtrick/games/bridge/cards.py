@@ -94,12 +94,14 @@ def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
 
 def format_deal(holder: Array) -> str:
     """Format a deal (52,) in PBN, North first."""
-    seats = []
-    for seat in range(4):
-        held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
-        suits = ("".join(c[1] for c in reversed(held) if c[0] == s) for s in reversed(SUITS))
-        seats.append(".".join(suits))
-    return "N:" + " ".join(seats)
+    return "N:" + " ".join(format_hand(int(hand)) for hand in hand_bits(holder[None])[0])
+
+
+def format_hand(cards: int) -> str:
+    """Format a card bit mask in PBN, spades first: KT8.A96.A95.7542."""
+    suits = (cards >> (TRICKS * suit) for suit in reversed(range(len(SUITS))))
+    ranks = range(TRICKS - 1, -1, -1)
+    return ".".join("".join(RANKS[r] for r in ranks if suit >> r & 1) for suit in suits)
 
 
 @njit(cache=True)

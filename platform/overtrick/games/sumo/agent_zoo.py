@@ -15,13 +15,13 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, UserError
-from overtrick.games.sumo.observation import MOTORS, OBSERVATION_FIELDS, in_world_axes, rotated
+from overtrick.games.sumo.observation import FIELDS, MOTORS, in_world_axes, rotated
 from overtrick.policies.action_sampling import sample_gaussian_actions
 
 Kind = Literal["mlp", "lstm"]
 POLICY_NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
 HIDDEN_UNITS = 64  # of each layer
-OBSERVATION_WIDTH, ACTION_WIDTH = len(OBSERVATION_FIELDS), len(MOTORS)
+OBSERVATION_WIDTH, ACTION_WIDTH = len(FIELDS), len(MOTORS)
 
 
 class ParameterBlock(NamedTuple):

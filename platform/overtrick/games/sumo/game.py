@@ -18,16 +18,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError, nearest
 from overtrick.games.sumo import mujoco_model
+from overtrick.games.sumo import observation as obs
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
-from overtrick.games.sumo.observation import (
-    MAX_FORCE,
-    MOTORS,
-    OBSERVATION_FIELDS,
-    SCALES,
-    in_world_axes,
-    quarter_turns_to_opponent,
-    rotated,
-)
 from overtrick.games.sumo.physics import STEP_SECONDS, Bodies, Physics
 
 log = logging.getLogger(__name__)
@@ -85,7 +77,7 @@ class Sumo:
 
     reward: a name of REWARDS, or the weights that differ from shaped. zoo: the folder of AgentZoo's
     parameter files, by default the value of OVERTRICK_ZOO. view: world; or ahead, where the
-    observations and actions of each ant are rotated by quarter turns so that the opponent is
+    observations and actions of each ant are obs.rotated by quarter turns so that the opponent is
     ahead, and what it learns in one direction holds in all four. integrator, forces and threads are
     those of `Physics`. A match whose simulation diverges is a draw and logs a warning.
     """
@@ -93,7 +85,7 @@ class Sumo:
     name = "sumo"
     seats = ANTS
     actions = None
-    action_names = MOTORS
+    action_names = obs.MOTORS
     infosets = None
 
     def __init__(
@@ -116,7 +108,7 @@ class Sumo:
             raise UserError(f"threads must be a whole number from 1, not {threads!r}")
         self.physics = Physics(integrator, forces, threads)  # type: ignore[arg-type]
         self.view = view
-        self.observation_fields = OBSERVATION_FIELDS + ((QUARTER_TURNS,) if view == "ahead" else ())
+        self.observation_fields = obs.FIELDS + ((QUARTER_TURNS,) if view == "ahead" else ())
 
     @property
     def zero_sum(self) -> bool:
@@ -162,21 +154,21 @@ class Sumo:
     def observe(self, state: SumoState) -> Observations:
         """Return the observations of both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
-        observation = ant_observations(state.bodies(games)).reshape(-1, len(OBSERVATION_FIELDS))
+        observation = ant_observations(state.bodies(games)).reshape(-1, len(obs.FIELDS))
         if self.view == "ahead":
-            turns = quarter_turns_to_opponent(observation)
-            observation = np.column_stack([rotated(observation, -turns), turns])
+            turns = obs.quarter_turns_to_opponent(observation)
+            observation = np.column_stack([obs.rotated(observation, -turns), turns])
         seat = np.tile(np.arange(ANTS), len(games))
         return Observations(np.repeat(games, ANTS), seat, observation, None, None)
 
     def step(self, state: SumoState, observations: Observations, action: Array) -> Array:
         """Simulate one step of 0.05 s and return (G, 2) points.
 
-        action: (R, 8) in the order of MOTORS, the share of each motor's torque.
+        action: (R, 8) in the order of obs.MOTORS, the share of each motor's torque.
         """
         games = observations.game[::ANTS]
         if self.view == "ahead":
-            action = rotated(action, observations.observation[:, -1].astype(np.int64))
+            action = obs.rotated(action, observations.observation[:, -1].astype(np.int64))
         control = action.reshape(len(games), ANTS, HINGES)
         before = state.bodies(games)
         after = self.physics.advance(before, control.reshape(len(games), -1))
@@ -228,8 +220,8 @@ class Sumo:
 
     def features(self, observations: Observations) -> Array:
         """Return (R, 120) float32: the observed numbers, each divided by its typical size."""
-        observation = observations.observation[:, : len(OBSERVATION_FIELDS)]
-        return (observation / SCALES).astype(np.float32)
+        observation = observations.observation[:, : len(obs.FIELDS)]
+        return (observation / obs.SCALES).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
         """Return (R,) str: "ant" for every row, as the game has no private information."""
@@ -237,7 +229,7 @@ class Sumo:
 
     def describe(self, observation: Array) -> str:
         """Describe one observation (K,): the positions of both ants in world axes."""
-        at = dict(zip(OBSERVATION_FIELDS, in_world_axes(observation[None])[0][0], strict=True))
+        at = dict(zip(obs.FIELDS, obs.in_world_axes(observation[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
             for who in ("own", "other")
@@ -258,12 +250,14 @@ def _distance(torsos: Array) -> Array:
 
 
 def ant_observations(bodies: Bodies) -> Array:
-    """Return (n, 2, 120) the observation of each ant in world axes, by OBSERVATION_FIELDS."""
+    """Return (n, 2, 120) the observation of each ant in world axes, by observation.FIELDS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
     velocity = bodies.velocity.reshape(count, ANTS, VELOCITIES)
-    force = np.abs(bodies.force.clip(-MAX_FORCE, MAX_FORCE)).reshape(count, ANTS, 6 * BODIES)
+    force = np.abs(bodies.force.clip(-obs.MAX_FORCE, obs.MAX_FORCE)).reshape(
+        count, ANTS, 6 * BODIES
+    )
     other = np.concatenate([position[..., :7], force[..., :6]], axis=-1)[:, ::-1]
     return np.concatenate([position, velocity, force, other], axis=-1)
 

@@ -35,7 +35,7 @@ def _fields_and_scales() -> dict[str, float]:
     }
 
 
-OBSERVATION_FIELDS = tuple(_fields_and_scales())
+FIELDS = tuple(_fields_and_scales())
 SCALES = np.array(list(_fields_and_scales().values()))
 
 
@@ -44,7 +44,7 @@ def quarter_turns_to_opponent(observation: Array) -> Array:
 
     observation: (R, 120) in world axes. Turns are counter-clockwise.
     """
-    own, other = (OBSERVATION_FIELDS.index(f"{who}_x") for who in ("own", "other"))
+    own, other = (FIELDS.index(f"{who}_x") for who in ("own", "other"))
     x, y = (observation[:, other : other + 2] - observation[:, own : own + 2]).T
     turns: Array = np.rint(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % QUARTERS
     return turns
@@ -62,15 +62,15 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
     observation: (R, 120) of the view `world`, or (R, 121) of the view `ahead`.
     """
-    turns = observation[:, len(OBSERVATION_FIELDS) :].astype(np.int64).sum(axis=1)  # 0 in `world`
-    return rotated(observation[:, : len(OBSERVATION_FIELDS)], turns), turns
+    turns = observation[:, len(FIELDS) :].astype(np.int64).sum(axis=1)  # 0 in `world`
+    return rotated(observation[:, : len(FIELDS)], turns), turns
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
     """Return for each field and motor its source and sign under one quarter turn."""
     axes = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}
-    turn = {name: (name, 1) for name in (*OBSERVATION_FIELDS, *MOTORS)}
-    for name in OBSERVATION_FIELDS:
+    turn = {name: (name, 1) for name in (*FIELDS, *MOTORS)}
+    for name in FIELDS:
         stem, _, last = name.rpartition("_")
         if last in axes:
             other, sign = axes[last]
@@ -100,5 +100,5 @@ def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
     return np.array(source), np.array(sign)
 
 
-ROTATIONS = {len(names): _rotation_table(names) for names in (OBSERVATION_FIELDS, MOTORS)}
+ROTATIONS = {len(names): _rotation_table(names) for names in (FIELDS, MOTORS)}
 """Rotation tables by number of columns: of observations (120) and of actions (8)."""

@@ -10,14 +10,8 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
+from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.features import WIDTH, write_features
-from overtrick.games.bridge.auction.observation import (
-    OBS_DEALER,
-    OBS_OWN,
-    OBS_SEAT,
-    OBS_VULNERABLE,
-    write_calls,
-)
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.auction_simulation import knowledge_for
@@ -68,15 +62,15 @@ def calls_made(observation: Array) -> Array:
 def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
     calls = np.empty(LONGEST_AUCTION, np.int64)
     for row in range(len(observation)):
-        counts[row] = write_calls(observation[row], calls)
+        counts[row] = obs.write_calls(observation[row], calls)
 
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
     """Interpret the calls of one observation (K,), and then `call` unless it is negative."""
     calls = np.empty(LONGEST_AUCTION, np.int64)
-    open_auction(knowledge, observation[OBS_DEALER], observation[OBS_VULNERABLE])
-    count = write_calls(observation, calls)
+    open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])
+    count = obs.write_calls(observation, calls)
     if call >= 0:
         calls[count] = call
         count += 1
@@ -89,7 +83,7 @@ def _write_features(observation, call, ns, ew, knowledge, out):  # type: ignore[
     for row in range(len(observation)):
         seen = observation[row]
         _replay(seen, call[row], ns, ew, knowledge)
-        write_features(knowledge, seen[OBS_OWN], seen[OBS_SEAT], seen[OBS_DEALER], out[row])
+        write_features(knowledge, seen[obs.OWN], seen[obs.SEAT], seen[obs.DEALER], out[row])
 
 
 @njit(cache=True)
@@ -99,6 +93,6 @@ def _choose_calls(observation, ns, ew, knowledge, out):  # type: ignore[no-untyp
         seen = observation[row]
         _replay(seen, -1, ns, ew, knowledge)
         update_view(knowledge)
-        hand_evaluation.evaluate(seen[OBS_OWN : OBS_OWN + 1], held)
-        tables = ns if seen[OBS_SEAT] % 2 == 0 else ew
+        hand_evaluation.evaluate(seen[obs.OWN : obs.OWN + 1], held)
+        tables = ns if seen[obs.SEAT] % 2 == 0 else ew
         out[row], _, _ = match_rules(tables, knowledge, held[0], NO_CALL)

@@ -16,26 +16,9 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.bridge import auction_rules, contract_results, scoring
-from overtrick.games.bridge.auction.observation import (
-    OBS_CALLERS,
-    OBS_DEALER,
-    OBS_OWN,
-    OBS_PASSES,
-    OBS_SEAT,
-    OBS_VULNERABLE,
-    calls_from_observation,
-)
-from overtrick.games.bridge.auction_rules import (
-    BIDS,
-    CALLS,
-    LAST_BID,
-    NEXT_SEAT,
-    PASS,
-    PASSES,
-    STATE_WIDTH,
-)
-from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, hand_bits, random_deals
+from overtrick.games.bridge.auction import observation as obs
+from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEAT, PASS, PASSES
+from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, format_hand, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.observation_checks import check_limits, check_rows
@@ -111,12 +94,11 @@ class Auction:
         """Deal the 39 hidden cards of each observation again, uniformly, and return (R, 74)."""
         observation = observations.observation
         deals = np.full((len(observation), DEAL_WIDTH), UNSOLVED, np.int8)
-        deals[:, DEAL_DEALER] = observation[:, OBS_DEALER]
-        deals[:, DEAL_VULNERABLE] = observation[:, OBS_VULNERABLE]
+        deals[:, [DEAL_DEALER, DEAL_VULNERABLE]] = observation[:, [obs.DEALER, obs.VULNERABLE]]
         holders = random_deals(len(observation), rng)
         others = holders[holders > 0].reshape(len(observation), -1)  # 1, 2, 3, each 13 times
-        seat = observation[:, OBS_SEAT, None]
-        own = observation[:, OBS_OWN, None] >> np.arange(CARDS) & 1 == 1
+        seat = observation[:, obs.SEAT, None]
+        own = observation[:, obs.OWN, None] >> np.arange(CARDS) & 1 == 1
         holder = np.broadcast_to(seat, own.shape).copy()
         holder[~own] = ((seat + others) % 4).ravel()
         deals[:, :CARDS] = holder
@@ -138,7 +120,7 @@ class Auction:
 
     def start(self, deals: Deals) -> AuctionState:
         """Return the auctions of deals (G, 74) before the first call."""
-        now = np.empty((len(deals), STATE_WIDTH), np.int64)
+        now = np.empty((len(deals), auction_rules.STATE_WIDTH), np.int64)
         _open(now, deals[:, DEAL_DEALER].astype(np.int64))
         callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
         return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, callers)
@@ -147,7 +129,7 @@ class Auction:
         """Return the observation of the seat to call in each auction that is not over."""
         game = np.flatnonzero(~_over(state.now))
         observation, legal = _observe(game, state.deal, state.hand, state.now, state.callers)
-        return Observations(game, observation[:, OBS_SEAT] % self.seats, observation, legal, None)
+        return Observations(game, observation[:, obs.SEAT] % self.seats, observation, legal, None)
 
     def validated_observations(self, observation: Array) -> Observations:
         """Rebuild the decision rows of observations (R, K).
@@ -155,15 +137,15 @@ class Auction:
         Raises UserError for the first row that no seat can observe.
         """
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
-        callers = dict.fromkeys(self.observation_fields[OBS_CALLERS:], (-1, 3))
+        callers = dict.fromkeys(self.observation_fields[obs.CALLERS :], (-1, 3))
         limits = {**seats, "own": (0, (1 << CARDS) - 1), **callers}
         check_limits(self.observation_fields, observation, limits)
-        thirteen = np.bitwise_count(observation[:, OBS_OWN]) == TRICKS
+        thirteen = np.bitwise_count(observation[:, obs.OWN]) == TRICKS
         check_rows(self.observation_fields, observation, thirteen, "tell of no 13 cards")
         rebuilt = [
             self.observation_after(
-                int(row[OBS_DEALER]), int(row[OBS_VULNERABLE]), int(row[OBS_OWN]),
-                calls_from_observation(row),
+                int(row[obs.DEALER]), int(row[obs.VULNERABLE]), int(row[obs.OWN]),
+                obs.calls_from_observation(row),
             )
             for row in observation
         ]  # fmt: skip
@@ -172,7 +154,7 @@ class Auction:
         check_rows(self.observation_fields, observation, same, "do not go together")
         legal: list[Any] = [each.legal for each in rebuilt]
         return Observations(
-            np.arange(len(observation)), observation[:, OBS_SEAT] % self.seats, observation,
+            np.arange(len(observation)), observation[:, obs.SEAT] % self.seats, observation,
             np.concatenate(legal), None,
         )  # fmt: skip
 
@@ -251,15 +233,15 @@ class Auction:
 
     def hand(self, observations: Observations) -> Array:
         """Return (R,) str: the cards of the seat to call, spades first, as KT8.A96.A95.7542."""
-        return np.array([format_hand(int(own)) for own in observations.observation[:, OBS_OWN]])
+        return np.array([format_hand(int(own)) for own in observations.observation[:, obs.OWN]])
 
     def describe(self, observation: Array) -> str:
         """Describe one observation (K,): the seat, its cards, and the calls so far."""
-        seat, dealer = SEATS[observation[OBS_SEAT]], SEATS[observation[OBS_DEALER]]
-        calls = auction_rules.format_calls(calls_from_observation(observation)) or "nothing"
+        seat, dealer = SEATS[observation[obs.SEAT]], SEATS[observation[obs.DEALER]]
+        calls = auction_rules.format_calls(obs.calls_from_observation(observation)) or "nothing"
         return (
-            f"{seat} holds {format_hand(int(observation[OBS_OWN]))}, vulnerable "
-            f"{VULNERABILITIES[observation[OBS_VULNERABLE]]}, after {calls} from {dealer} on"
+            f"{seat} holds {format_hand(int(observation[obs.OWN]))}, vulnerable "
+            f"{VULNERABILITIES[observation[obs.VULNERABLE]]}, after {calls} from {dealer} on"
         )
 
 
@@ -283,17 +265,15 @@ def _open(now, dealer):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
     """Return observations (R, K) and legal calls (R, 38) of the seats to call in games (R,)."""
-    observation = np.empty((len(games), OBS_CALLERS + 3 * BIDS), np.int64)
+    observation = np.empty((len(games), obs.CALLERS + 3 * BIDS), np.int64)
     legal = np.empty((len(games), PASS + 3), np.bool_)
     for row in range(len(games)):
         game, out = games[row], observation[row]
         seat = now[game, NEXT_SEAT]
-        out[OBS_SEAT], out[OBS_OWN], out[OBS_PASSES] = seat, hand[game, seat], now[game, PASSES]
-        out[OBS_DEALER], out[OBS_VULNERABLE] = (
-            deals[game, DEAL_DEALER],
-            deals[game, DEAL_VULNERABLE],
-        )
-        out[OBS_CALLERS:] = callers[game]
+        out[obs.SEAT], out[obs.OWN], out[obs.PASSES] = seat, hand[game, seat], now[game, PASSES]
+        out[obs.DEALER] = deals[game, DEAL_DEALER]
+        out[obs.VULNERABLE] = deals[game, DEAL_VULNERABLE]
+        out[obs.CALLERS :] = callers[game]
         auction_rules.write_legal_calls(now[game], legal[row])
     return observation, legal
 
@@ -323,15 +303,15 @@ def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
     features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):
         seen, numbers = observation[row], features[row]
-        seat = seen[OBS_SEAT]
+        seat = seen[obs.SEAT]
         for card in range(CARDS):
-            numbers[card] = seen[OBS_OWN] >> card & 1
-        numbers[CARDS + (seen[OBS_DEALER] - seat) % 4] = 1
+            numbers[card] = seen[obs.OWN] >> card & 1
+        numbers[CARDS + (seen[obs.DEALER] - seat) % 4] = 1
         for side in range(2):
-            numbers[CARDS + 4 + side] = vulnerable[seen[OBS_VULNERABLE], (seat + side) % 2]
-        numbers[CARDS + 6 + seen[OBS_PASSES]] = 1
+            numbers[CARDS + 4 + side] = vulnerable[seen[obs.VULNERABLE], (seat + side) % 2]
+        numbers[CARDS + 6 + seen[obs.PASSES]] = 1
         for k in range(3 * BIDS):
-            caller = seen[OBS_CALLERS + k]
+            caller = seen[obs.CALLERS + k]
             if caller >= 0:
                 numbers[CARDS + 10 + 4 * k + (caller - seat) % 4] = 1
     return features

@@ -12,8 +12,8 @@ import torch
 
 from overtrick.core import Array, Observations
 from overtrick.games.bridge.auction import features_from_observation
+from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.features import WIDTH
-from overtrick.games.bridge.auction.observation import OBS_CALLERS, OBS_SEAT
 from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
@@ -102,11 +102,11 @@ def auction_situations(observation: Array) -> Array:
     The columns are the last bid, or -1; the seat that made it, relative to the seat to call, or -1;
     and 0, 1 if the bid is doubled, 2 if redoubled.
     """
-    callers = observation[:, OBS_CALLERS:].reshape(len(observation), 3, BIDS)
+    callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
     bid = callers[:, 0] >= 0
     last = np.where(bid.any(axis=1), BIDS - 1 - bid[:, ::-1].argmax(axis=1), -1)
     row = np.arange(len(observation))
-    by = np.where(last >= 0, (callers[row, 0, last] - observation[:, OBS_SEAT]) % 4, -1)
+    by = np.where(last >= 0, (callers[row, 0, last] - observation[:, obs.SEAT]) % 4, -1)
     doubled = (callers[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
     return np.stack([last, by, doubled], axis=1)
 

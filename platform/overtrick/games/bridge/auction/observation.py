@@ -8,10 +8,10 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, PASS
 
-OBS_SEAT, OBS_DEALER, OBS_VULNERABLE, OBS_PASSES, OBS_OWN, OBS_CALLERS = range(6)
+SEAT, DEALER, VULNERABLE, PASSES, OWN, CALLERS = range(6)
 """Columns of an observation (K,), as the docstring of `game.Auction` lists them.
 
-OBS_CALLERS is the first of 105 columns: the seat that made each bid, then the seat that doubled
+CALLERS is the first of 105 columns: the seat that made each bid, then the seat that doubled
 it, then the seat that redoubled it.
 """
 
@@ -29,15 +29,15 @@ def write_calls(observation, calls):  # type: ignore[no-untyped-def]
     count = 0
     for bid in range(BIDS):
         for kind in range(3):  # the bid, its double, its redouble
-            seat = observation[OBS_CALLERS + kind * BIDS + bid]
+            seat = observation[CALLERS + kind * BIDS + bid]
             if seat < 0:
                 continue
-            for _ in range((seat - observation[OBS_DEALER] - count) % 4):
+            for _ in range((seat - observation[DEALER] - count) % 4):
                 calls[count] = PASS
                 count += 1
             calls[count] = bid if kind == 0 else PASS + kind
             count += 1
-    for _ in range(observation[OBS_PASSES]):
+    for _ in range(observation[PASSES]):
         calls[count] = PASS
         count += 1
     return count

@@ -8,14 +8,8 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules, contract_results, diagram
+from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_DEALER, DEAL_VULNERABLE
-from overtrick.games.bridge.auction.observation import (
-    OBS_DEALER,
-    OBS_OWN,
-    OBS_SEAT,
-    OBS_VULNERABLE,
-    calls_from_observation,
-)
 from overtrick.games.bridge.cardplay.presentation import held_cards
 from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -51,12 +45,12 @@ class AuctionPresentation(Presentation):
         self, observation: Array, played: PlayedActions, signs: bool = True
     ) -> str:
         """Show one observation (K,): the hand, dealer, vulnerability and the calls so far."""
-        dealer = int(observation[OBS_DEALER])
-        hand = diagram.format_hand(held_cards(observation[OBS_OWN]), 0, signs)
+        dealer = int(observation[obs.DEALER])
+        hand = diagram.format_hand(held_cards(observation[obs.OWN]), 0, signs)
         return (
-            f"{SEATS[observation[OBS_SEAT]]} holds {hand}\n"
-            f"dealer {SEATS[dealer]}, vulnerable {VULNERABILITIES[observation[OBS_VULNERABLE]]}\n\n"
-            f"{diagram.auction_table(calls_from_observation(observation), dealer, signs)}"
+            f"{SEATS[observation[obs.SEAT]]} holds {hand}\n"
+            f"dealer {SEATS[dealer]}, vulnerable {VULNERABILITIES[observation[obs.VULNERABLE]]}\n\n"
+            f"{diagram.auction_table(obs.calls_from_observation(observation), dealer, signs)}"
         )
 
     def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:

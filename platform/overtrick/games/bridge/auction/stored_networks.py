@@ -9,8 +9,8 @@ import numpy as np
 
 from overtrick.core import Array, Observations, UserError, select_rows
 from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
-from overtrick.games.bridge.auction.observation import OBS_SEAT
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
@@ -113,7 +113,7 @@ def answers(
 
     def answer(observations: Observations) -> Array:
         found = np.empty((len(observations), len(CALLS)))
-        north = observations.observation[:, OBS_SEAT] % 2 == 0
+        north = observations.observation[:, obs.SEAT] % 2 == 0
         for rows, (ns, ew) in ((north, (ours, theirs)), (~north, (theirs, ours))):
             if rows.any():
                 found[rows] = answer_side(select_rows(observations, rows), ns, ew)

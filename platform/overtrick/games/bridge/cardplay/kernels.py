@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards
+from overtrick.core import Array, Deals
+from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits
 from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 
 LED, WINNING, TURN, CARDS_PLAYED, TRICKS_WON, VOIDS, STRAIN, NEEDED = range(8)
@@ -108,23 +109,19 @@ def seen_cards(observation):  # type: ignore[no-untyped-def]
     return seen
 
 
-@njit(cache=True)
-def initial_tables(hands, strain, needed):  # type: ignore[no-untyped-def]
-    """Return played and trick (G, 4) and progress (G, 8) of tables before the opening lead.
+def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
+    """Return hand, played and trick (G, 4) and progress (G, 8) before the opening lead.
 
-    hands: (G, 4) sets of cards. With fewer than 52 cards, the missing ones count as played in
-    tricks that the declaring side did not win.
+    deals: (G, 54) as MiniBridge has them. Cards with holder -1 count as played in tricks that the
+    declaring side did not win.
     """
-    games = len(hands)
-    progress = np.zeros((games, PROGRESS_WIDTH), np.int64)
-    for game in range(games):
-        progress[game, CARDS_PLAYED] = CARDS
-        for position in range(4):
-            progress[game, CARDS_PLAYED] -= count_cards(hands[game, position])
+    hand = hand_bits(deals[:, :CARDS])
+    progress = np.zeros((len(deals), PROGRESS_WIDTH), np.int64)
+    progress[:, CARDS_PLAYED] = (deals[:, :CARDS] < 0).sum(axis=1)
     progress[:, LED] = NO_CARD
     progress[:, TURN] = 1
-    progress[:, STRAIN], progress[:, NEEDED] = strain, needed
-    return np.zeros((games, 4), np.int64), np.full((games, 4), NO_CARD), progress
+    progress[:, [STRAIN, NEEDED]] = deals[:, CARDS:]
+    return hand, np.zeros((len(deals), 4), np.int64), np.full((len(deals), 4), NO_CARD), progress
 
 
 @njit(cache=True)

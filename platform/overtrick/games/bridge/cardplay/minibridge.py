@@ -20,11 +20,9 @@ from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS
 from overtrick.games.bridge.cards import (
     CARD_NAMES,
     CARDS,
-    RANKS,
     STRAINS,
-    SUITS,
     TRICKS,
-    hand_bits,
+    format_hand,
     random_deals,
 )
 from overtrick.games.bridge.trick_rules import NO_CARD
@@ -32,7 +30,6 @@ from overtrick.games.observation_checks import check_limits, check_rows
 
 ALL_CARDS = (1 << CARDS) - 1  # as a set
 POSITIONS = ("declarer", "left", "dummy", "right")
-DEAL_STRAIN, DEAL_NEEDED = CARDS, CARDS + 1  # columns of a deal after the holders of the cards
 SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
 """Units by scoring. Payoffs of the declaring side: made, 1 for a contract made and -1 otherwise;
 tricks, those above the contract, plus one if it is made; report and duplicate, points as in
@@ -107,16 +104,13 @@ class MiniBridge:
         """
         observation = observations.observation
         deals = np.empty((len(observation), CARDS + 2), np.int8)
-        deals[:, DEAL_STRAIN] = observation[:, kernels.OBS_STRAIN]
-        deals[:, DEAL_NEEDED] = observation[:, kernels.OBS_NEEDED]
+        deals[:, CARDS:] = observation[:, [kernels.OBS_STRAIN, kernels.OBS_NEEDED]]
         kernels.redeal(observation, deals, rng)
         return deals
 
     def start(self, deals: Deals) -> MiniBridgeState:
         """Return the tables of deals (G, 54) before the opening lead."""
-        held = hand_bits(deals[:, :CARDS])
-        strain, needed = deals[:, DEAL_STRAIN:].astype(np.int64).T
-        return MiniBridgeState(held, *kernels.initial_tables(held, strain, needed))
+        return MiniBridgeState(*kernels.initial_tables(deals))
 
     def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
         """Return R tables at the rows' decisions, with the hidden cards as in deals (R, 54)."""
@@ -257,12 +251,3 @@ class MiniBridge:
 
 def _arrays(state: MiniBridgeState) -> tuple[Array, Array, Array, Array]:
     return state.hand, state.played, state.trick, state.progress
-
-
-def format_hand(cards: int) -> str:
-    """Write a set of cards in PBN, spades first: KT8.A96.A95.7542."""
-    suits = []
-    for suit in reversed(range(len(SUITS))):
-        held = cards >> (TRICKS * suit)
-        suits.append("".join(RANKS[r] for r in reversed(range(TRICKS)) if held >> r & 1))
-    return ".".join(suits)

@@ -7,7 +7,7 @@ from numba import njit
 
 from overtrick.core import Array, Deals, Trajectories
 from overtrick.games.bridge.cardplay import kernels
-from overtrick.games.bridge.cards import CARDS, hand_bits
+from overtrick.games.bridge.cards import CARDS
 from overtrick.games.bridge.trick_rules import playable_cards
 
 
@@ -20,14 +20,11 @@ def decision_trajectories(
     positions: of the decisions to return. reward: (G,), the reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
-    held = hand_bits(deals[:, :CARDS])
-    strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
-    tables = kernels.initial_tables(held, strain, needed)
     chosen = np.isin(np.arange(4), positions)
     observation = np.empty((games * each, kernels.OBSERVATION_WIDTH), np.int64)
     legal = np.empty((games * each, CARDS), np.bool_)
     action = np.empty(games * each, np.int64)
-    _write_decisions(held, *tables, cards, chosen, observation, legal, action)
+    _write_decisions(*kernels.initial_tables(deals), cards, chosen, observation, legal, action)
     game = np.repeat(np.arange(games), each)
     last = np.arange(len(game)) % each == each - 1
     seat = np.full(len(game), positions[0])
@@ -46,11 +43,11 @@ def cards_in_play_order(batch: Trajectories) -> Array:
 
 @njit(cache=True)
 def _write_decisions(  # type: ignore[no-untyped-def]
-    held, played, trick, progress, cards, chosen, observation, legal, action
+    hand, played, trick, progress, cards, chosen, observation, legal, action
 ):
     row = 0
-    for game in range(len(held)):
-        table = held[game], played[game], trick[game], progress[game]
+    for game in range(len(hand)):
+        table = hand[game], played[game], trick[game], progress[game]
         for k in range(cards.shape[1]):
             card = np.int64(cards[game, k])
             if chosen[progress[game, kernels.TURN]]:

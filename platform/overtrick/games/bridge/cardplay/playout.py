@@ -9,7 +9,7 @@ from numpy.random import Generator
 from overtrick.core import Array, Deals, ray_metrics
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.rule_defenders import rule_card
-from overtrick.games.bridge.cards import CARDS, draw_card, hand_bits
+from overtrick.games.bridge.cards import CARDS, draw_card
 from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
 PLAYERS = ("random", "rules")
@@ -24,12 +24,10 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
     the cards (G, 52), or fewer, int8 in the order played, and (G,) the tricks won by the declaring
     side.
     """
-    held = hand_bits(deals[:, :CARDS])
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
     cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
     won = np.empty(len(deals), np.int64)
-    strain, needed = deals[:, CARDS].astype(np.int64), deals[:, CARDS + 1].astype(np.int64)
-    _play_out(held, strain, needed, by_rule, cards, won, rng)
+    _play_out(*kernels.initial_tables(deals), by_rule, cards, won, rng)
     ray_metrics.count_games(len(deals))
     return cards, won
 
@@ -45,12 +43,11 @@ def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _play_out(held, strain, needed, by_rule, cards, won, rng):  # type: ignore[no-untyped-def]
+def _play_out(hand, played, trick, progress, by_rule, cards, won, rng):  # type: ignore[no-untyped-def]
     observation = np.empty(kernels.OBSERVATION_WIDTH, np.int64)
-    played, trick, progress = kernels.initial_tables(held, strain, needed)
-    for game in range(len(held)):
+    for game in range(len(hand)):
         now = progress[game]
-        table = held[game], played[game], trick[game], now
+        table = hand[game], played[game], trick[game], now
         for k in range(cards.shape[1]):
             kernels.write_observation(*table, observation)
             card = choose_card(observation, now[kernels.LED], by_rule[now[kernels.TURN] % 2], rng)

@@ -20,8 +20,7 @@ from overtrick.games.bridge.auction_rules import (
     PASS,
     is_legal_call,
 )
-from overtrick.games.bridge.cardplay.minibridge import format_hand
-from overtrick.games.bridge.cards import hand_bits, random_deals
+from overtrick.games.bridge.cards import format_hand, hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.compiler import ExpandedRule, RuleBlock, SystemTables
 from overtrick.games.bridge.system.hand_terms import NO_REF, RangeTest

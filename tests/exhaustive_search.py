@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations
 from overtrick.games.bridge.cardplay import kernels
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, hand_bits
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP
 
 HONOURS = np.array([card for card, name in enumerate(CARD_NAMES) if name[1] in "QKA"])
 NEEDED_OF_THREE = 2
@@ -38,9 +38,7 @@ def contract_probability(
     The line is the sequence of cards against the defenders' best play. Every play is searched, so
     the deal may have at most 16 cards.
     """
-    held = hand_bits(deal[None, :CARDS])
-    strain, needed = np.array([deal[CARDS]], np.int64), np.array([deal[CARDS + 1]], np.int64)
-    return _search((held, *kernels.initial_tables(held, strain, needed)), policy)
+    return _search(kernels.initial_tables(deal[None]), policy)
 
 
 def _search(table: tuple[Array, ...], policy: BehaviouralPolicy | None) -> tuple[float, list[str]]:
