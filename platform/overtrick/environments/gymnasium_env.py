@@ -121,8 +121,8 @@ def single_env(
 ) -> SingleSeatEnv:
     """Make one seat of a registered game as an environment.
 
-    others: the policies of the other seats, one of which is drawn each game; by default a uniformly
-    random one. seat: the agent's seat; None draws one each game. options: those of the game. Raises
+    others: policies from which one is drawn each game for the other seats; by default a uniformly
+    random policy. seat: the agent's seat; None draws one each game. options: those of the game. Raises
     UserError for a game that is unknown or cannot be played, or for a wrong seat.
     """
     game = registry.make(name, **options)

@@ -31,16 +31,16 @@ QUARTER_TURNS = "quarter_turns"
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """Weights of the terms of an ant's reward in one step, in points."""
+    """Weights of the terms of an ant's reward in one step, in points a unit of the term."""
 
-    win: float = 2000.0  # the other one lost in this step
-    lose: float = -2000.0  # it lost itself; if both did, nobody wins or loses
-    draw: float = -1000.0  # time is up, or the simulator lost track
+    win: float = 2000.0  # 1 if the opponent alone lost in this step
+    lose: float = -2000.0  # 1 if this ant alone lost in this step
+    draw: float = -1000.0  # 1 if time is up or the simulation diverged
     move: float = 0.1  # speed towards the opponent in m/s, if that is positive
     push: float = -10.0  # exp(-distance of the opponent from the centre in m)
-    control: float = -0.1  # sum of squared actions, as the policy gave them
-    near: float = 0.0  # m that the ants came nearer to each other
-    out: float = 0.0  # m that the opponent came nearer to the edge of the ring
+    control: float = -0.1  # sum of squared actions, before clipping
+    near: float = 0.0  # decrease of the distance between the ants in m
+    out: float = 0.0  # movement of the opponent towards the edge of the ring in m
 
 
 REWARDS = {

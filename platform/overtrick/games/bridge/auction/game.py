@@ -50,7 +50,7 @@ class Auction:
     A side that calls for two hands observes only the hand that is to call.
 
     scoring: imps, the score's difference to par in IMPs; points, the score of duplicate bridge; or
-    nothing, all payoffs 0, for rollouts of which only the calls matter. North-South win what
+    nothing, all payoffs 0, for rollouts that need only the calls. North-South win what
     East-West lose. seats: 4, or 2 for the two sides.
 
     A deal has 74 columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All);

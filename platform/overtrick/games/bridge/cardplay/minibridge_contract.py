@@ -40,7 +40,7 @@ class MiniBridgeContract(NamedTuple):
 
 
 def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
-    """Return the contract of each deal (G, 52), of which seat 0 is the dealer.
+    """Return the contract of each deal (G, 52), with seat 0 as the dealer.
 
     The pair with more honour points declares, and within it the hand with more; if equal, the hand
     nearer to the dealer. With trumps, the pair's longest suit of at least 8 cards is trumps; if
