@@ -122,8 +122,8 @@ def single_env(
     """Make one seat of a registered game as an environment.
 
     others: policies from which one is drawn each game for the other seats; by default a uniformly
-    random policy. seat: the agent's seat; None draws one each game. options: those of the game. Raises
-    UserError for a game that is unknown or cannot be played, or for a wrong seat.
+    random policy. seat: the agent's seat; None draws one each game. options: those of the game.
+    Raises UserError for a game that is unknown or cannot be played, or for a wrong seat.
     """
     game = registry.make(name, **options)
     registry.check_playable(game)
