@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def tests_by_room() -> dict[str, list[str]]:
+def files_by_room() -> dict[str, list[str]]:
     """Read the table: test files, relative to the repository, by folder of the package."""
     table = (HERE / "README.md").read_text().partition("## From a folder")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE)
@@ -17,7 +17,7 @@ def tests_by_room() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    known = tests_by_room()
+    known = files_by_room()
     if sys.argv[1] not in known:
         sys.exit(f"no folder '{sys.argv[1]}' of the package: one of {', '.join(known)}")
     print(*known[sys.argv[1]])

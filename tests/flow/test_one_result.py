@@ -267,7 +267,7 @@ def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_r
         if iteration in {1, 3}:
             ray.kill(crew._workers[iteration % 2])
         if iteration == 4:
-            ray.kill(trainer.population.host.actor)
+            ray.kill(trainer.population.remote.actor)
         metrics.append(trainer.step())
     state = trainer.state()
     trainer.close()

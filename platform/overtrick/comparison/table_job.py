@@ -27,28 +27,25 @@ EXACT = "exact"  # the oracle that computes the best response instead of learnin
 class Method(Section):
     """A row of the table: a trained method, a fixed policy, or an oracle; exactly one of them."""
 
-    job: str | dict[str, Any] | None = Field(
-        default=None,
-        description="job file, relative to the table's folder, or its content; trained with every "
-        "seed of the table",
-    )
-    without: tuple[str, ...] = Field(
-        default=(), description="dotted keys of the job to remove, so that their defaults apply"
-    )
-    set: dict[str, Any] = Field(default={}, description="new values for dotted keys of the job")
-    policy: Opponent | None = Field(
-        default=None,
-        description="reference opponent, run, or folder of a model that plays without adaptation",
-    )
-    oracle: str | dict[str, Any] | None = Field(
-        default=None,
-        description="exact: the best response on the game tree; otherwise, as `job`, the job that "
-        "learns a best response to each opponent",
-    )
-    key: str = Field(
-        default="exploit.opponent",
-        description="dotted key of the oracle's job that names its opponent",
-    )
+    job: str | dict[str, Any] | None = None
+    """Job file, relative to the table's folder, or its content; trained with every seed of the
+    table."""
+
+    without: tuple[str, ...] = ()
+    """Dotted keys of the job to remove, so that their defaults apply."""
+
+    set: dict[str, Any] = Field(default={})
+    """New values for dotted keys of the job."""
+
+    policy: Opponent | None = None
+    """Reference opponent, run, or folder of a model that plays without adaptation."""
+
+    oracle: str | dict[str, Any] | None = None
+    """exact: the best response on the game tree; otherwise, as `job`, the job that learns a best
+    response to each opponent."""
+
+    key: str = "exploit.opponent"
+    """Dotted key of the oracle's job that names its opponent."""
 
     @model_validator(mode="after")
     def _one_of_three(self) -> Method:
@@ -67,44 +64,43 @@ class Method(Section):
 class ModelOf(Section):
     """An opponent that is the model of one of the table's methods."""
 
-    method: Name = Field(
-        description="method whose model, trained with the first seed, is the opponent"
-    )
+    method: Name
+    """Method whose model, trained with the first seed, is the opponent."""
 
 
 class ComparisonEvaluation(EvaluationBudget):
     """Evaluation budget of a comparison table, the same for every method."""
 
-    every: Count | None = Field(
-        default=None,
-        description="iterations between evaluations during training, for learning curves; none: no "
-        "learning curves",
-    )
+    every: Count | None = None
+    """Iterations between evaluations during training, for learning curves; none: no learning
+    curves."""
 
 
 class ComparisonJob(BaseJob):
     """Job of a comparison table: every method against every opponent."""
 
     trainer: Literal["table"]
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        default=(0, 1, 2), min_length=1, description="seeds with which every method is trained"
-    )
-    workers: int = Field(
-        default=0, ge=0, description="Ray workers that evaluate in parallel; 0: this process"
-    )
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
+    """Seeds with which every method is trained."""
+
+    workers: int = Field(default=0, ge=0)
+    """Ray workers that evaluate in parallel; 0: this process."""
+
     evaluate: ComparisonEvaluation = ComparisonEvaluation()
-    opponents: dict[Name, Opponent | ModelOf] = Field(
-        min_length=1,
-        description="columns: a reference opponent, a model's folder, or {method: NAME}",
-    )
-    methods: dict[Name, Method] = Field(min_length=1, description="rows of the table, by name")
-    ours: Name | None = Field(default=None, description="row that is compared with the baselines")
-    variants: tuple[Name, ...] = Field(
-        default=(), description="rows that are variants of `ours`, and so no baselines"
-    )
-    paper: dict[Name, dict[Name, float]] = Field(
-        default={}, description="published payoffs, by row and column"
-    )
+    opponents: dict[Name, Opponent | ModelOf] = Field(min_length=1)
+    """Columns: a reference opponent, a model's folder, or {method: NAME}."""
+
+    methods: dict[Name, Method] = Field(min_length=1)
+    """Rows of the table, by name."""
+
+    ours: Name | None = None
+    """Row that is compared with the baselines."""
+
+    variants: tuple[Name, ...] = ()
+    """Rows that are variants of `ours`, and so no baselines."""
+
+    paper: dict[Name, dict[Name, float]] = Field(default={})
+    """Published payoffs, by row and column."""
 
     @model_validator(mode="after")
     def _names_exist(self) -> ComparisonJob:

@@ -112,7 +112,11 @@ class Section(BaseModel):
     """Frozen section of a job file; unknown keys, and keys without effect, are errors."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
     )
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = ()
 
@@ -148,57 +152,68 @@ class Section(BaseModel):
 class GameChoice(Section):
     """Game of a job: its name in the registry and its options."""
 
-    name: str = Field(description="a game of the registry (`overtrick list`)")
-    options: dict[str, Any] = Field(default={}, description="options of the game")
+    name: str
+    """A game of the registry (`overtrick list`)."""
+
+    options: dict[str, Any] = Field(default={})
+    """Options of the game."""
 
 
 class Stop(Section):
     """End of a training run."""
 
-    iterations: Count = Field(default=100, description="training iterations in all")
+    iterations: Count = 100
+    """Training iterations in all."""
 
 
 class Resources(Section):
     """CPUs, GPUs and processes of a run."""
 
-    cpus: Positive = Field(default=1, description="CPUs reserved for the learner")
-    gpus: float = Field(default=0, ge=0, description="GPUs of the learner, if its trainer uses one")
-    worker_cpus: Positive = Field(default=1, description="CPUs reserved for each game worker")
-    single_node: bool = Field(
-        default=False,
-        description="place learner and workers on one machine, and wait until one is free",
-    )
-    learners: Count = Field(
-        default=1, description="data-parallel learners that share the work, by Ray Train"
-    )
-    data_readers: int = Field(
-        default=0,
-        ge=0,
-        description="CPUs that read examples for a learner, by Ray Data; 0: the learner reads them",
-    )
+    cpus: Positive = 1
+    """CPUs reserved for the learner."""
+
+    gpus: float = Field(default=0, ge=0)
+    """GPUs of the learner, if its trainer uses one."""
+
+    worker_cpus: Positive = 1
+    """CPUs reserved for each game worker."""
+
+    single_node: bool = False
+    """Place learner and workers on one machine, and wait until one is free."""
+
+    learners: Count = 1
+    """Data-parallel learners that share the work, by Ray Train."""
+
+    data_readers: int = Field(default=0, ge=0)
+    """CPUs that read examples for a learner, by Ray Data; 0: the learner reads them."""
 
 
 class Checkpoints(Section):
     """Schedule of checkpoints, and restarts from them."""
 
-    every: Count = Field(default=10, description="iterations between checkpoints")
-    keep: Count = Field(default=2, description="newest checkpoints that stay on disk")
-    retries: int = Field(default=3, ge=0, description="restarts of a trial that crashed")
+    every: Count = 10
+    """Iterations between checkpoints."""
+
+    keep: Count = 2
+    """Newest checkpoints that stay on disk."""
+
+    retries: int = Field(default=3, ge=0)
+    """Restarts of a trial that crashed."""
 
 
 class Track(Section):
     """MLflow tracking of a run."""
 
-    experiment: str = Field(default="overtrick", pattern=NAMED, description="MLflow experiment")
+    experiment: str = Field(default="overtrick", pattern=NAMED)
+    """MLflow experiment."""
+
     uri: Annotated[str, AfterValidator(server_address.validate)] = Field(
-        default_factory=server_address.default,
-        description="MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI",
+        default_factory=server_address.default
     )
-    register: str | None = Field(
-        default=None,
-        pattern=NAMED,
-        description="name under which the model is registered in MLflow; none: it is not",
-    )
+    """MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI."""
+
+    register: str | None = Field(default=None, pattern=NAMED)
+    """Name under which the model is registered in MLflow; none: it is not."""
 
 
 class Videos(Section):
@@ -206,18 +221,22 @@ class Videos(Section):
 
     unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 
-    every: Count | None = Field(
-        default=None,
-        description="iterations between videos, each of the next checkpoint; none: no videos",
-    )
-    opponent: Opponent = Field(default="random", description="opponent of the model in the videos")
+    every: Count | None = None
+    """Iterations between videos, each of the next checkpoint; none: no videos."""
+
+    opponent: Opponent = "random"
+    """Opponent of the model in the videos."""
 
 
 class BaseJob(Section):
     """Keys of every job file, of a trainer or of a table of methods."""
 
-    trainer: str = Field(description="name of a trainer, or table")
-    game: GameChoice = Field(description="a name, or {name: ..., option: ...}")
+    trainer: str
+    """Name of a trainer, or table."""
+
+    game: GameChoice
+    """A name, or {name: ..., option: ...}."""
+
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on the environment
 
@@ -260,17 +279,18 @@ class EvaluatedJob(Protocol):
 class Job(BaseJob):
     """Keys of every job of a trainer; a trainer adds sections of its own."""
 
-    seed: int = Field(
-        default=0, ge=0, description="seed of all random numbers: same seed, same results"
-    )
-    workers: int = Field(default=0, ge=0, description="Ray game workers; 0 = in this process")
+    seed: int = Field(default=0, ge=0)
+    """Seed of all random numbers: same seed, same results."""
+
+    workers: int = Field(default=0, ge=0)
+    """Ray game workers; 0 = in this process."""
+
     stop: Stop = Stop()
     resources: Resources = Resources()
     videos: Videos = Videos()
-    search: Search = Field(
-        default=Search(),
-        description="values that `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md",
-    )
+    search: Search = Field(default=Search())
+    """Values that `sweep` tries: KEY: {grid: [...]}, or see docs/sweeps.md."""
+
     used_resources: ClassVar[frozenset[str]] = frozenset()
     """Optional keys of `resources` that the trainer reads: gpus, learners, data_readers."""
 
@@ -376,7 +396,7 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
                 if field.is_required()
                 else str(field.get_default(call_default_factory=True))
             )
-            yield f"{prefix}{name}", default, field.description or ""
+            yield f"{prefix}{name}", default, " ".join((field.description or "").split())
 
 
 def _check_keys(

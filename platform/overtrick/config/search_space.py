@@ -103,37 +103,31 @@ class ParameterSpace(BaseModel):
 class Search(BaseModel):
     """Section `search` of a job: the method of a sweep, and values to try by dotted key."""
 
-    model_config = FORM | ConfigDict(extra="allow")
+    model_config = FORM | ConfigDict(extra="allow", use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, ParameterSpace] = Field(init=False)
 
-    method: Literal["grid", "random", "asha", "pbt"] = Field(
-        default="grid",
-        description="grid: all combinations. random: draws. asha: early stopping of the worse "
-        "trials. pbt: population based training",
-    )
-    trials: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="draws, each combined with every value of a grid"
-    )
-    metric: str | None = Field(
-        default=None,
-        description="metric by which trials are compared during training; -NAME if smaller is "
-        "better; none: the trainer's score",
-    )
-    grace_period: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="iterations before asha may stop a trial"
-    )
-    reduction_factor: int = Field(
-        default=3, ge=2, description="of this many trials at a rung of asha about one continues"
-    )
-    perturbation_interval: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="iterations between copies of better trials by pbt"
-    )
-    quantile_fraction: float = Field(
-        default=0.25,
-        gt=0,
-        le=0.5,
-        description="share of the worst trials of pbt that copy one of as many best trials",
-    )
+    method: Literal["grid", "random", "asha", "pbt"] = "grid"
+    """grid: all combinations. random: draws. asha: early stopping of the worse trials. pbt:
+    population based training."""
+
+    trials: Annotated[int, Field(ge=1)] | None = None
+    """Draws, each combined with every value of a grid."""
+
+    metric: str | None = None
+    """Metric by which trials are compared during training; -NAME if smaller is better; none: the
+    trainer's score."""
+
+    grace_period: Annotated[int, Field(ge=1)] | None = None
+    """Iterations before asha may stop a trial."""
+
+    reduction_factor: int = Field(default=3, ge=2)
+    """Of this many trials at a rung of asha about one continues."""
+
+    perturbation_interval: Annotated[int, Field(ge=1)] | None = None
+    """Iterations between copies of better trials by pbt."""
+
+    quantile_fraction: float = Field(default=0.25, gt=0, le=0.5)
+    """Share of the worst trials of pbt that copy one of as many best trials."""
 
     @model_validator(mode="before")
     @classmethod

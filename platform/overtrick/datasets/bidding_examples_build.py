@@ -44,25 +44,28 @@ class ExamplesConfig(DatasetConfig):
 
     subject = "examples"
 
-    files: tuple[str, ...] = Field(description="files of boards with auctions")
-    system_ns: str = Field(
-        default=RECORDED,
-        description="bidding system of North-South, by name or as a file; recorded: the one that "
-        "each board names, natural if it names none",
-    )
-    system_ew: str = Field(
-        default=RECORDED, description="bidding system of East-West, with the same values"
-    )
-    kind: str | None = Field(default=None, description="use only boards of this kind: human, ...")
-    outcomes: bool = Field(
-        default=False, description="add IMPs against par, from boards with double-dummy tricks"
-    )
-    solved: bool = Field(
-        default=False,
-        description="the files hold deals with double-dummy tricks and no auctions; system_ns and "
-        "system_ew bid them, and may be folders of models",
-    )
-    seed: int = Field(default=0, ge=0, description="random seed of the order of examples")
+    files: tuple[str, ...]
+    """Files of boards with auctions."""
+
+    system_ns: str = RECORDED
+    """Bidding system of North-South, by name or as a file; recorded: the one that each board names,
+    natural if it names none."""
+
+    system_ew: str = RECORDED
+    """Bidding system of East-West, with the same values."""
+
+    kind: str | None = None
+    """Use only boards of this kind: human, ..."""
+
+    outcomes: bool = False
+    """Add IMPs against par, from boards with double-dummy tricks."""
+
+    solved: bool = False
+    """The files hold deals with double-dummy tricks and no auctions; system_ns and system_ew bid
+    them, and may be folders of models."""
+
+    seed: int = Field(default=0, ge=0)
+    """Random seed of the order of examples."""
 
     @model_validator(mode="after")
     def _solved_deals_need_bidders(self) -> ExamplesConfig:

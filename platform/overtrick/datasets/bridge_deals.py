@@ -48,16 +48,23 @@ class DealsConfig(DatasetConfig):
 
     subject = "deals"
 
-    boards: Count = Field(default=1000, description="number of boards")
-    system_ns: str = Field(default="natural", description="bidding system of North-South")
-    system_ew: str = Field(default="natural", description="bidding system of East-West")
-    dealer: Order = Field(
-        default="random", description="random, or rotating as on the boards of a duplicate match"
-    )
-    vulnerability: Order = Field(
-        default="random", description="random, or rotating as on the boards of a duplicate match"
-    )
-    seed: int = Field(default=0, ge=0, description="random seed of the deals")
+    boards: Count = 1000
+    """Number of boards."""
+
+    system_ns: str = "natural"
+    """Bidding system of North-South."""
+
+    system_ew: str = "natural"
+    """Bidding system of East-West."""
+
+    dealer: Order = "random"
+    """Random, or rotating as on the boards of a duplicate match."""
+
+    vulnerability: Order = "random"
+    """Random, or rotating as on the boards of a duplicate match."""
+
+    seed: int = Field(default=0, ge=0)
+    """Random seed of the deals."""
 
     @model_validator(mode="after")
     def _systems_exist(self) -> DealsConfig:

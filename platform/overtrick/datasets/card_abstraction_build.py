@@ -44,37 +44,35 @@ class AbstractionConfig(DatasetConfig):
 
     subject = "the abstraction"
 
-    buckets: int = Field(
-        default=PAPER.buckets, ge=2, le=32,
-        description="buckets per round; the joint tables have their 4th power of entries",
-    )  # fmt: skip
-    preflop: Count = Field(
-        default=PAPER.preflop, description="roll-outs of each of the 169 hands before the flop"
-    )
-    flop: Count = Field(
-        default=PAPER.flop, description="roll-outs of each of the 1,286,792 holdings on the flop"
-    )
-    turn: Count = Field(
-        default=PAPER.turn, description="roll-outs of each of the 13,960,050 holdings on the turn"
-    )
-    river: Count = Field(
-        default=PAPER.river,
-        description="roll-outs of each of the 123,156,254 holdings on the river",
-    )
-    deals: Count = Field(
-        default=PAPER.deals, description="deals sampled for the transition and showdown tables"
-    )
-    kmeans_starts: Count = Field(
-        default=PAPER.kmeans_starts, description="starts of k-means++; the best result is used"
-    )
-    kmeans_steps: Count = Field(
-        default=PAPER.kmeans_steps, description="maximum number of k-means steps per start"
-    )
-    ranks: int = Field(
-        default=PAPER.ranks, ge=5, le=13,
-        description="ranks in the deck, from the ace down; 13 is hold'em, fewer a smaller game",
-    )  # fmt: skip
-    seed: int = Field(default=PAPER.seed, ge=0, description="random seed of all samples")
+    buckets: int = Field(default=PAPER.buckets, ge=2, le=32)
+    """Buckets per round; the joint tables have their 4th power of entries."""
+
+    preflop: Count = PAPER.preflop
+    """Roll-outs of each of the 169 hands before the flop."""
+
+    flop: Count = PAPER.flop
+    """Roll-outs of each of the 1,286,792 holdings on the flop."""
+
+    turn: Count = PAPER.turn
+    """Roll-outs of each of the 13,960,050 holdings on the turn."""
+
+    river: Count = PAPER.river
+    """Roll-outs of each of the 123,156,254 holdings on the river."""
+
+    deals: Count = PAPER.deals
+    """Deals sampled for the transition and showdown tables."""
+
+    kmeans_starts: Count = PAPER.kmeans_starts
+    """Starts of k-means++; the best result is used."""
+
+    kmeans_steps: Count = PAPER.kmeans_steps
+    """Maximum number of k-means steps per start."""
+
+    ranks: int = Field(default=PAPER.ranks, ge=5, le=13)
+    """Ranks in the deck, from the ace down; 13 is hold'em, fewer a smaller game."""
+
+    seed: int = Field(default=PAPER.seed, ge=0)
+    """Random seed of all samples."""
 
     @model_validator(mode="after")
     def _enough_strengths_for_all_buckets(self) -> AbstractionConfig:

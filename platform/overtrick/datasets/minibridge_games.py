@@ -33,13 +33,20 @@ class MinibridgeConfig(DatasetConfig):
 
     subject = "minibridge games"
 
-    games: Count = Field(default=100_000, description="number of games that are stored")
-    defenders: cardplay.ScriptedDefenders = Field(
-        default="rules", description="scripted players that defend against the random declarer"
-    )
-    strain: cardplay.Strain = Field(default="notrump", description="contracts that are dealt")
-    lost: bool = Field(default=False, description="also store games that the declarer lost")
-    seed: int = Field(default=0, ge=0, description="random seed of deals and play")
+    games: Count = 100_000
+    """Number of games that are stored."""
+
+    defenders: cardplay.ScriptedDefenders = "rules"
+    """Scripted players that defend against the random declarer."""
+
+    strain: cardplay.Strain = "notrump"
+    """Contracts that are dealt."""
+
+    lost: bool = False
+    """Also store games that the declarer lost."""
+
+    seed: int = Field(default=0, ge=0)
+    """Random seed of deals and play."""
 
     @property
     def game(self) -> GameChoice:

@@ -32,15 +32,11 @@ from overtrick.storage import locate, model_files, parquet
 class BiddingSystemJob(Job):
     """Job of a trainer of bidding networks, with the bidding system of their calls."""
 
-    system: Opponent = Field(
-        default="natural",
-        description="bidding system that defines the meaning of the network's calls",
-    )
-    system_version: dict[str, str] = Field(
-        default={},
-        description="fingerprint of the system's rules by name of the system; filled in by a new "
-        "run",
-    )
+    system: Opponent = "natural"
+    """Bidding system that defines the meaning of the network's calls."""
+
+    system_version: dict[str, str] = Field(default={})
+    """Fingerprint of the system's rules by name of the system; filled in by a new run."""
 
     @field_validator("system")
     @classmethod

@@ -42,20 +42,25 @@ class CardplayEvaluation(Section):
     """Evaluation of a declarer on deals that are used for nothing else."""
 
     defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
-        default=("rules",), min_length=1,
-        description="defenders, each evaluated apart; learned: the defenders that this run trains",
-    )  # fmt: skip
-    deals: Count = Field(default=1000, description="deals of an evaluation during training")
-    final_deals: Count = Field(default=10_000, description="deals of the final table")
-    every: Count = Field(default=1, description="iterations between evaluations")
-    double_dummy: bool = Field(
-        default=True,
-        description="solve the deals of the final table double dummy, for the share of contracts "
-        "that are made with perfect play of both sides",
+        default=("rules",), min_length=1
     )
-    solutions: FolderPath = Field(
-        default="double_dummy", description="folder that stores the double-dummy solutions"
-    )
+    """Defenders, each evaluated apart; learned: the defenders that this run trains."""
+
+    deals: Count = 1000
+    """Deals of an evaluation during training."""
+
+    final_deals: Count = 10_000
+    """Deals of the final table."""
+
+    every: Count = 1
+    """Iterations between evaluations."""
+
+    double_dummy: bool = True
+    """Solve the deals of the final table double dummy, for the share of contracts that are made
+    with perfect play of both sides."""
+
+    solutions: FolderPath = "double_dummy"
+    """Folder that stores the double-dummy solutions."""
 
 
 class CardplayGames(NamedTuple):

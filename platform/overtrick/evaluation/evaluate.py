@@ -26,18 +26,18 @@ from overtrick.solvers.extensive.tree import Tree
 class EvaluationBudget(Section):
     """Games for adaptation to a held-out opponent, and games that measure the result."""
 
-    steps: Count = Field(
-        default=3, description="steps of adaptation, each from newly sampled games"
-    )
-    games: Count = Field(default=200, description="sampled games per step of adaptation")
-    repeats: int = Field(
-        default=20, ge=2, description="independent repetitions of adaptation; results are averaged"
-    )
-    eval_deals: int = Field(
-        default=2000, ge=2,
-        description="deals that estimate the payoff of a policy, each played from every seat; "
-        "unused in games small enough for a tree, whose payoffs are exact",
-    )  # fmt: skip
+    steps: Count = 3
+    """Steps of adaptation, each from newly sampled games."""
+
+    games: Count = 200
+    """Sampled games per step of adaptation."""
+
+    repeats: int = Field(default=20, ge=2)
+    """Independent repetitions of adaptation; results are averaged."""
+
+    eval_deals: int = Field(default=2000, ge=2)
+    """Deals that estimate the payoff of a policy, each played from every seat; unused in games
+    small enough for a tree, whose payoffs are exact."""
 
 
 class HeldOutEvaluation(EvaluationBudget):
@@ -48,11 +48,9 @@ class HeldOutEvaluation(EvaluationBudget):
     )
 
     opponents: tuple[Opponent, ...] = Field(
-        default=("random", "call", "bluff", "cfr"),
-        min_length=1,
-        description="held-out opponents: names of reference opponents or runs, or folders of "
-        "models",
+        default=("random", "call", "bluff", "cfr"), min_length=1
     )
+    """Held-out opponents: names of reference opponents or runs, or folders of models."""
 
     @field_validator("opponents")
     @classmethod
@@ -63,26 +61,24 @@ class HeldOutEvaluation(EvaluationBudget):
             raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
         return names
 
-    every: Count = Field(default=10, description="training iterations between evaluations")
-    exploitability_bound: float | None = Field(
-        default=None, ge=0,
-        description="exploitability, in points per game, that an adapted policy may have beyond "
-        "that of an equilibrium; needs a game small enough for a tree; null: no bound",
-    )  # fmt: skip
-    bound_method: Literal["mixture", "nearest"] = Field(
-        default="mixture",
-        description="replacement of a policy beyond the bound. mixture: play the policy or the "
-        "equilibrium, drawn before each game. nearest: the nearest strategy within the bound, by "
-        "a linear program; it wins more",
-    )
+    every: Count = 10
+    """Training iterations between evaluations."""
+
+    exploitability_bound: float | None = Field(default=None, ge=0)
+    """Exploitability, in points per game, that an adapted policy may have beyond that of an
+    equilibrium; needs a game small enough for a tree; null: no bound."""
+
+    bound_method: Literal["mixture", "nearest"] = "mixture"
+    """Replacement of a policy beyond the bound. mixture: play the policy or the equilibrium, drawn
+    before each game. nearest: the nearest strategy within the bound, by a linear program; it wins
+    more."""
 
 
 class AdaptationEvaluation(HeldOutEvaluation):
     """Evaluation of a model that adapts to held-out opponents by gradient steps."""
 
-    learning_rate: Positive = Field(
-        default=0.1, description="learning rate of the gradient steps of adaptation"
-    )
+    learning_rate: Positive = 0.1
+    """Learning rate of the gradient steps of adaptation."""
 
 
 class FixedPolicyEvaluation(HeldOutEvaluation):

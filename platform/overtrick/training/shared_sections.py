@@ -106,13 +106,14 @@ class RandomMembers(RandomNetworks):
 class GeneticOperators(Section):
     """Keys of selection and mutation (defaults: Wu et al. 2022, Table 1, column Leduc)."""
 
-    elite_share: Fraction = Field(default=0.2, description="share of members kept unchanged")
-    mutation_rate: Fraction = Field(default=0.3, description="probability that a member mutates")
-    mutation_strength: float = Field(
-        default=0.1,
-        ge=0,
-        description="standard deviation of mutation, as a multiple of a layer's root mean square",
-    )
+    elite_share: Fraction = 0.2
+    """Share of members kept unchanged."""
+
+    mutation_rate: Fraction = 0.3
+    """Probability that a member mutates."""
+
+    mutation_strength: float = Field(default=0.1, ge=0)
+    """Standard deviation of mutation, as a multiple of a layer's root mean square."""
 
     def operators(self) -> EvolutionConfig:
         """Return the configuration of the genetic operators."""
@@ -122,8 +123,11 @@ class GeneticOperators(Section):
 class EpsilonGreedy(Section):
     """Exploration by random actions, whose share changes linearly over the iterations."""
 
-    epsilon: Fraction = Field(default=0.1, description="share of random actions at the start")
-    epsilon_end: Fraction = Field(default=0.0, description="share of random actions at the end")
+    epsilon: Fraction = 0.1
+    """Share of random actions at the start."""
+
+    epsilon_end: Fraction = 0.0
+    """Share of random actions at the end."""
 
     def epsilon_at(self, progress: float) -> float:
         """Return the share of random actions after a share of all iterations, from 0 to 1."""
@@ -133,29 +137,28 @@ class EpsilonGreedy(Section):
 class QLearning(EpsilonGreedy):
     """Deep Q-learning from a replay buffer."""
 
-    learning_rate: Positive = Field(
-        default=0.001, description="Adam's learning rate at the start; it falls linearly to 0"
-    )
+    learning_rate: Positive = 0.001
+    """Adam's learning rate at the start; it falls linearly to 0."""
+
     gradient_steps: GradientSteps = 32
     batch_size: BatchSize = 256
-    replay_capacity: Count = Field(
-        default=200_000, description="newest decisions in the replay buffer"
-    )
-    target_update_interval: Count = Field(
-        default=300, description="gradient steps between updates of the target network"
-    )
+    replay_capacity: Count = 200_000
+    """Newest decisions in the replay buffer."""
+
+    target_update_interval: Count = 300
+    """Gradient steps between updates of the target network."""
+
     discount: Discount = 1.0
-    loss: Literal["huber", "squared"] = Field(
-        default="squared",
-        description="huber is less sensitive to outliers, but estimates the median of the target "
-        "rather than its mean",
-    )
-    double_q: bool = Field(default=True, description="double Q-learning")
-    monte_carlo: bool = Field(
-        default=False,
-        description="learn from the return of the rest of the game (Monte Carlo control), without "
-        "bootstrapping; target_update_interval and double_q then have no effect",
-    )
+    loss: Literal["huber", "squared"] = "squared"
+    """Huber is less sensitive to outliers, but estimates the median of the target rather than its
+    mean."""
+
+    double_q: bool = True
+    """Double Q-learning."""
+
+    monte_carlo: bool = False
+    """Learn from the return of the rest of the game (Monte Carlo control), without bootstrapping;
+    target_update_interval and double_q then have no effect."""
 
     def config(self) -> dqn.DqnConfig:
         """Return the configuration of the learner."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from overtrick.config.job_file import Count, Job, Opponent, Section
 from overtrick.core import Array, Game, Policy
@@ -46,12 +46,11 @@ class PairResult(NamedTuple):
 class Tournament(Section):
     """Players, and boards of a round."""
 
-    players: tuple[Opponent, ...] = Field(
-        description="reference opponents or runs by name, or folders of models"
-    )
-    boards: Count = Field(
-        default=10, description="boards per pair and iteration, each played from both seats"
-    )
+    players: tuple[Opponent, ...]
+    """Reference opponents or runs by name, or folders of models."""
+
+    boards: Count = 10
+    """Boards per pair and iteration, each played from both seats."""
 
     @field_validator("players")
     @classmethod

@@ -49,17 +49,20 @@ class Dron(RandomOpponents):
     """Network of a DRON, and the random opponents that it learns from."""
 
     hidden: HiddenLayers = (64, 64)
-    gate_hidden: tuple[Count, ...] = Field(
-        default=(64,), description="units of each ReLU layer that sees the opponent's statistics"
-    )
-    experts: Count = Field(default=8, description="K: experts that the gate weights")
-    adaptation_steps: int = Field(
-        default=3, ge=0, description="updates of an opponent's statistics in training"
-    )
-    games: Count = Field(default=200, description="games against an opponent before each update")
-    opponent_hidden: tuple[Count, ...] = Field(
-        default=(64, 64), description="units of each ReLU layer of a random opponent"
-    )
+    gate_hidden: tuple[Count, ...] = (64,)
+    """Units of each ReLU layer that sees the opponent's statistics."""
+
+    experts: Count = 8
+    """K: experts that the gate weights."""
+
+    adaptation_steps: int = Field(default=3, ge=0)
+    """Updates of an opponent's statistics in training."""
+
+    games: Count = 200
+    """Games against an opponent before each update."""
+
+    opponent_hidden: tuple[Count, ...] = (64, 64)
+    """Units of each ReLU layer of a random opponent."""
 
 
 class DronJob(Job):

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, Job, Positive
 from overtrick.core import Array, Trajectories, concatenate_trajectories
@@ -46,14 +45,15 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """First policy, prior of opponents' actions, and the random opponents that both learn from."""
 
     random_opponents: shared_sections.NewOpponents = 40
-    games: Count = Field(default=50, description="games against each random opponent")
-    learning_rate: Positive = Field(
-        default=0.003, description="Adam's learning rate of PPO for the first policy"
-    )
+    games: Count = 50
+    """Games against each random opponent."""
+
+    learning_rate: Positive = 0.003
+    """Adam's learning rate of PPO for the first policy."""
+
     entropy_coef: shared_sections.EntropyCoef = 0.05
-    prior_learning_rate: Positive = Field(
-        default=0.001, description="Adam's learning rate of the prior"
-    )
+    prior_learning_rate: Positive = 0.001
+    """Adam's learning rate of the prior."""
 
 
 class EomJob(Job):

@@ -39,13 +39,15 @@ class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
     """Population and its evolution, and the adaptation of its best member."""
 
     hidden: shared_sections.HiddenLayers = (64, 64)
-    size: int = Field(default=10, ge=2, description="members of the population")
-    games: Count = Field(default=50, description="games of each pair of members per generation")
-    gradient_estimator: GradientEstimator = Field(
-        default="critic",
-        description="how the gradient of adaptation is estimated in evaluation, as "
-        "meta.gradient_estimator",
-    )
+    size: int = Field(default=10, ge=2)
+    """Members of the population."""
+
+    games: Count = 50
+    """Games of each pair of members per generation."""
+
+    gradient_estimator: GradientEstimator = "critic"
+    """How the gradient of adaptation is estimated in evaluation, as meta.gradient_estimator."""
+
     discount: shared_sections.Discount = 0.99
 
 

@@ -28,75 +28,73 @@ class Meta(shared.PolicyGradient):
     )
 
     solver: shared.PolicySolver = "trpo"
-    inner_lr: Positive = Field(default=0.1, description="alpha: learning rate of the inner steps")
-    inner_steps: Count = Field(
-        default=1, description="inner gradient steps per opponent in training"
-    )
-    outer_kl: Positive = Field(
-        default=0.01, description="beta with TRPO: its KL bound, in nats per decision"
-    )
-    outer_kl_end: Positive | None = Field(
-        default=None, description="outer_kl at the last iteration, reached linearly; none: constant"
-    )
-    outer_lr: Positive = Field(default=0.01, description="beta with PPO: Adam's learning rate")
-    outer_lr_end: Positive | None = Field(
-        default=None, description="outer_lr at the last iteration, reached linearly; none: constant"
-    )
-    weight_ema: float = Field(
-        default=0.0, ge=0, lt=1,
-        description="decay of the moving average of weights, which is evaluated and stored; 0: the "
-        "newest weights",
-    )  # fmt: skip
-    fisher_subsample: Count = Field(
-        default=1,
-        description="TRPO estimates curvature on every n-th opponent of an iteration; 1: on all",
-    )
+    inner_lr: Positive = 0.1
+    """alpha: learning rate of the inner steps."""
+
+    inner_steps: Count = 1
+    """Inner gradient steps per opponent in training."""
+
+    outer_kl: Positive = 0.01
+    """Beta with TRPO: its KL bound, in nats per decision."""
+
+    outer_kl_end: Positive | None = None
+    """outer_kl at the last iteration, reached linearly; none: constant."""
+
+    outer_lr: Positive = 0.01
+    """Beta with PPO: Adam's learning rate."""
+
+    outer_lr_end: Positive | None = None
+    """outer_lr at the last iteration, reached linearly; none: constant."""
+
+    weight_ema: float = Field(default=0.0, ge=0, lt=1)
+    """Decay of the moving average of weights, which is evaluated and stored; 0: the newest
+    weights."""
+
+    fisher_subsample: Count = 1
+    """TRPO estimates curvature on every n-th opponent of an iteration; 1: on all."""
+
     minibatches: shared.Minibatches = 1
-    second_order: bool = Field(
-        default=False, description="differentiate through the inner gradient (eq. 7)"
-    )
+    second_order: bool = False
+    """Differentiate through the inner gradient (eq. 7)."""
+
     discount: shared.Discount = 0.99
     critic_learning_rate: shared.CriticLearningRate = 0.001
-    tasks: Count = Field(default=10, description="opponents per iteration")
-    games: Count = Field(default=200, description="games against an opponent before each step")
-    outer_games: Count | None = Field(
-        default=None,
-        description="games against each opponent after the last inner step; none: as games",
-    )
-    gradient_estimator: GradientEstimator = Field(
-        default="critic",
-        description="how the inner gradient is estimated. critic: sampled returns minus the "
-        "critic's baseline. The others see all cards of a finished game. privileged_critic: the "
-        "baseline sees them too. On a tree, aivat: sampled decisions without the variance of cards "
-        "and of own actions; opponent_model: every decision, against the estimated opponent",
-    )
-    objective: Literal["sampled", "exact"] = Field(
-        default="sampled",
-        description="outer objective from sampled games, or exact on the tree; the inner steps "
-        "always use sampled games",
-    )
+    tasks: Count = 10
+    """Opponents per iteration."""
+
+    games: Count = 200
+    """Games against an opponent before each step."""
+
+    outer_games: Count | None = None
+    """Games against each opponent after the last inner step; none: as games."""
+
+    gradient_estimator: GradientEstimator = "critic"
+    """How the inner gradient is estimated. critic: sampled returns minus the critic's baseline. The
+    others see all cards of a finished game. privileged_critic: the baseline sees them too. On a
+    tree, aivat: sampled decisions without the variance of cards and of own actions; opponent_model:
+    every decision, against the estimated opponent."""
+
+    objective: Literal["sampled", "exact"] = "sampled"
+    """Outer objective from sampled games, or exact on the tree; the inner steps always use sampled
+    games."""
 
 
 class Adaptation(Section):
     """Adaptation of the trained model to an opponent in evaluation."""
 
-    gradient_estimator: GradientEstimator | None = Field(
-        default=None,
-        description="gradient estimator of adaptation; none: that of meta.gradient_estimator. Here "
-        "opponent_model needs no tree: without one it plays simulated games against a network that "
-        "clones the opponent",
-    )
-    gradient_steps: Count = Field(
-        default=1,
-        description="gradient steps on the games of each adaptation step; more than 1 needs "
-        "gradient_estimator opponent_model, whose gradient is computed again without new games",
-    )
-    policy: Literal["network", "best_response"] = Field(
-        default="network",
-        description="the policy evaluated after a step. network: the adapted network. "
-        "best_response: the best response to the estimated opponent, within "
-        "evaluate.exploitability_bound; the network plays the games",
-    )
+    gradient_estimator: GradientEstimator | None = None
+    """Gradient estimator of adaptation; none: that of meta.gradient_estimator. Here opponent_model
+    needs no tree: without one it plays simulated games against a network that clones the
+    opponent."""
+
+    gradient_steps: Count = 1
+    """Gradient steps on the games of each adaptation step; more than 1 needs gradient_estimator
+    opponent_model, whose gradient is computed again without new games."""
+
+    policy: Literal["network", "best_response"] = "network"
+    """The policy evaluated after a step. network: the adapted network. best_response: the best
+    response to the estimated opponent, within evaluate.exploitability_bound; the network plays the
+    games."""
 
 
 class MetaJob(Job):

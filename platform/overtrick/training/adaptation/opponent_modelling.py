@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction, GameChoice, Positive, Section, UnusedKeys
 from overtrick.core import (
@@ -51,24 +50,32 @@ class OpponentModelling(Section):
         ),
     )
 
-    learning_rate: Positive = Field(default=0.003, description="Adam's learning rate of the fit")
-    epochs: Count = Field(default=200, description="largest number of epochs of the fit")
-    holdout_share: Fraction = Field(
-        default=0.2, description="share of decisions held out for early stopping of the fit"
-    )
-    prior_count: Positive = Field(
-        default=2.0,
-        description="pseudo-count of the network's prediction at each information set, in "
-        "decisions, beside the observed actions; for games with a tree",
-    )
-    response: Literal["exact", "ppo"] = Field(
-        default="exact",
-        description="exact: the best response to the model, which needs a tree. ppo: learnt in "
-        "simulated games, from the policy of the last step",
-    )
-    ppo_iterations: Count = Field(default=20, description="PPO iterations per response")
-    ppo_games: Count = Field(default=500, description="simulated games per PPO iteration")
-    ppo_learning_rate: Positive = Field(default=0.001, description="Adam's learning rate of PPO")
+    learning_rate: Positive = 0.003
+    """Adam's learning rate of the fit."""
+
+    epochs: Count = 200
+    """Largest number of epochs of the fit."""
+
+    holdout_share: Fraction = 0.2
+    """Share of decisions held out for early stopping of the fit."""
+
+    prior_count: Positive = 2.0
+    """Pseudo-count of the network's prediction at each information set, in decisions, beside the
+    observed actions; for games with a tree."""
+
+    response: Literal["exact", "ppo"] = "exact"
+    """exact: the best response to the model, which needs a tree. ppo: learnt in simulated games,
+    from the policy of the last step."""
+
+    ppo_iterations: Count = 20
+    """PPO iterations per response."""
+
+    ppo_games: Count = 500
+    """Simulated games per PPO iteration."""
+
+    ppo_learning_rate: Positive = 0.001
+    """Adam's learning rate of PPO."""
+
     ppo_entropy_coef: EntropyCoef = 0.0
 
 

@@ -40,18 +40,21 @@ class Opponents(GeneticOperators, RandomMembers):
         UnusedKeys({"kind": ("selfplay",), "immigrants": (0,)}, tuple(RandomMembers.model_fields)),
     )
 
-    kind: Literal["evolving", "random", "selfplay"] = Field(
-        default="evolving",
-        description="evolving: scored against the meta-model, selected, crossed and mutated. "
-        "random: all members are new at each renewal. selfplay: the meta-model at the latest "
-        "renewals",
-    )
-    size: Count = Field(default=10, description="members of the population")
-    fitness_games: Count = Field(default=50, description="games that score a member")
-    every: Count = Field(default=1, description="iterations between renewals")
-    immigrants: int = Field(
-        default=0, ge=0, description="opponents of each iteration that are new random networks"
-    )
+    kind: Literal["evolving", "random", "selfplay"] = "evolving"
+    """evolving: scored against the meta-model, selected, crossed and mutated. random: all members
+    are new at each renewal. selfplay: the meta-model at the latest renewals."""
+
+    size: Count = 10
+    """Members of the population."""
+
+    fitness_games: Count = 50
+    """Games that score a member."""
+
+    every: Count = 1
+    """Iterations between renewals."""
+
+    immigrants: int = Field(default=0, ge=0)
+    """Opponents of each iteration that are new random networks."""
 
 
 class OpponentPopulation(ABC):

@@ -38,25 +38,31 @@ IMPS_METRIC = scores.IMPS_AGAINST_PRETRAINED
 class BiddingEvaluation(Section):
     """Evaluation of a bidder by duplicate matches on deals that training never uses."""
 
-    every: Count = Field(default=10, description="iterations between evaluations")
-    boards: int = Field(
-        default=1000, ge=2, description="duplicate boards of an evaluation during training"
-    )
-    final_boards: int = Field(
-        default=10_000, ge=2, description="duplicate boards of the final evaluation"
-    )
-    opponents: tuple[Opponent, ...] = Field(
-        default=("natural", "precision"),
-        description="opponents: bidding systems, and folders of bidding models",
-    )
+    every: Count = 10
+    """Iterations between evaluations."""
+
+    boards: int = Field(default=1000, ge=2)
+    """Duplicate boards of an evaluation during training."""
+
+    final_boards: int = Field(default=10_000, ge=2)
+    """Duplicate boards of the final evaluation."""
+
+    opponents: tuple[Opponent, ...] = ("natural", "precision")
+    """Opponents: bidding systems, and folders of bidding models."""
 
 
 class BidderTrainingJob(BiddingSystemJob):
     """Job of a trainer that improves a pretrained bidder by play."""
 
-    call_model: ModelPath = Field(description="pretrained model of calls")
-    value_model: ModelPath = Field(description="pretrained model of values")
-    deals: FolderPath = Field(description="Parquet file of deals with double-dummy tricks")
+    call_model: ModelPath
+    """Pretrained model of calls."""
+
+    value_model: ModelPath
+    """Pretrained model of values."""
+
+    deals: FolderPath
+    """Parquet file of deals with double-dummy tricks."""
+
     network: NetworkTraining = NetworkTraining()
     evaluate: BiddingEvaluation = BiddingEvaluation()
 

@@ -51,51 +51,53 @@ SHARD = 125  # boards per shard; a shard has one opponent
 class SelfPlayConfig(Section):
     """Policy optimisation of calls, and the opponents in training."""
 
-    boards: Count = Field(
-        default=1000, description="boards per iteration, each played at two tables"
-    )
-    max_deals: Count = Field(
-        default=1_000_000, description="maximum number of deals sampled from the file"
-    )
-    reward: Literal["table", "par"] = Field(
-        default="table",
-        description="IMPs against the other table, where the opponent holds the same cards "
-        "(table), or against par",
-    )
+    boards: Count = 1000
+    """Boards per iteration, each played at two tables."""
+
+    max_deals: Count = 1_000_000
+    """Maximum number of deals sampled from the file."""
+
+    reward: Literal["table", "par"] = "table"
+    """IMPs against the other table, where the opponent holds the same cards (table), or against
+    par."""
+
     gae_lambda: GaeLambda = 1.0
-    learning_rate: Positive = Field(default=0.0001, description="Adam's learning rate")
-    clip_range: Positive = Field(default=0.2, description="PPO's clip range of probability ratios")
-    epochs: Count = Field(
-        default=2, description="maximum number of passes over the calls of an iteration"
-    )
+    learning_rate: Positive = 0.0001
+    """Adam's learning rate."""
+
+    clip_range: Positive = 0.2
+    """PPO's clip range of probability ratios."""
+
+    epochs: Count = 2
+    """Maximum number of passes over the calls of an iteration."""
+
     minibatches: Minibatches = 8
-    target_kl: Positive = Field(
-        default=0.02, description="KL divergence, in nats per call, that ends the passes"
-    )
-    entropy_coef: float = Field(default=0.0, ge=0, description="entropy bonus, in IMPs per nat")
-    teacher_kl_coef: float = Field(
-        default=2.0,
-        ge=0,
-        description="penalty, in IMPs per game, for each nat of mean KL divergence per call from "
-        "the pretrained policy",
-    )
-    value_warmup_iterations: int = Field(
-        default=10, ge=0, description="first iterations, in which only the value network learns"
-    )
-    final_policy: Literal["calls", "values"] = Field(
-        default="calls",
-        description="bidding of the final model: the most likely call (calls), or the likely call "
-        "of the highest value (values)",
-    )
-    past_selves: Count = Field(default=6, description="number of past selves")
-    snapshot_interval: Count = Field(
-        default=10, description="iterations between past selves; a new one replaces the oldest"
-    )
-    opponents: tuple[Opponent, ...] = Field(
-        default=("natural", "precision"),
-        description="further opponents, each as frequent as one past self: bidding systems, and "
-        "folders of bidding models",
-    )
+    target_kl: Positive = 0.02
+    """KL divergence, in nats per call, that ends the passes."""
+
+    entropy_coef: float = Field(default=0.0, ge=0)
+    """Entropy bonus, in IMPs per nat."""
+
+    teacher_kl_coef: float = Field(default=2.0, ge=0)
+    """Penalty, in IMPs per game, for each nat of mean KL divergence per call from the pretrained
+    policy."""
+
+    value_warmup_iterations: int = Field(default=10, ge=0)
+    """First iterations, in which only the value network learns."""
+
+    final_policy: Literal["calls", "values"] = "calls"
+    """Bidding of the final model: the most likely call (calls), or the likely call of the highest
+    value (values)."""
+
+    past_selves: Count = 6
+    """Number of past selves."""
+
+    snapshot_interval: Count = 10
+    """Iterations between past selves; a new one replaces the oldest."""
+
+    opponents: tuple[Opponent, ...] = ("natural", "precision")
+    """Further opponents, each as frequent as one past self: bidding systems, and folders of bidding
+    models."""
 
 
 class SelfplayJob(BidderTrainingJob):

@@ -46,22 +46,26 @@ ROWS_AT_ONCE = 4096  # examples in one forward pass
 class NetworkTraining(Section):
     """Supervised learning of a network."""
 
-    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = Field(
-        default="leaky_relu", description="activation function of the hidden units"
-    )
-    optimizer: Literal["adam", "sgd", "rmsprop"] = Field(default="adam", description="optimiser")
-    learning_rate: Positive = Field(
-        default=0.001, description="highest learning rate of the schedule"
-    )
-    schedule: Literal["constant", "linear"] = Field(
-        default="constant",
-        description="learning rate schedule; linear rises over 500 steps and falls to 0",
-    )
-    batch_size: Count = Field(default=512, description="examples per gradient step")
-    bfloat16: bool = Field(default=False, description="compute matrix products in bfloat16")
-    dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="dropout probability of hidden units"
-    )
+    activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = "leaky_relu"
+    """Activation function of the hidden units."""
+
+    optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
+    """Optimiser."""
+
+    learning_rate: Positive = 0.001
+    """Highest learning rate of the schedule."""
+
+    schedule: Literal["constant", "linear"] = "constant"
+    """Learning rate schedule; linear rises over 500 steps and falls to 0."""
+
+    batch_size: Count = 512
+    """Examples per gradient step."""
+
+    bfloat16: bool = False
+    """Compute matrix products in bfloat16."""
+
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Dropout probability of hidden units."""
 
     def classifier_config(self, device: str) -> classifier.ClassifierConfig:
         """Return the configuration of the learner on a device, cpu or cuda."""
@@ -79,10 +83,11 @@ class NetworkTraining(Section):
 class BiddingNetworkConfig(NetworkTraining):
     """Architecture and supervised learning of a bidding network."""
 
-    hidden: tuple[Count, ...] = Field(default=(2048,) * 4, description="units of each hidden layer")
-    raw_auction: bool = Field(
-        default=False, description="also input the last bid, its seat, and whether it is doubled"
-    )
+    hidden: tuple[Count, ...] = (2048,) * 4
+    """Units of each hidden layer."""
+
+    raw_auction: bool = False
+    """Also input the last bid, its seat, and whether it is doubled."""
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
         """Draw initial weights for a number of outputs."""
@@ -93,11 +98,11 @@ class BiddingNetworkConfig(NetworkTraining):
 class ExampleEvaluation(Section):
     """Evaluation of a network on examples of the test split."""
 
-    every: Count = Field(default=1, description="iterations between evaluations")
-    examples: Count = Field(
-        default=100_000,
-        description="examples of an evaluation during training; the last evaluation uses all",
-    )
+    every: Count = 1
+    """Iterations between evaluations."""
+
+    examples: Count = 100_000
+    """Examples of an evaluation during training; the last evaluation uses all."""
 
 
 class BiddingJob(BiddingSystemJob):
@@ -106,12 +111,12 @@ class BiddingJob(BiddingSystemJob):
     used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
-    examples: FolderPath = Field(
-        description="folder of examples from `overtrick generate examples`"
-    )
-    target: LearningTarget = Field(
-        default="calls", description="learn to predict calls, or the IMPs of a call against par"
-    )
+    examples: FolderPath
+    """Folder of examples from `overtrick generate examples`."""
+
+    target: LearningTarget = "calls"
+    """Learn to predict calls, or the IMPs of a call against par."""
+
     network: BiddingNetworkConfig = BiddingNetworkConfig()
     evaluate: ExampleEvaluation = ExampleEvaluation()
 

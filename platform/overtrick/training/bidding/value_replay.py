@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, Section
 from overtrick.core import Array, Trajectories
@@ -28,16 +27,18 @@ from overtrick.training.bidding.supervised import NetworkTraining
 class ValueReplayConfig(Section):
     """Replay buffer of calls, and learning of the value network from it."""
 
-    replay_capacity: Count = Field(default=400_000, description="newest calls in the replay buffer")
-    gradient_steps: Count = Field(default=40, description="gradient steps per iteration")
-    target: Literal["outcome", "next"] = Field(
-        default="outcome",
-        description="target of a call's value: the IMPs of the deal (outcome), or the target "
-        "network's distribution for the side's next call (next)",
-    )
-    target_update_interval: Count = Field(
-        default=500, description="gradient steps between updates of the target network"
-    )
+    replay_capacity: Count = 400_000
+    """Newest calls in the replay buffer."""
+
+    gradient_steps: Count = 40
+    """Gradient steps per iteration."""
+
+    target: Literal["outcome", "next"] = "outcome"
+    """Target of a call's value: the IMPs of the deal (outcome), or the target network's
+    distribution for the side's next call (next)."""
+
+    target_update_interval: Count = 500
+    """Gradient steps between updates of the target network."""
 
 
 class ValueLearner:

@@ -11,7 +11,6 @@ from typing import Literal
 import torch
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
@@ -32,13 +31,14 @@ from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayCon
 class ValueRlConfig(ValueReplayConfig):
     """Self-play of the bidder, and learning of its value network."""
 
-    games: Count = Field(default=1000, description="auctions per iteration")
-    epsilon: Fraction = Field(
-        default=0.1, description="share of calls drawn at random from the candidates"
-    )
-    max_deals: Count = Field(
-        default=1_000_000, description="maximum number of deals sampled from the file"
-    )
+    games: Count = 1000
+    """Auctions per iteration."""
+
+    epsilon: Fraction = 0.1
+    """Share of calls drawn at random from the candidates."""
+
+    max_deals: Count = 1_000_000
+    """Maximum number of deals sampled from the file."""
 
 
 class BidderJob(BidderTrainingJob):

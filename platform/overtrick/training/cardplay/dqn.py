@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from overtrick.config.job_file import Count, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
@@ -33,10 +33,12 @@ SHARD = 250  # games per shard
 class DqnDeclarerConfig(Section):
     """Games of the declarer, and its Q-network."""
 
-    defenders: ScriptedDefenders = Field(
-        default="rules", description="scripted defenders in training"
-    )
-    games: Count = Field(default=1000, description="games per iteration")
+    defenders: ScriptedDefenders = "rules"
+    """Scripted defenders in training."""
+
+    games: Count = 1000
+    """Games per iteration."""
+
     hidden: HiddenLayers = (256, 256)
 
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Job, Opponent, Section
 from overtrick.core import Array
@@ -25,23 +24,24 @@ SHARD = 50  # deals per shard
 class PimcConfig(Section):
     """Perfect-information Monte Carlo search of the declarer, and its defenders."""
 
-    worlds: Count = Field(default=50, description="deals sampled at each decision")
-    rollout_policy: Opponent = Field(
-        default="random",
-        description="policy that plays out a sampled deal: random, a run, or the folder of a model",
-    )
-    defenders: ScriptedDefenders = Field(default="rules", description="scripted defenders")
-    assumed_defenders: ScriptedDefenders = Field(
-        default="rules", description="defenders that the search assumes"
-    )
-    double_dummy: bool = Field(
-        default=True,
-        description="solve the deals double dummy, for the share of contracts that are made with "
-        "perfect play of both sides",
-    )
-    solutions: FolderPath = Field(
-        default="double_dummy", description="folder that stores the double-dummy solutions"
-    )
+    worlds: Count = 50
+    """Deals sampled at each decision."""
+
+    rollout_policy: Opponent = "random"
+    """Policy that plays out a sampled deal: random, a run, or the folder of a model."""
+
+    defenders: ScriptedDefenders = "rules"
+    """Scripted defenders."""
+
+    assumed_defenders: ScriptedDefenders = "rules"
+    """Defenders that the search assumes."""
+
+    double_dummy: bool = True
+    """Solve the deals double dummy, for the share of contracts that are made with perfect play of
+    both sides."""
+
+    solutions: FolderPath = "double_dummy"
+    """Folder that stores the double-dummy solutions."""
 
 
 class PimcJob(Job):

@@ -33,53 +33,43 @@ GAMES_PER_UNIT = 1000  # games that are generated, and learnt, at once
 class TabularQConfig(Section):
     """Q-tables: their states, learning rule, learners and games."""
 
-    state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = Field(
-        default="prospects",
-        description="state of a decision, see games/bridge/cardplay/state_abstractions.py",
-    )
-    update: Literal["q", "sarsa"] = Field(
-        default="sarsa",
-        description="target of the update: the highest value in the next state (q), or the value "
-        "of the card played there (sarsa)",
-    )
-    learning_rate: float | None = Field(
-        default=0.3, gt=0, le=1,
-        description="step size of an update; null: values are the mean of all their targets",
-    )  # fmt: skip
-    discount: Fraction = Field(default=0.9, description="discount factor gamma, per decision")
-    neighbour_share: Fraction = Field(
-        default=0.8,
-        description="share of the reward with which cards one rank away in the suit are updated",
-    )
-    learn_lost_games: bool = Field(
-        default=False, description="also learn from lost games, whose reward is negative"
-    )
-    games: Count = Field(
-        default=15_000,
-        description="games per iteration, without lost ones that are not learnt from",
-    )
-    learners: tuple[Position, ...] = Field(
-        default=("declarer",),
-        min_length=1,
-        description="positions that learn, in turn, one per iteration",
-    )
-    opponents: cardplay.ScriptedDefenders = Field(
-        default="rules", description="scripted players at the positions that do not learn"
-    )
-    epsilon: Fraction = Field(
-        default=1.0,
-        description="share of random cards of the position that learns; below 1 the other learners "
-        "play their greedy policies",
-    )
-    data: FolderPath | None = Field(
-        default=None,
-        description="folder of games from `overtrick generate minibridge`, each used once instead "
-        "of new games",
-    )
-    merged_tables: Count = Field(
-        default=1,
-        description="tables that learn separately from shares of an iteration and are then merged",
-    )
+    state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = "prospects"
+    """State of a decision, see games/bridge/cardplay/state_abstractions.py."""
+
+    update: Literal["q", "sarsa"] = "sarsa"
+    """Target of the update: the highest value in the next state (q), or the value of the card
+    played there (sarsa)."""
+
+    learning_rate: float | None = Field(default=0.3, gt=0, le=1)
+    """Step size of an update; null: values are the mean of all their targets."""
+
+    discount: Fraction = 0.9
+    """Discount factor gamma, per decision."""
+
+    neighbour_share: Fraction = 0.8
+    """Share of the reward with which cards one rank away in the suit are updated."""
+
+    learn_lost_games: bool = False
+    """Also learn from lost games, whose reward is negative."""
+
+    games: Count = 15_000
+    """Games per iteration, without lost ones that are not learnt from."""
+
+    learners: tuple[Position, ...] = Field(default=("declarer",), min_length=1)
+    """Positions that learn, in turn, one per iteration."""
+
+    opponents: cardplay.ScriptedDefenders = "rules"
+    """Scripted players at the positions that do not learn."""
+
+    epsilon: Fraction = 1.0
+    """Share of random cards of the position that learns; below 1 the other learners play their
+    greedy policies."""
+
+    data: FolderPath | None = None
+    """Folder of games from `overtrick generate minibridge`, each used once instead of new games."""
+
+    merged_tables: Count = 1
+    """Tables that learn separately from shares of an iteration and are then merged."""
 
 
 class TabularJob(Job):

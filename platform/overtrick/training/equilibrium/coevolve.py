@@ -39,21 +39,26 @@ EXACT_SHARD = 32  # with exact best responses, which are computed for many genom
 class Coevolve(Section):
     """Genomes and the evolution strategy."""
 
-    genome: Literal["direct", "network"] = Field(
-        default="direct",
-        description="direct: a gene for each action of each information set. network: the weights "
-        "of a network",
-    )
-    hidden: Count = Field(default=4, description="hidden units of the network")
-    strategy: Literal["csa", "cma"] = Field(
-        default="csa", description="csa: adapt the step size. cma: adapt the covariances too"
-    )
-    population: int = Field(default=10, ge=4, description="lambda: genomes per generation")
-    step_size: Positive = Field(default=0.5, description="initial step size")
-    seat: int | None = Field(
-        default=None, ge=0, description="the seat that evolves; none: all seats, as one genome"
-    )
-    generations: Count = Field(default=20, description="generations per training iteration")
+    genome: Literal["direct", "network"] = "direct"
+    """direct: a gene for each action of each information set. network: the weights of a network."""
+
+    hidden: Count = 4
+    """Hidden units of the network."""
+
+    strategy: Literal["csa", "cma"] = "csa"
+    """csa: adapt the step size. cma: adapt the covariances too."""
+
+    population: int = Field(default=10, ge=4)
+    """lambda: genomes per generation."""
+
+    step_size: Positive = 0.5
+    """Initial step size."""
+
+    seat: int | None = Field(default=None, ge=0)
+    """The seat that evolves; none: all seats, as one genome."""
+
+    generations: Count = 20
+    """Generations per training iteration."""
 
 
 class CoevolveJob(Job):

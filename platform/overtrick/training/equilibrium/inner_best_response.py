@@ -25,28 +25,26 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator,
 class Inner(Section):
     """Best responses to the evolving strategies."""
 
-    kind: Literal["exact", "searched", "evolved"] = Field(
-        default="exact",
-        description="exact: best response on the tree. searched: look-ahead. evolved: inner "
-        "evolution",
-    )
-    depth: int | None = Field(
-        default=None,
-        ge=0,
-        description="own decisions that the look-ahead searches exhaustively; none: all of them",
-    )
-    simulations: Count = Field(
-        default=1000,
-        description="simulations of Monte Carlo tree search at each information set below `depth`",
-    )
-    generations: Count = Field(
-        default=5, description="generations of the inner evolution at the start"
-    )
-    generations_growth: float = Field(
-        default=0.01, ge=0, description="inner generations added per outer generation"
-    )
-    population: int = Field(default=10, ge=4, description="genomes per inner generation")
-    step_size: Positive = Field(default=0.5, description="initial step size of the inner evolution")
+    kind: Literal["exact", "searched", "evolved"] = "exact"
+    """exact: best response on the tree. searched: look-ahead. evolved: inner evolution."""
+
+    depth: int | None = Field(default=None, ge=0)
+    """Own decisions that the look-ahead searches exhaustively; none: all of them."""
+
+    simulations: Count = 1000
+    """Simulations of Monte Carlo tree search at each information set below `depth`."""
+
+    generations: Count = 5
+    """Generations of the inner evolution at the start."""
+
+    generations_growth: float = Field(default=0.01, ge=0)
+    """Inner generations added per outer generation."""
+
+    population: int = Field(default=10, ge=4)
+    """Genomes per inner generation."""
+
+    step_size: Positive = 0.5
+    """Initial step size of the inner evolution."""
 
 
 def estimate_best_response(

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
 
 from overtrick.config.job_file import Count, Fraction, Job, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
@@ -39,20 +38,20 @@ SHARD = 500  # games per shard, whatever the number of workers
 class Nfsp(Section):
     """Self-play, and supervised learning of the average policy."""
 
-    anticipatory: Fraction = Field(
-        default=0.1,
-        description="eta: probability that a seat plays the best response in a game",
-    )
-    games: Count = Field(default=1000, description="games per iteration")
+    anticipatory: Fraction = 0.1
+    """eta: probability that a seat plays the best response in a game."""
+
+    games: Count = 1000
+    """Games per iteration."""
+
     hidden: HiddenLayers = (64, 64)
-    learning_rate: Positive = Field(
-        default=0.001,
-        description="Adam's learning rate of the average policy at the start; it falls linearly to "
-        "0",
-    )
+    learning_rate: Positive = 0.001
+    """Adam's learning rate of the average policy at the start; it falls linearly to 0."""
+
     gradient_steps: GradientSteps = 32
     batch_size: BatchSize = 256
-    reservoir_capacity: Count = Field(default=2_000_000, description="decisions in the reservoir")
+    reservoir_capacity: Count = 2_000_000
+    """Decisions in the reservoir."""
 
 
 class NfspJob(Job):

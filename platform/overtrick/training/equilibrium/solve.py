@@ -60,17 +60,14 @@ def tree_bytes(memory: float | None) -> int | None:
 class Solve(Section):
     """Solvers, and the schedule of measurements."""
 
-    variants: tuple[SolverName, ...] = Field(
-        default=("cfr+",),
-        min_length=1,
-        description="solvers that run side by side; the first one's strategy is the model's policy",
-    )
-    measurements_per_decade: Count = Field(
-        default=8, description="measurements per factor 10 of iterations"
-    )
-    memory_gib: float | None = Field(
-        default=None, description="GiB that the tree may take; none: the free memory of the machine"
-    )
+    variants: tuple[SolverName, ...] = Field(default=("cfr+",), min_length=1)
+    """Solvers that run side by side; the first one's strategy is the model's policy."""
+
+    measurements_per_decade: Count = 8
+    """Measurements per factor 10 of iterations."""
+
+    memory_gib: float | None = None
+    """GiB that the tree may take; none: the free memory of the machine."""
 
     @field_validator("memory_gib")
     @classmethod
@@ -93,24 +90,25 @@ OTHER = "average"  # prefix of the strategies of all solvers but the first in a 
 class SolveStop(Stop):
     """End of a solve run."""
 
-    iterations: Count = Field(
-        default=40,
-        description="measurements in all, the k-th after 10^(k / measurements_per_decade) "
-        "iterations of the solvers",
-    )
+    iterations: Count = 40
+    """Measurements in all, the k-th after 10^(k / measurements_per_decade) iterations of the
+    solvers."""
 
 
 class SolveCheckpoints(Checkpoints):
     """Schedule of checkpoints of a solve run."""
 
-    every: Count = Field(default=1, description="measurements between checkpoints")
+    every: Count = 1
+    """Measurements between checkpoints."""
 
 
 class SolveJob(Job):
     """Job of the trainer solve."""
 
     trainer: Literal["solve"]
-    workers: int = Field(default=0, ge=0, description="0: all solvers run in one process")
+    workers: int = Field(default=0, ge=0)
+    """0: all solvers run in one process."""
+
     stop: SolveStop = SolveStop()
     checkpoints: SolveCheckpoints = SolveCheckpoints()
     solve: Solve = Solve()

@@ -17,77 +17,76 @@ from overtrick.training.shared_sections import BatchSize, Discount, EpsilonGreed
 class RllibConfig(Section):
     """Settings of all algorithms of RLlib."""
 
-    env_steps: Count = Field(
-        default=4000,
-        description="minimum number of environment steps per iteration: decisions, or joint "
-        "decisions where all seats act at once",
-    )
-    networks: Literal["one", "seat"] = Field(
-        default="one", description="one network for all seats, or one for each seat"
-    )
+    env_steps: Count = 4000
+    """Minimum number of environment steps per iteration: decisions, or joint decisions where all
+    seats act at once."""
+
+    networks: Literal["one", "seat"] = "one"
+    """One network for all seats, or one for each seat."""
+
     hidden: HiddenLayers = (64, 64)
-    learning_rate: Positive = Field(default=0.0003, description="Adam's learning rate")
+    learning_rate: Positive = 0.0003
+    """Adam's learning rate."""
+
     discount: Discount = 1.0
 
 
 class RllibPpoConfig(Section):
     """Settings of PPO and APPO."""
 
-    epochs: Count = Field(default=4, description="passes over each batch of decisions")
-    minibatch_size: Count = Field(
-        default=256, description="decisions per gradient step; for APPO, environment steps"
-    )
-    gae_lambda: Fraction = Field(
-        default=0.95, description="lambda of generalised advantage estimation; unused by APPO"
-    )
-    clip_param: Positive = Field(
-        default=0.2,
-        description="probability ratios are clipped to 1 - clip_param and 1 + clip_param",
-    )
-    entropy_coef: float = Field(
-        default=0.01,
-        ge=0,
-        description="entropy bonus per nat, in standard deviations of the advantages for PPO, in "
-        "points for APPO",
-    )
-    vf_loss_coef: Positive = Field(default=0.5, description="weight of the critic's squared error")
+    epochs: Count = 4
+    """Passes over each batch of decisions."""
+
+    minibatch_size: Count = 256
+    """Decisions per gradient step; for APPO, environment steps."""
+
+    gae_lambda: Fraction = 0.95
+    """Lambda of generalised advantage estimation; unused by APPO."""
+
+    clip_param: Positive = 0.2
+    """Probability ratios are clipped to 1 - clip_param and 1 + clip_param."""
+
+    entropy_coef: float = Field(default=0.01, ge=0)
+    """Entropy bonus per nat, in standard deviations of the advantages for PPO, in points for
+    APPO."""
+
+    vf_loss_coef: Positive = 0.5
+    """Weight of the critic's squared error."""
 
 
 class RllibReplayConfig(Section):
     """Settings of algorithms with a replay buffer."""
 
-    gradient_steps: Count = Field(
-        default=32,
-        description="approximate number of gradient steps per iteration; for DQN it assumes games "
-        "of the mean length of random play",
-    )
+    gradient_steps: Count = 32
+    """Approximate number of gradient steps per iteration; for DQN it assumes games of the mean
+    length of random play."""
+
     batch_size: BatchSize = 256
-    replay_capacity: Count = Field(
-        default=100_000, description="newest environment steps in the replay buffer"
-    )
-    learning_starts: int = Field(
-        default=1000, ge=0, description="environment steps before the first gradient step"
-    )
+    replay_capacity: Count = 100_000
+    """Newest environment steps in the replay buffer."""
+
+    learning_starts: int = Field(default=1000, ge=0)
+    """Environment steps before the first gradient step."""
 
 
 class RllibDqnConfig(EpsilonGreedy, RllibReplayConfig):
     """Settings of DQN."""
 
-    target_update_interval: Count = Field(
-        default=2000, description="environment steps between updates of the target network"
-    )
-    double_q: bool = Field(default=True, description="double Q-learning")
+    target_update_interval: Count = 2000
+    """Environment steps between updates of the target network."""
+
+    double_q: bool = True
+    """Double Q-learning."""
 
 
 class RllibSacConfig(RllibReplayConfig):
     """Settings of SAC."""
 
-    tau: Fraction = Field(
-        default=0.005, description="soft update rate of the target networks, per gradient step"
-    )
-    initial_alpha: Positive = Field(
-        default=1.0, description="initial entropy temperature, in points per nat; it is learnt"
-    )
+    tau: Fraction = 0.005
+    """Soft update rate of the target networks, per gradient step."""
+
+    initial_alpha: Positive = 1.0
+    """Initial entropy temperature, in points per nat; it is learnt."""
 
 
 class RllibOpponents(Section):
@@ -98,18 +97,18 @@ class RllibOpponents(Section):
         UnusedKeys({"past_selves": (0,), "opponents": ((),)}, ("opponent_share",)),
     )
 
-    past_selves: int = Field(default=0, ge=0, description="number of past selves")
-    snapshot_interval: Count = Field(
-        default=10, description="iterations between past selves; a new one replaces the oldest"
-    )
-    opponents: tuple[Opponent, ...] = Field(
-        default=(), description="reference opponents or runs by name, or folders of models"
-    )
-    opponent_share: Fraction = Field(
-        default=0.5,
-        description="share of games in which a past self or opponent, drawn uniformly, sits in all "
-        "seats but one; in the other games the learner plays itself",
-    )
+    past_selves: int = Field(default=0, ge=0)
+    """Number of past selves."""
+
+    snapshot_interval: Count = 10
+    """Iterations between past selves; a new one replaces the oldest."""
+
+    opponents: tuple[Opponent, ...] = ()
+    """Reference opponents or runs by name, or folders of models."""
+
+    opponent_share: Fraction = 0.5
+    """Share of games in which a past self or opponent, drawn uniformly, sits in all seats but one;
+    in the other games the learner plays itself."""
 
 
 ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rllib/SAC": "sac"}
@@ -127,11 +126,9 @@ class RllibJob(Job):
     )
 
     trainer: Literal["rllib"]
-    algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = Field(
-        default="rllib/PPO",
-        description="algorithm of RLlib: DQN for discrete actions, SAC for real vectors, PPO and "
-        "APPO for both",
-    )
+    algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = "rllib/PPO"
+    """Algorithm of RLlib: DQN for discrete actions, SAC for real vectors, PPO and APPO for both."""
+
     rllib: RllibConfig = RllibConfig()
     ppo: RllibPpoConfig = RllibPpoConfig()
     dqn: RllibDqnConfig = RllibDqnConfig()
