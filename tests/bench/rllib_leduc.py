@@ -15,11 +15,11 @@ from tests.bench.measure import Result
 from overtrick import make
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool, start_ray
+from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.state_keys import unprefixed
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play

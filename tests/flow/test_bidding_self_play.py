@@ -21,8 +21,8 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import format_deal
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
+from overtrick.learners.checkpoint_keys import prefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.state_keys import prefixed
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files
 from overtrick.training import registry

@@ -20,7 +20,7 @@ from scipy.stats import ttest_ind
 from tiny import TINY
 
 from overtrick import cli
-from overtrick.comparison import runner, schedule, statistics, table_job
+from overtrick.comparison import comparison_job, runner, schedule, statistics
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
@@ -70,7 +70,7 @@ def compared(
     folder = tmp_path_factory.mktemp("table")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        table = table_job.load(write(folder), [])
+        table = comparison_job.load(write(folder), [])
         total, told = schedule.check(table), list[int]()
         done = runner.run(lifecycle.open_folder(table, "table", children=True), told.append)
         assert told[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
@@ -83,7 +83,7 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
     methods = {"ours": METHODS["ours"], "NFSP": {"job": nfsp}}
     changes = {"methods": methods, "opponents": {"call": "call"}, "seeds": [0]}
     for every in ("2", "null"):
-        table = table_job.load(
+        table = comparison_job.load(
             write(tmp_path, **changes), [f"evaluate.every={every}", "evaluate.eval_deals=50"]
         )
         schedule.check(table)
@@ -252,7 +252,7 @@ def test_curves_show_what_was_measured_while_the_methods_learnt(
 
 
 def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
-    table = table_job.load(write(tmp_path), ["evaluate={every: null}"])
+    table = comparison_job.load(write(tmp_path), ["evaluate={every: null}"])
     for each in schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[:2]:
         unwatched = schedule.in_training(table, each)
         assert unwatched.evaluate.opponents == ("random",)
@@ -267,7 +267,7 @@ def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
         "set": {"population.size": 4, "population.head_init_scale": 2.0},
     }
     methods = {**METHODS, "ours": {"job": "tiny.yaml", **change}}
-    table = table_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
+    table = comparison_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
     ours = schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[0]
     assert (ours.population.size, ours.population.head_init_scale) == (4, 2.0)
     assert ours.population.fitness_games == 50  # the default, not the 10 of the file
@@ -280,10 +280,10 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
     game = {"name": "sumo", "reward": "result"}
     theirs = {"trainer": "meta", "evaluate": {"opponents": ["random"]}}
 
-    def loaded(**options: Any) -> table_job.ComparisonJob:
+    def loaded(**options: Any) -> comparison_job.ComparisonJob:
         methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
         asked = {"game": game, "opponents": {"still": "motionless"}, "methods": methods}
-        return table_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
+        return comparison_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
     assert schedule.check(loaded(reward={"win": 3.0})) > 0
     with pytest.raises(UserError, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
@@ -295,7 +295,7 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
 ) -> None:
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
     strangers = {"learnt": {"method": "other"}, "call": "call"}
-    table = table_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
+    table = comparison_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
     made = schedule.plan_comparison(table, RunFolder(tmp_path / "t"))
     theirs = str(RunFolder(tmp_path / "t").child(2).model)
     met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
@@ -349,7 +349,7 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
     write(tmp_path, **changes)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as refused:
-        schedule.check(table_job.load("table.yaml", []))
+        schedule.check(comparison_job.load("table.yaml", []))
     assert said in str(refused.value)
 
 

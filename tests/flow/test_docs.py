@@ -27,7 +27,7 @@ from tiny import TINY
 
 import overtrick.studies.exact
 from overtrick import cli
-from overtrick.comparison.table_job import TABLES
+from overtrick.comparison.comparison_job import TABLES
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidding_accuracy

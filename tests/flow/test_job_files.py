@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from overtrick.comparison import schedule, table_job
+from overtrick.comparison import comparison_job, schedule
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
@@ -30,7 +30,7 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
     assert said.startswith("# ")
     content = yaml.safe_load(said)
     if content["trainer"] == "table":
-        table = table_job.load(path, [])
+        table = comparison_job.load(path, [])
         if "zoo:" in said:
             with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
                 schedule.check(table)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from overtrick.comparison.table_job import TABLES
+from overtrick.comparison.comparison_job import TABLES
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.storage.old_names import _SOLVER_KEYS, KEYS, new_key, translate_job

@@ -13,7 +13,7 @@ from numpy.random import MT19937, Generator, default_rng
 from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
 from overtrick.solvers import mccfr
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.traversal import realisation_plan
+from overtrick.solvers.extensive.traversal_order import realisation_plan
 from overtrick.solvers.extensive.tree import tree_from_nodes
 
 SAMPLINGS = tuple(mccfr.VARIANTS)

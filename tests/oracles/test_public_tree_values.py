@@ -10,7 +10,7 @@ import pytest
 
 from overtrick.core import CHANCE, END, Observations, TreeNodes, UserError
 from overtrick.games.poker.betting_tree import build_betting_tree
-from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
+from overtrick.games.poker.holdem.bucketed_holdem import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as TEXTBOOK
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response, tree

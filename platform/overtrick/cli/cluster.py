@@ -157,7 +157,7 @@ def _validated(
     A job that tracks in a local SQLite file by a relative path is tracked in MLFLOW_TRACKING_URI
     or, without it, in the cluster's own store. Raises UserError for a job that would fail there.
     """
-    from overtrick.comparison import schedule, table_job
+    from overtrick.comparison import comparison_job, schedule
     from overtrick.config import job_file
     from overtrick.config.overrides import apply_overrides
     from overtrick.runs import lifecycle
@@ -170,8 +170,8 @@ def _validated(
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     overrides = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: job_file.BaseJob
-    if asked.get("trainer") in table_job.TABLES:
-        command, work = "evaluate", table_job.load(file, overrides)
+    if asked.get("trainer") in comparison_job.TABLES:
+        command, work = "evaluate", comparison_job.load(file, overrides)
         check: Callable[..., object] = schedule.check
     else:
         work = job_file.load(file, overrides, JOBS)

@@ -149,11 +149,11 @@ def _compare(
     folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
 ) -> None:
     """Train and evaluate the methods of a job file, or continue a folder's table."""
-    from overtrick.comparison import runner, schedule, statistics, table_job
+    from overtrick.comparison import comparison_job, runner, schedule, statistics
     from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
 
-    table = table_job.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
+    table = comparison_job.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
     total = schedule.check(table)
     folder = folder or lifecycle.open_folder(table, job.stem, children=True)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, total) as bar:
@@ -250,7 +250,7 @@ def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, RunFolder | None]:
     """Read the job of a job file, or the job and folder of a run. Raises UserError."""
-    from overtrick.comparison.table_job import TABLES
+    from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load
     from overtrick.runs import lifecycle
     from overtrick.training.registry import JOBS

@@ -12,8 +12,8 @@ from typing import Any
 from numpy.random import Generator
 
 from overtrick.comparison import statistics
+from overtrick.comparison.comparison_job import EXACT, TABLES, ComparisonJob, ModelOf
 from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training, plan_comparison
-from overtrick.comparison.table_job import EXACT, TABLES, ComparisonJob, ModelOf
 from overtrick.config import job_file
 from overtrick.core import RunError
 from overtrick.core.files import write_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overtrick.comparison.table_job import EXACT, ComparisonJob, ModelOf
+from overtrick.comparison.comparison_job import EXACT, ComparisonJob, ModelOf
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
-from overtrick.comparison.table_job import EXACT, ComparisonJob
+from overtrick.comparison.comparison_job import EXACT, ComparisonJob
 from overtrick.core.files import write_text
 from overtrick.evaluation.evaluate import Row
 from overtrick.evaluation.game_cache import two_seat_game

@@ -9,7 +9,7 @@ all information sets in a row. In a network: H units of a layer. In a BucketedGa
 
 from overtrick.core.batches import *
 from overtrick.core.errors import *
+from overtrick.core.game_trees import *
 from overtrick.core.games import *
 from overtrick.core.policies import *
 from overtrick.core.training import *
-from overtrick.core.trees import *

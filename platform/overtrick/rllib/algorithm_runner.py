@@ -14,7 +14,7 @@ import torch
 from ray.rllib.utils.schedules.scheduler import Scheduler
 
 from overtrick.core import Array
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.policies.forward_pass import Weights
 from overtrick.rllib import algorithm_config as config
 from overtrick.rllib import rl_modules

@@ -12,7 +12,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 
 from overtrick.core import Array, RunError, concat_columns
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.multi_agent_env import agent_name
 

@@ -11,7 +11,7 @@ import numpy as np
 from overtrick.core import Array, Game, Observations, UserError
 from overtrick.games import observation_checks, registry
 from overtrick.games.spec import ModelAnswers
-from overtrick.learners.state_keys import unprefixed
+from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
 

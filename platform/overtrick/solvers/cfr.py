@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array
-from overtrick.solvers.extensive.traversal import others_reach, realisation_plan
+from overtrick.solvers.extensive.traversal_order import others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
 

@@ -15,7 +15,7 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from overtrick.core import Array, RunError, UserError
 from overtrick.solvers.cfr import strategy_from_weights
-from overtrick.solvers.extensive.traversal import depth_and_chance_reach
+from overtrick.solvers.extensive.traversal_order import depth_and_chance_reach
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
 

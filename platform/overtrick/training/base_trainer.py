@@ -17,7 +17,7 @@ from numpy.random import Generator
 from overtrick.config.job_file import Job
 from overtrick.core import Array
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 
 Metrics = dict[str, float]
 Row = dict[str, Any]

@@ -18,6 +18,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, Trajectories
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.critic import Critic, predict
 from overtrick.learners.policy_gradient.advantages import discounted_returns, generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
@@ -28,7 +29,6 @@ from overtrick.learners.policy_gradient.sample import (
 )
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import Params, repeat, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 from overtrick.policies.network import network_policy

@@ -17,10 +17,10 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import DiscreteTensors, padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import ClassifierConfig, logits
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors

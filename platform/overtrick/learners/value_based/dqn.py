@@ -28,9 +28,9 @@ from overtrick.core import (
     SuitSymmetric,
     Trajectories,
 )
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.replay_buffer import (
     Columns,
     RingBuffer,

@@ -20,8 +20,8 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, PolicySession
+from overtrick.learners.checkpoint_keys import prefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.state_keys import prefixed
 from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy, epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession

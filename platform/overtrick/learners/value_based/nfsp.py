@@ -18,8 +18,8 @@ import torch
 from numpy.random import Generator
 
 from overtrick.core import Array, Observations, Trajectories
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import Dqn
 from overtrick.learners.value_based.replay_buffer import (
     ReservoirBuffer,

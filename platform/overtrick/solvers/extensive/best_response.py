@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import CHANCE, Array, BehaviouralPolicy, UserError
-from overtrick.solvers.extensive.traversal import fill_plan, others_reach, realisation_plan
+from overtrick.solvers.extensive.traversal_order import fill_plan, others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 
 

@@ -11,7 +11,7 @@ from numba import njit
 
 from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, TreeNodes, UserError
 from overtrick.solvers.extensive.enumerate import enumerate_tree
-from overtrick.solvers.extensive.traversal import (
+from overtrick.solvers.extensive.traversal_order import (
     PostOrder,
     ResponseOrder,
     post_order,

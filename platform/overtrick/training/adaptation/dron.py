@@ -29,7 +29,7 @@ from overtrick.core import (
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights

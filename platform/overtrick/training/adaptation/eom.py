@@ -16,11 +16,11 @@ from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, two_seat_game
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised.behaviour_cloning import CloningConfig, clone_behaviour
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights

@@ -19,8 +19,8 @@ from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, g
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size

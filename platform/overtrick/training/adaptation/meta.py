@@ -21,6 +21,7 @@ from numpy.random import Generator
 from overtrick.core import Array, select_rows
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
@@ -30,7 +31,6 @@ from overtrick.learners.policy_gradient.sample import (
     join_samples,
     sample_tensors,
 )
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights

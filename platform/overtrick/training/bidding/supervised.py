@@ -25,8 +25,8 @@ from overtrick.evaluation.bidders import BiddingSystemJob
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction_rules import legal_in_situations
 from overtrick.games.bridge.system import loader
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
 from overtrick.reports import bar_charts

@@ -18,7 +18,7 @@ from overtrick.games.bridge.auction import features_from_observation, network_bi
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import RingBuffer
 from overtrick.training.bidding.supervised import NetworkTraining

@@ -19,7 +19,7 @@ from overtrick.evaluation.bidders import Side, rotate_deals
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.policies.rollout import play
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register

@@ -16,8 +16,8 @@ from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayEvaluation, ScriptedDefenders
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import canonical_trajectories
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play

@@ -20,7 +20,7 @@ from overtrick.evaluation.cardplay import CardplayEvaluation, CardplayGames, Pos
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merge_tables
 from overtrick.reports import metric_names
 from overtrick.training import scores

@@ -20,8 +20,8 @@ from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.state_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based import nfsp as learner
 from overtrick.policies.network import NetworkPolicy

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.public_tree import cfr_and_descent

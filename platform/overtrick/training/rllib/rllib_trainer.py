@@ -12,7 +12,7 @@ from overtrick.core import Array, SuitSymmetric
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
-from overtrick.learners.state_keys import prefixed, unprefixed
+from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import GREEDY
 from overtrick.policies.model_kinds import StoredWeights, load_policy
 from overtrick.policies.rollout import play

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from overtrick.core import Array, BucketedGame, UserError
-from overtrick.games.poker.holdem.abstract_betting import abstract_holdem, paper_index
+from overtrick.games.poker.holdem.bucketed_holdem import abstract_holdem, paper_index
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
 ABSTRACTION = "abstractions/holdem-6.parquet"
