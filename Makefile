@@ -37,8 +37,10 @@ dashboard: $(READY)  ## MLflow's dashboard on http://127.0.0.1:5000
 clean:  ## remove the environment and what was built
 	rm -rf .venv build
 
-# torch first and by itself: the pinned release is then what every other package finds
+# torch first and by itself: the pinned release is then what every other package finds.
+# Kernels that numba compiled from an earlier version may name modules that have moved.
 $(READY): pyproject.toml constraints.txt
+	find platform -name '*.nb[ci]' -delete
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

@@ -555,7 +555,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     assert before.system_version == {"natural": loader.fingerprint(loader.load("natural"))}
     monkeypatch.setattr(loader, "fingerprint", lambda rules: f"{rules.name} changed")
     place, plan = str(taught["calls"]), ["solved=true"]
-    told = rf"the rules of natural have changed since the model in {place} was taught: teach it"
+    told = rf"the rules of natural have changed since the model in {place} was trained: train it"
     with pytest.raises(UserError, match=told):  # before it plays a match, or is asked
         bidders.load_side(place)
     with pytest.raises(UserError, match=told):
@@ -563,7 +563,7 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
     with pytest.raises(UserError, match=told):
         registry.TRAINERS["bidder"].validate(bidder_job(taught, boards))
     weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
-    with pytest.raises(UserError, match="since the bidder of this job was taught"):
+    with pytest.raises(UserError, match="since the bidder of this job was trained"):
         registry.TRAINERS["bidder"].evaluate_model(job, weights, LocalPool(), rng)
     made = tmp_path / "made"
     told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]

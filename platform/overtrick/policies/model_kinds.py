@@ -80,7 +80,7 @@ def load_strategy(weights: StoredWeights, game: Any) -> TabularPolicy:
     Raises UserError for another game's shape, or for rows that are no probabilities.
     """
     sigma = weights.arrays["sigma"]
-    sets = getattr(game, "infosets", None)  # known by a game that lays out its own tree
+    sets = game.infosets  # None in games too large to number them
     if sigma.ndim != 2 or sigma.shape != (sets or len(sigma), game.actions):
         raise UserError(
             f"the strategy in {weights.source} is {sigma.shape}, but {game.name} has {sets} "

@@ -35,7 +35,7 @@ from overtrick.training.shared_sections import BatchSize, GradientSteps, HiddenL
 SHARD = 500  # games per shard, whatever the number of workers
 
 
-class Nfsp(Section):
+class NfspSection(Section):
     """Self-play, and supervised learning of the average policy."""
 
     anticipatory: Fraction = 0.1
@@ -58,7 +58,7 @@ class NfspJob(Job):
     """Job of the trainer nfsp."""
 
     trainer: Literal["nfsp"]
-    nfsp: Nfsp = Nfsp()
+    nfsp: NfspSection = NfspSection()
     values: QLearning = QLearning()
     evaluate: FixedPolicyEvaluation = FixedPolicyEvaluation()
 

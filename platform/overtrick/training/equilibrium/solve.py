@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
+from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
 from overtrick.training import scores
@@ -200,24 +201,6 @@ class SolveTrainer(BaseTrainer[SolveJob]):
                     row["iterations"] = int(weights[ITERATIONS][number])
                 rows.append({**row, **equilibrium_distance(evaluator, sigma)})
         return rows
-
-
-class IterativeSolver(Protocol):
-    """Solver that improves a strategy by iterations and can continue from a state."""
-
-    iteration: int  # finished iterations
-
-    def run(self, iterations: int) -> None:
-        """Run a number of further iterations."""
-
-    def average(self) -> Array:
-        """Return the strategy (N, A) that approaches an equilibrium, the average one in CFR."""
-
-    def state(self) -> dict[str, Array]:
-        """Return the arrays on which further iterations depend."""
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a state."""
 
 
 def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:

@@ -72,7 +72,7 @@ def check_system_version(versions: Mapping[str, str], system: System, taught: st
     """
     if not isinstance(versions, Mapping) or versions.get(system.name) != loader.fingerprint(system):
         raise UserError(
-            f"the rules of {system.name} have changed since {taught} was taught: teach it again"
+            f"the rules of {system.name} have changed since {taught} was trained: train it again"
         )
 
 
