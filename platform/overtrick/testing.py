@@ -37,7 +37,7 @@ class BrokenGameError(UserError):
 def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
     """Check that a game fulfils the contract of core/games.py. Raises BrokenGameError if not.
 
-    deals (G, C): deals to play instead of those of game.deal, if solving these is slow. The check
+    `deals` (G, C): deals to play instead of those of game.deal, if solving these is slow. The check
     plays random games from `seed`, so it may miss rare errors. Games whose actions are real vectors
     are checked without illegal actions and without serving.
     """

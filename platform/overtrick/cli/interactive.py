@@ -129,7 +129,7 @@ class _AskAtTerminal:
 def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
     """Return the index in names of the action that a word means, or else a message for the person.
 
-    meant: the game's own name for the word. numbered: the person may type the action's number.
+    `meant`: the game's own name for the word. `numbered`: the person may type the action's number.
     """
     if not word:
         return 0 if len(names) == 1 else HELP

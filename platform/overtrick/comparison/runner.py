@@ -155,8 +155,9 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
     """Evaluate one cell: an entry against one opponent.
 
-    Random numbers are those that an evaluation against all opponents would use. common: the game
-    and the evaluation budget. player: from `_load_player`, for a trained entry. who: the opponent.
+    Random numbers are those that an evaluation against all opponents would use. `common`: the game
+    and the evaluation budget. `player`: from `_load_player`, for a trained entry. `who`: the
+    opponent.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)

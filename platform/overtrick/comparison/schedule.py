@@ -65,7 +65,7 @@ class ComparisonSchedule:
 def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedule:
     """Plan the trainings and evaluations of a comparison table.
 
-    folder: of the table, which will hold the models that are opponents. Raises UserError.
+    `folder`: of the table, which will hold the models that are opponents. Raises UserError.
     """
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
     opponents, columns = [], range(len(table.opponents))
@@ -107,7 +107,7 @@ def _job(
 ) -> Job:
     """Return the job that trains and evaluates a method with a seed under the table's budget.
 
-    opponents: the columns. opponent: the one that a learnt oracle is trained against.
+    `opponents`: the columns. `opponent`: the one that a learnt oracle is trained against.
     """
     method = table.methods[name]
     assert isinstance(method.training_job, dict)
@@ -126,7 +126,7 @@ def _job(
 def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values without the keys that have no effect in a job's evaluation section.
 
-    section: the class of the section. A model that never adapts has no number of steps.
+    `section`: the class of the section. A model that never adapts has no number of steps.
     """
     return {key: value for key, value in values.items() if key not in section.never_used_keys()}
 

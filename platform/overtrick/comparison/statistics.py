@@ -44,8 +44,8 @@ class Outcome:
 def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -> Outcome:
     """Compute the results of a table from its evaluated cells.
 
-    cells: by method, seed and column. Payoffs are points per game after the last adaptation step. A
-    method that could not be trained has no mean.
+    `cells`: by method, seed and column. Payoffs are points per game after the last adaptation step.
+    A method that could not be trained has no mean.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)

@@ -81,7 +81,7 @@ class UnusedKeysError(ValueError):
     def message(self, prefix: str) -> str:
         """Name the keys, the values that make them useless, and the remedy.
 
-        prefix: the dotted path of the section with a final dot, or nothing.
+        `prefix`: the dotted path of the section with a final dot, or nothing.
         """
         conditions, remedies = [], []
         for key in self.rule.when:
@@ -316,7 +316,7 @@ SectionT = TypeVar("SectionT", bound=Section)
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[JobT]]) -> JobT:
     """Load and validate a job file after `key=value` overrides by dotted path.
 
-    jobs: job classes by the name of their trainer. Raises UserError.
+    `jobs`: job classes by the name of their trainer. Raises UserError.
     """
     return parse(apply_overrides(read(path), overrides), jobs, str(path))
 
@@ -324,7 +324,7 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
 def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     """Load the job in the folder of a run; keys of earlier versions are translated.
 
-    jobs: job classes by the name of their trainer. Raises UserError if the file is missing or
+    `jobs`: job classes by the name of their trainer. Raises UserError if the file is missing or
     damaged.
     """
     return parse(translate_job(read(run.job)), jobs, str(run.job))
@@ -346,7 +346,7 @@ def read(path: str | Path) -> dict[str, Any]:
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
-    jobs: job classes by the name of their trainer; source: the file, named in errors. Raises
+    `jobs`: job classes by the name of their trainer; source: the file, named in errors. Raises
     UserError.
     """
     content = locate.pin_models(content, source)
@@ -408,7 +408,7 @@ def _check_keys(
 ) -> None:
     """Raise UserError for an unknown key, with its new or the most similar name.
 
-    renamed: returns the new name of a key of an earlier version, by dotted path; else None.
+    `renamed`: returns the new name of a key of an earlier version, by dotted path; else None.
     """
     for key, value in content.items():
         if key not in section.model_fields:

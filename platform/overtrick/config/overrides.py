@@ -31,7 +31,7 @@ def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dic
 def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> None:
     """Set the value at a dotted path of a job's plain data, in place; missing sections are added.
 
-    source: the origin of the value, named in the UserError if a parent of the path is no section.
+    `source`: the origin of the value, named in the UserError if a parent of the path is no section.
     """
     *parents, leaf = path.split(".")
     section = content
@@ -50,7 +50,7 @@ def field_overrides(
 ) -> dict[str, str]:
     """Return `key=value` overrides of a flat model by key; the values stay text.
 
-    subject: the name of the model in error messages. Raises UserError for an unknown key.
+    `subject`: the name of the model in error messages. Raises UserError for an unknown key.
     """
     values = {}
     for override in overrides:

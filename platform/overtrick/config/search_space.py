@@ -180,7 +180,7 @@ class Search(BaseModel):
     def trial_values(self, rng_of: Callable[[int], Generator]) -> list[TrialValues]:
         """Return the values of all trials: every draw combined with every combination of grids.
 
-        rng_of: returns the random generator of draw k.
+        `rng_of`: returns the random generator of draw k.
         """
         trials = []
         for k in range(self.trials or 1):

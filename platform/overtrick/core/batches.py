@@ -77,7 +77,7 @@ RecordT = TypeVar("RecordT")
 def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
     """Return a copy of a record in which every array is replaced by `array[rows]`.
 
-    record: a dataclass, named tuple or dictionary of arrays that share their first axis, such as
+    `record`: a dataclass, named tuple or dictionary of arrays that share their first axis, such as
     Observations, Trajectories or the state of a game. Other fields (None, integers) are copied.
     """
     return _map_arrays(lambda array: array[rows], record)
@@ -86,8 +86,8 @@ def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
 def concat_columns(records: Sequence[RecordT]) -> RecordT:
     """Concatenate records of one type, field by field, along the first axis of their arrays.
 
-    records: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or an
-    integer are copied from the first record.
+    `records`: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or
+    an integer are copied from the first record.
     """
     return _map_arrays(lambda *arrays: np.concatenate(arrays), *records)
 

@@ -82,7 +82,7 @@ def append_line(path: Path, line: str) -> None:
 def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
     """Read the lines of an append-only text file, without a last line that has no line break.
 
-    Returns no lines if the file does not exist. repair: also remove the incomplete last line from
+    Returns no lines if the file does not exist. `repair`: also remove the incomplete last line from
     the file, so that the next line is appended correctly; False if another process may be writing.
     """
     if not path.exists():

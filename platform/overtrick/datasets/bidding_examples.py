@@ -32,7 +32,7 @@ TEST_SHARE = 0.2  # share of deals in the test split (Zhang et al. 2022, section
 class BiddingExamples:
     """Examples of one split of a folder, read in windows of a few files.
 
-    readers: number of CPUs of the cluster that read files by Ray Data; with 0 this process reads.
+    `readers`: number of CPUs of the cluster that read files by Ray Data; with 0 this process reads.
     The batches do not depend on it. Raises UserError if there are no examples, if they have
     features of another version, or if they were not generated together.
     """
@@ -120,9 +120,9 @@ def _read(file: str) -> dict[str, Array]:
 def in_test_split(hands: Array) -> Array:
     """Return which deals belong to the test split, (G,) bool; about one in five.
 
-    hands: (G, 4) the cards of each seat as bit sets. A hash of the four hands decides. It is equal
-    for all rotations of the seats, so that a deal and its rotations are in the same split of every
-    data set.
+    `hands`: (G, 4) the cards of each seat as bit sets. A hash of the four hands decides. It is
+    equal for all rotations of the seats, so that a deal and its rotations are in the same split of
+    every data set.
     """
     with np.errstate(over="ignore"):
         hashes = [np.zeros(len(hands), np.uint64) for _ in range(4)]

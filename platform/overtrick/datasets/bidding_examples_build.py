@@ -149,7 +149,7 @@ class AnnotatedAuctions(NamedTuple):
 def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
     """Raise UserError if a bidding system has changed since examples were generated with it.
 
-    made_with: the parameters stored with the examples. Features of new auctions would differ from
+    `made_with`: the parameters stored with the examples. Features of new auctions would differ from
     those of the examples.
     """
     values = {n: v for n, v in made_with.items() if n in ExamplesConfig.model_fields}
@@ -163,7 +163,7 @@ def _parts(
 ) -> Iterator[list[AnnotatedAuctions]]:
     """Yield the auctions of all files, some boards at a time.
 
-    problems: a list to which a line is appended for each board that is left out.
+    `problems`: a list to which a line is appended for each board that is left out.
     """
     for number, name in enumerate(config.files):
         if config.solved:

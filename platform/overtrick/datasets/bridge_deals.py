@@ -109,7 +109,7 @@ def deal_boards(
     """Deal G = count boards of a match, from board number `first` on (the first board is 0).
 
     Returns the seat that holds each card (G, 52), dealers (G,) and vulnerability codes (G,).
-    dealer, vulnerability: drawn at random, or rotating with the number of the board.
+    `dealer`, `vulnerability`: drawn at random, or rotating with the number of the board.
     """
     board = first + np.arange(count)
     holder = random_deals(count, rng)

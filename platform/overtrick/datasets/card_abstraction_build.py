@@ -90,7 +90,7 @@ class AbstractionConfig(DatasetConfig):
     def parse(cls, overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
         """Build the configuration from `key=value` overrides of the paper's values.
 
-        scale: factor on every sample count that is not overridden; roll-outs stay numerous enough
+        `scale`: factor on every sample count that is not overridden; roll-outs stay numerous enough
         to tell as many strengths apart as there are buckets. Raises UserError.
         """
         if not 0 < scale <= MAX_SCALE:
@@ -118,7 +118,7 @@ class AbstractionConfig(DatasetConfig):
 def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abstraction:
     """Load the card abstraction in a file.
 
-    config: if given, the configuration that it must have been built with. Raises UserError for
+    `config`: if given, the configuration that it must have been built with. Raises UserError for
     another configuration, and for a file that is missing or damaged.
     """
     stored = parquet.load(path, ABSTRACTION, None if config is None else config.model_dump())

@@ -85,7 +85,7 @@ def load_existing(
 ) -> parquet.StoredTable | None:
     """Load the finished data set in a file; return None if there is no file.
 
-    kind, made_with: the kind of file and the parameters that it must have been generated with.
+    `kind`, `made_with`: the kind of file and the parameters that it must have been generated with.
     Raises UserError if `out` is a folder or another file.
     """
     if out.is_dir():

@@ -84,7 +84,7 @@ class MinibridgeConfig(DatasetConfig):
 def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
     """Load all games of a folder, in the order in which they were generated.
 
-    config: if given, the configuration that the games must have been generated with. Raises
+    `config`: if given, the configuration that the games must have been generated with. Raises
     UserError if there are no games, or if a file is missing, damaged, or of another kind or
     version.
     """

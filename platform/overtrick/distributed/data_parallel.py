@@ -71,7 +71,7 @@ class DataParallelTrainer:
     def __init__(
         self, make: MakeTrainer, iterations: int, learners: int, each: Mapping[str, float]
     ) -> None:
-        """iterations: the last one. each: the resources of a learner by Ray's kind."""
+        """iterations: the last one. `each`: the resources of a learner by Ray's kind."""
         self._begin = partial(_Team, make, iterations, learners, dict(each))
         self._team: _Team | None = None
         self._state: dict[str, Array] = {}
@@ -190,8 +190,8 @@ def read_files(
 ) -> Iterator[dict[str, Array]]:
     """Read the columns of files with Ray Data, several files ahead.
 
-    load: reads one file as columns (R, ...) by name. readers: CPUs of the cluster that read. Rows
-    are yielded in the order of the files, in batches of any size.
+    `load`: reads one file as columns (R, ...) by name. `readers`: CPUs of the cluster that read.
+    Rows are yielded in the order of the files, in batches of any size.
     """
     from ray.data import ExecutionResources, from_items
 

@@ -212,7 +212,7 @@ class Cluster:
     def _request(self, submission: str = "") -> Iterator[None]:
         """Turn errors of a request to the cluster into UserError in one line.
 
-        submission: the id of the job that is asked about, if any.
+        `submission`: the id of the job that is asked about, if any.
         """
         try:
             yield

@@ -25,7 +25,7 @@ WAYS = 10_000  # placements that are tried before the search gives up
 def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
     """Return the bundles that a trial reserves with Tune: its own first, then one for each worker.
 
-    job: plain data of the job. A trial with several learners only coordinates them: one CPU.
+    `job`: plain data of the job. A trial with several learners only coordinates them: one CPU.
     """
     several = job["resources"]["learners"] > 1
     own = {"CPU": 1.0} if several else learner_bundle(job["resources"])
@@ -58,7 +58,7 @@ def learner_bundle(resources: dict[str, Any]) -> Bundle:
 def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, float]]:
     """Return the nodes of a cluster together with those that its autoscaler may still add.
 
-    machines: the present nodes' resources. most: all nodes that the cluster may have, such as
+    `machines`: the present nodes' resources. `most`: all nodes that the cluster may have, such as
     20x16CPU,4x8CPU+1GPU; the present ones are counted in it. Raises UserError for another form.
     """
     left = []

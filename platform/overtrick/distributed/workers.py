@@ -81,7 +81,8 @@ class WorkerPool(Protocol):
     ) -> list[Any]:
         """Return work(generator, common, *shard) of every shard, in the order of the shards.
 
-        rng: spawns one generator for each shard. on_result: called after each shard, in any order.
+        `rng`: spawns one generator for each shard. `on_result`: called after each shard, in any
+        order.
         """
 
     def host(self, thing: Hostable) -> RemoteObject:
@@ -286,9 +287,10 @@ def _new_host(thing: Hostable) -> Any:
 def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Connect to the cluster of RAY_ADDRESS, or start Ray on this machine.
 
-    bundles: the resources that will be used at once, by kind. A local Ray is given as many CPUs as
-    they ask for; with fewer cores the processes take turns. Raises UserError if the cluster refuses
-    the connection, or could never hold the bundles, even fully grown: Tune would wait for ever.
+    `bundles`: the resources that will be used at once, by kind. A local Ray is given as many CPUs
+    as they ask for; with fewer cores the processes take turns. Raises UserError if the cluster
+    refuses the connection, or could never hold the bundles, even fully grown: Tune would wait for
+    ever.
     """
     wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # else Tune holds every saved state as text
@@ -340,6 +342,6 @@ class RngStream(IntEnum):
 def generator(seed: int, *key: int) -> Generator:
     """Return the random generator of one piece of work.
 
-    seed: the job's. key: an RngStream and numbers that identify the work.
+    `seed`: the job's. key: an RngStream and numbers that identify the work.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -99,7 +99,7 @@ def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str
 def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> Figure:
     """Draw the upper part of a game tree with a strategy (Samothrakis and Lucas 2011, Fig. 3).
 
-    probability: (V,) of the edge into each of V nodes; edges are as wide as they are probable.
+    `probability`: (V,) of the edge into each of V nodes; edges are as wide as they are probable.
     Chance nodes are grey and show their first two outcomes, other nodes have their seat's colour.
     """
     below = np.bincount(nodes.parent[1:], minlength=len(nodes.parent))
@@ -141,8 +141,8 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
     """Draw the transitions between card buckets (Samothrakis and Lucas 2011, Fig. 5).
 
-    start (K, K): probability of the first buckets of both seats. moves: probabilities (K, K) from
-    bucket to bucket, for each change of round. Lines are as wide as a transition is probable,
+    `start` (K, K): probability of the first buckets of both seats. `moves`: probabilities (K, K)
+    from bucket to bucket, for each change of round. Lines are as wide as a transition is probable,
     points as large as a bucket is.
     """
     figure = Figure(figsize=(7, 4), layout="constrained")
@@ -211,8 +211,8 @@ def learning_figures(
 ) -> dict[str, Figure]:
     """Draw the learning curve of a trainer whose model does not adapt.
 
-    policy, gap_unit: the policy whose exploitability was measured, and its unit. exact: draw the
-    exploitability by iteration as well.
+    `policy`, `gap_unit`: the policy whose exploitability was measured, and its unit. `exact`: draw
+    the exploitability by iteration as well.
     """
     drawn = {"learning_curve": learning_curve(history, unit)}
     if exact:
@@ -261,8 +261,8 @@ def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequen
 def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
     """Draw a sweep in parallel coordinates: a line for each trial, from its values to its rank.
 
-    rows: trials, the best first; a trial without score ends at the iteration where it stopped.
-    keys: the searched job keys, one axis each.
+    `rows`: trials, the best first; a trial without score ends at the iteration where it stopped.
+    `keys`: the searched job keys, one axis each.
     """
     figure, (axis,) = _panels(1)
     scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]

@@ -55,7 +55,7 @@ def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
 def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
     """Return the payoff after adaptation by iteration, for each opponent and group of seeds.
 
-    groups: the histories of the seeds, by the label of the group.
+    `groups`: the histories of the seeds, by the label of the group.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     found: Curves = {}
@@ -78,7 +78,7 @@ def payoff_by_value(
 ) -> Figure:
     """Draw the final payoff after adaptation by the value of a job key, a panel for each opponent.
 
-    payoffs: by opponent and value, one payoff for each seed.
+    `payoffs`: by opponent and value, one payoff for each seed.
     """
     drawn: Curves = {}
     for opponent, by_value in payoffs.items():

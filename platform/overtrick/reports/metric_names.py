@@ -49,7 +49,7 @@ def payoff_name(opponent: str, step: int, unit: str) -> str:
 def last_steps(history: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
     """Return the largest number of adaptation steps measured against each opponent.
 
-    history: pairs of an iteration and its metrics.
+    `history`: pairs of an iteration and its metrics.
     """
     last: dict[str, int] = {}
     for _, metrics in history:

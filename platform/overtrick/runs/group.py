@@ -69,12 +69,12 @@ class RunGroup:
     ) -> None:
         """Train the first child runs by these jobs.
 
-        jobs: may differ from the children's own jobs, for instance in what they evaluate meanwhile.
-        progress: receives the number of iterations done by all children, after each.
-        save: called for each child that has been trained to its last iteration.
-        early_stopping: a rule that may end some children before that.
-        until: the iteration after which all children stop; None: their last.
-        starts: by child, the checkpoint of another child from which it starts.
+        `jobs`: may differ from the children's own jobs, for instance in what they evaluate
+        meanwhile. `progress`: receives the number of iterations done by all children, after each.
+        `save`: called for each child that has been trained to its last iteration. `early_stopping`:
+        a rule that may end some children before that. `until`: the iteration after which all
+        children stop; None: their last. `starts`: by child, the checkpoint of another child from
+        which it starts.
         """
         done = self.done
 
@@ -105,7 +105,7 @@ class RunGroup:
     def close(self, status: str) -> None:
         """Report to MLflow how the group and each child ended, even if the disk refuses one.
 
-        status: MLflow's status of the group.
+        `status`: MLflow's status of the group.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):

@@ -41,8 +41,8 @@ def check_output(out: Path) -> None:
 def file_page(path: Path, first: int, system: str | None = None) -> str:
     """Write the HTML page of a file of recorded games, of bridge boards, or of a video.
 
-    first: how many games or boards to show. system: the bidding system that explains the calls of
-    boards that name none. Raises UserError.
+    `first`: how many games or boards to show. `system`: the bidding system that explains the calls
+    of boards that name none. Raises UserError.
     """
     if system is not None:
         load(system)  # raises UserError for an unknown system
@@ -87,7 +87,7 @@ def _boards_page(path: Path, first: int, system: str | None) -> str:
 def run_page(run: RunFolder, games: Games | None = None) -> str:
     """Write the HTML report of a run: table, figures, videos, learning curves and job.
 
-    games: games that the run's model has played, to show as well.
+    `games`: games that the run's model has played, to show as well.
     """
     job = job_file.load_stored(run, {**JOBS})
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
@@ -128,7 +128,7 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
 def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:
     """Update the description of a run in MLflow; a failure to write it is only logged.
 
-    end: how the run ended, if it failed or was stopped.
+    `end`: how the run ended, if it failed or was stopped.
     """
     try:
         tracker.note(mlflow_note.describe(run, end))

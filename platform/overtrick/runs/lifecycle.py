@@ -179,7 +179,7 @@ def unit_of(job: BaseJob) -> str:
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
     """Open the MLflow record of a run; report the job if the record is new.
 
-    parent: the run group that a child run belongs to.
+    `parent`: the run group that a child run belongs to.
     """
     content = job.model_dump(mode="json")
     tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)
@@ -195,7 +195,7 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
 def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     """Compute the final table of a stored model again.
 
-    Return the rows, the name of the game and the unit of payoffs. workers: Ray workers that play
+    Return the rows, the name of the game and the unit of payoffs. `workers`: Ray workers that play
     the games; 0: this process. Raises UserError.
     """
     folder = find_model(name)
@@ -213,7 +213,7 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
 def register(name: str, model: str, alias: str | None) -> int:
     """Register the model of a run in MLflow's model registry and return its version.
 
-    name: the run. model: the name of the registered model; alias: one of its aliases, which is
+    `name`: the run. `model`: the name of the registered model; alias: one of its aliases, which is
     moved to this version. Raises UserError.
     """
     model_versions.check_names(model, alias)

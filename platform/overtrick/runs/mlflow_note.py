@@ -18,7 +18,7 @@ REST = "\n\nThe rest is among the artifacts."
 def describe(run: RunFolder, end: str = "") -> str:
     """Write the description of a run, a sweep or a comparison table from the files in its folder.
 
-    end: how it ended, if it failed or was stopped; replaces the table.
+    `end`: how it ended, if it failed or was stopped; replaces the table.
     """
     job = run.read_job()
     if end:
@@ -41,7 +41,7 @@ def failed(error: BaseException) -> str:
 def stopped(run: RunFolder, iteration: int) -> str:
     """Say after which iteration a run was stopped, and the command that resumes it.
 
-    run: the run, or the run group that a stopped child run belongs to.
+    `run`: the run, or the run group that a stopped child run belongs to.
     """
     return (
         f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` continues it."

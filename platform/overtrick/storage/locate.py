@@ -60,7 +60,7 @@ def absolute_if_path(name: str) -> str:
 def model_folder(name: str) -> Path:
     """Find the folder of a model; download it first if it is named models:/NAME/VERSION.
 
-    name: the folder of a model, the folder or name of its run, or a registered model. Any other
+    `name`: the folder of a model, the folder or name of its run, or a registered model. Any other
     path is returned unchanged. Raises UserError for an unknown registered model and for a run that
     has no model.
     """
@@ -118,8 +118,8 @@ def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 def download(name: str, uri: str) -> Path:
     """Download a registered model unless it is in the cache; return its folder.
 
-    name: models:/NAME/VERSION or models:/NAME@ALIAS. uri: the MLflow server. Raises UserError for
-    an unknown model, one that Overtrick has not made, or one of another format.
+    `name`: models:/NAME/VERSION or models:/NAME@ALIAS. `uri`: the MLflow server. Raises UserError
+    for an unknown model, one that Overtrick has not made, or one of another format.
     """
     asked = model_versions.parse(name)
     server_address.check(uri, must_exist=True)
@@ -149,7 +149,7 @@ def download(name: str, uri: str) -> Path:
 def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
     """Return MLflow tags with the registered name and digests of each model that a job uses.
 
-    content: the job's plain data after `pin_models`, which holds the models' folders.
+    `content`: the job's plain data after `pin_models`, which holds the models' folders.
     """
 
     def absolute_paths(value: Any) -> Iterator[str]:

@@ -228,7 +228,7 @@ _VALUES = {
 def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
     """Return the present name of an old dotted key of a trainer's job; None if it is no old key.
 
-    job: plain data of the job file, because some new names depend on its `solver`.
+    `job`: plain data of the job file, because some new names depend on its `solver`.
     """
     if key in _SOLVER_KEYS:
         section = key.partition(".")[0]

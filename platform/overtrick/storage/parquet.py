@@ -57,8 +57,8 @@ def save(
 ) -> None:
     """Write columns to a file that appears complete or not at all.
 
-    columns: numbers or booleans (R, ...), or objects (R,). parameters: what the file is made with;
-    must be JSON. Raises ValueError for columns of different lengths and for other parameters.
+    `columns`: numbers or booleans (R, ...), or objects (R,). `parameters`: what the file is made
+    with; must be JSON. Raises ValueError for columns of different lengths and for other parameters.
     """
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     about = {
@@ -156,7 +156,7 @@ def batches(
 ) -> Iterator[dict[str, list[Any]]]:
     """Yield columns of any Parquet file as lists, ROWS rows at a time.
 
-    optional: columns that are left out if the file lacks them. Raises UserError for a file that
+    `optional`: columns that are left out if the file lacks them. Raises UserError for a file that
     cannot be read or lacks a required column.
     """
     try:

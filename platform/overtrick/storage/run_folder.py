@@ -125,7 +125,7 @@ class TrialCheckpoints:
     def newest(self, most: int | None = None) -> Path | None:
         """Return the readable checkpoint with the most iterations, or None.
 
-        most: ignore checkpoints of later iterations.
+        `most`: ignore checkpoints of later iterations.
         """
         best: tuple[int, Path] | None = None
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):

@@ -37,10 +37,10 @@ def study_style(
 ) -> CardplayStudy:
     """Play deals of Mini-Bridge, draw the first ones, and measure how the declarer plays.
 
-    declarer, against: the declarer and the defenders, each a player by name or a model folder.
-    worlds: if above 0, the declarer guides a PIMC search that samples this many deals a decision.
-    boards: number of deals drawn. deals: number of deals measured. signs: draw suits as symbols.
-    Raises UserError for an unknown player.
+    `declarer`, `against`: the declarer and the defenders, each a player by name or a model folder.
+    `worlds`: if above 0, the declarer guides a PIMC search that samples this many deals a decision.
+    `boards`: number of deals drawn. `deals`: number of deals measured. `signs`: draw suits as
+    symbols. Raises UserError for an unknown player.
     """
     game = card_game(with_trick_scoring(choice))
     for name in (declarer, against):

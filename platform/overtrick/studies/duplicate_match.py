@@ -97,8 +97,8 @@ def play_match(
 ) -> DuplicateMatch:
     """Play boards between two bidding sides; dealer and vulnerability rotate.
 
-    a, b: sides as `bidders.load_side` accepts them. progress: called with the number of finished
-    boards. Raises UserError for an unknown side.
+    `a`, `b`: sides as `bidders.load_side` accepts them. `progress`: called with the number of
+    finished boards. Raises UserError for an unknown side.
     """
     sides = load_side(a), load_side(b)
     shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
@@ -203,7 +203,7 @@ def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
 def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str:
     """Draw board number `board` (from 0) with both auctions and the meaning of each call.
 
-    signs: print suits as symbols, not letters.
+    `signs`: print suits as symbols, not letters.
     """
     boards, row = match.boards, board_row(match, board)
     lines = [
@@ -244,7 +244,7 @@ def check_report(out: Path) -> None:
 def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
     """Write one row a board to a .csv or .md file; in .md the first boards also as diagrams.
 
-    show: number of diagrams. Raises UserError for a path that `check_report` refuses.
+    `show`: number of diagrams. Raises UserError for a path that `check_report` refuses.
     """
     check_report(out)
     rows = [board_row(match, board) for board in range(len(match.boards.imps))]

@@ -44,11 +44,11 @@ def solve_game(
 ) -> dict[str, Any]:
     """Approximate an equilibrium of a game; return the keys of `overtrick solve --json`.
 
-    plan: an algorithm of SOLVERS. memory: the most GiB for the tree; None: the free memory. save: a
-    folder in which the strategy is stored as a model. progress: called with the number of finished
-    iterations, first with 0 when the tree is built and the kernels are compiled; `seconds` counts
-    the iterations alone. Raises UserError for an unknown game or plan, a game that the plan cannot
-    solve, a tree that does not fit, or an unusable folder.
+    `plan`: an algorithm of SOLVERS. `memory`: the most GiB for the tree; None: the free memory.
+    `save`: a folder in which the strategy is stored as a model. `progress`: called with the number
+    of finished iterations, first with 0 when the tree is built and the kernels are compiled;
+    `seconds` counts the iterations alone. Raises UserError for an unknown game or plan, a game that
+    the plan cannot solve, a tree that does not fit, or an unusable folder.
     """
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
@@ -78,8 +78,8 @@ def solve_game(
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
     """Return best-response values by seat, with the keys of `overtrick best-response --json`.
 
-    against: an opponent by name, a run, or a model folder. asked: settings of `lower_bound`, which
-    a game too large for a tree gets. Raises UserError.
+    `against`: an opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
+    which a game too large for a tree gets. Raises UserError.
     """
     game = registry.make(name)
     if isinstance(game, Redealable) and not isinstance(game, Enumerable):
@@ -103,8 +103,8 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
 def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     """Convert a stored model to a pyspiel.TabularPolicy.
 
-    folder: a model of openspiel/NAME, or of a game of ours that OpenSpiel has as well. twin: then
-    its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
+    `folder`: a model of openspiel/NAME, or of a game of ours that OpenSpiel has as well. `twin`:
+    then its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
     UserError for a model that cannot be read, a game of ours without twin, or a twin with another
     tree; ValueError if two seats share an information-state string.
     """

@@ -44,9 +44,10 @@ def play_match(
 ) -> MatchResult:
     """Play each board twice between players a and b, with the seats exchanged.
 
-    a, b: reference opponents by name, runs, or model folders. game: a game by name; by default
-    that of a model, or the only game that has both reference opponents. video: a file for a video
-    of one more game, in which a has seat 0. record: return the games as well. Raises UserError.
+    `a`, `b`: reference opponents by name, runs, or model folders. `game`: a game by name; by
+    default that of a model, or the only game that has both reference opponents. `video`: a file for
+    a video of one more game, in which a has seat 0. `record`: return the games as well. Raises
+    UserError.
     """
     choice = choose_game(a, b, game, options)
     made, _ = two_seat_game(choice)
@@ -80,7 +81,8 @@ def play_match(
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:
     """Check that players exist: reference opponents of any game, runs, paths, registered models.
 
-    others: further valid names, used for suggestions only. Raises UserError with the nearest name.
+    `others`: further valid names, used for suggestions only. Raises UserError with the nearest
+    name.
     """
     reference = {name for names in _opponents_by_game().values() for name in names}
     known = reference | set(locate.run_names())

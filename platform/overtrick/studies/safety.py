@@ -35,8 +35,8 @@ def evaluate_safety(
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a stored model that adapts, without and with each bound on its exploitability.
 
-    what: a run or a model folder. against: held-out opponents in place of the job's, unless empty.
-    overrides: key=value overrides of the model's job. out: a folder for safety.json and
+    `what`: a run or a model folder. `against`: held-out opponents in place of the job's, unless
+    empty. `overrides`: key=value overrides of the model's job. `out`: a folder for safety.json and
     safety.png; by default the figures/ of the run. Return the answer of `overtrick safety --json`,
     and that folder (None for a model without a run). Raises UserError for a model that does not
     adapt, or a game without a tree.
@@ -63,7 +63,7 @@ def _jobs_by_bound(
 ) -> dict[float | None, Job]:
     """Return the job of a stored model once for each bound, and once without a bound (None).
 
-    source: the file of the job, named in errors. Raises UserError.
+    `source`: the file of the job, named in errors. Raises UserError.
     """
     plain = apply_overrides(card, overrides)
     job = job_file.parse(plain, JOBS, source)

@@ -41,7 +41,7 @@ class Asha:
     def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
         """Open the rule and repeat the decisions that `file` already holds.
 
-        grace: iterations before the first rung. factor: the reduction factor between rungs.
+        `grace`: iterations before the first rung. `factor`: the reduction factor between rungs.
         """
         self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial

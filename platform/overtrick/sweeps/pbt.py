@@ -42,9 +42,9 @@ def train(
 ) -> list[Round]:
     """Train the trials of a sweep by PBT and return its rounds.
 
-    first: the values with which each trial starts. job_of: builds a trial's job from its values.
-    interval: the iterations of a round. save: called for each finished trial, with its last job.
-    Raises UserError if no score was measured in a round; RunError if every trial failed.
+    `first`: the values with which each trial starts. `job_of`: builds a trial's job from its
+    values. `interval`: the iterations of a round. `save`: called for each finished trial, with its
+    last job. Raises UserError if no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]

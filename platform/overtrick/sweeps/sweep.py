@@ -213,7 +213,7 @@ def _rows(
     """Build the table of a sweep: one row a trial, the best score first.
 
     The score is None if the trial failed, was stopped, or ended with a score that is not finite.
-    more: further columns of each trial.
+    `more`: further columns of each trial.
     """
     rows = []
     for chosen, child, columns in zip(tried, group.children, more, strict=True):

@@ -103,7 +103,7 @@ class Tracker:
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
         """Report the folder of the trained model.
 
-        answers: the model's inputs and outputs as `predictor.mlflow_description` returns them.
+        `answers`: the model's inputs and outputs as `predictor.mlflow_description` returns them.
         """
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
 
@@ -118,7 +118,7 @@ class Tracker:
     def close(self, status: str, patience: float = 30.0) -> int:
         """End the run, deliver waiting events, and return how many could not be delivered.
 
-        status: MLflow's status of the run. patience: seconds after which delivery gives up; the
+        `status`: MLflow's status of the run. `patience`: seconds after which delivery gives up; the
         events that are left stay on disk.
         """
         try:

@@ -84,7 +84,7 @@ def model_id(client: Any, run_id: str) -> str | None:
 def register(client: Any, run_id: str, name: str, alias: str | None = None) -> int:
     """Register the model of a run under a name and return its version.
 
-    A model that is registered already keeps its version. alias: moved to this version. Raises
+    A model that is registered already keeps its version. `alias`: moved to this version. Raises
     NoModelError.
     """
     known = model_id(client, run_id)

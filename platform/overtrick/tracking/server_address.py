@@ -89,8 +89,8 @@ def artifact_folder(uri: str, experiment: str) -> str | None:
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     """Raise UserError if runs cannot be tracked at an address and in an experiment.
 
-    must_exist: also raise it if there is no store or the server does not answer. Otherwise a server
-    that is away is only a warning, because a run's events wait on disk.
+    `must_exist`: also raise it if there is no store or the server does not answer. Otherwise a
+    server that is away is only a warning, because a run's events wait on disk.
     """
     file = sqlite_file(uri)
     if file is None:

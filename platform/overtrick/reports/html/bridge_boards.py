@@ -50,7 +50,7 @@ REPLAYS[Auction.name] = auction_article
 def board_article(board: Board, note: str = "", default_system: str | None = None) -> str:
     """Write a board as HTML: deal, auction with meanings, result and card play, as far as known.
 
-    default_system: the bidding system of sides for which the board names none that we have.
+    `default_system`: the bidding system of sides for which the board names none that we have.
     """
     dealer = SEATS.index(board.dealer)
     pieces = [

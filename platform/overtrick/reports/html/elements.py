@@ -93,7 +93,7 @@ def picture(path: Path, name: str) -> str:
 def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
     """Return a small line chart of a metric by iteration, with at most MAX_POINTS points.
 
-    points: (iteration, value), at least two, all finite.
+    `points`: (iteration, value), at least two, all finite.
     """
     step = math.ceil(len(points) / MAX_POINTS)
     xs, ys = zip(*[*points[:-1:step], points[-1]], strict=True)
