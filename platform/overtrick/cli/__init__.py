@@ -1,9 +1,14 @@
 """Command line: parse the arguments, call one function of the package, print its result.
 
-`runs` has the commands that train, evaluate and register models, `dashboard` the one that opens
-MLflow, `games` those that solve and list games, `matches` those that let two players meet,
-`interactive` and `html_report` those that play and show games; `bridge`, `cluster` and `generate`
-are the command groups of these names.
+Each module of this folder registers its commands:
+
+- `runs`: train, evaluate and register models
+- `dashboard`: open MLflow
+- `games`: solve games, list games
+- `matches`: play matches between two players
+- `interactive`: play against a model
+- `html_report`: write an HTML page about a run or recorded games
+- `bridge`, `cluster`, `generate`: the command groups of these names
 """
 
 from __future__ import annotations
@@ -39,7 +44,10 @@ console = Console(stderr=True)  # progress, tables and notes; standard output is
 
 
 def main() -> None:
-    """Run one command. Print an error as one line and exit with 2 (bad input) or 1 (failed run)."""
+    """Parse the command line and run the command.
+
+    An error is printed as one line. The exit code is 2 for invalid input, 1 for a failed run.
+    """
     command = next(iter(sys.argv[1:]), "")
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
     resumable = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
@@ -68,27 +76,30 @@ def main() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people on standard error, without markup and without wrapping it."""
+    """Print a line for people on standard error, without rich markup and without line wrapping."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_result(as_json: bool, **values: Any) -> None:
-    """Print the result of a command as one line of JSON on standard output if as_json is set."""
+    """Print a command's result as one line of JSON on standard output if `as_json` is true."""
     if as_json:
         print(json.dumps(values), file=_script_output(), flush=True)
 
 
 def _script_output() -> TextIO:
-    """Return the stream for JSON results: the original standard output, or a test's replacement."""
+    """Return the stream for JSON results: the original standard output.
+
+    If a test has replaced sys.stdout, the stream is that replacement.
+    """
     return _original_stdout() if sys.stdout is sys.__stdout__ else sys.stdout
 
 
 @functools.cache
 def _original_stdout() -> TextIO:
-    """Duplicate standard output and redirect file descriptor 1 to standard error.
+    """Return a copy of standard output, and redirect file descriptor 1 to standard error.
 
-    A thread of Ray writes messages about dead nodes to file descriptor 1 until the process ends;
-    they would mix with the JSON result.
+    A thread of Ray writes messages about dead nodes to file descriptor 1 until the process ends.
+    Without the redirection they would mix with the JSON result.
     """
     original = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -96,16 +107,20 @@ def _original_stdout() -> TextIO:
 
 
 def command_group(name: str, panel: str, help: str) -> typer.Typer:
-    """Return a new group of commands `overtrick NAME ...`, listed in a panel of `--help`."""
+    """Add a group of commands `overtrick NAME ...` to the command line and return it.
+
+    `panel`: the heading in `overtrick --help` under which the group is listed.
+    """
     group = typer.Typer(name=name, no_args_is_help=True, help=help)
     app.add_typer(group, rich_help_panel=panel)
     return group
 
 
 def command_moved_to(group: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command of a group that was once a top-level command of the same name.
+    """Decorate a command that moved into a group: the old top-level spelling continues to work.
 
-    The old spelling is hidden from `--help`; it prints a note on standard error and does the same.
+    `overtrick COMMAND` is hidden from `--help`. It prints a note on standard error, then runs
+    `overtrick GROUP COMMAND`.
     """
 
     def register(command: Callable[..., None]) -> Callable[..., None]:

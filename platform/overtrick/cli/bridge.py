@@ -1,4 +1,4 @@
-"""Commands `overtrick bridge ...`: meanings of calls, trained bidders, boards in files, hands."""
+"""Commands `overtrick bridge ...`: explain and suggest calls, read boards, show deals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Vulnerable = Annotated[str, Option(help="Vulnerable side: None, NS, EW or All.")
 
 
 def _dealer_and_vulnerability(dealer: str, vulnerable: str) -> tuple[int, int]:
-    """Return dealer and vulnerability as indices. Raises UserError for unknown words."""
+    """Return dealer and vulnerability as indices. Raises UserError for an unknown name."""
     from overtrick.games.bridge.cards import SEATS
     from overtrick.games.bridge.contract_results import VULNERABILITIES
 
@@ -76,7 +76,7 @@ def suggest(
 ) -> None:
     """List the calls that a trained bidder considers with a hand.
 
-    Each has its probability under the bidder's policy and its expected IMPs against par.
+    Each call has its probability under the bidder's policy and its expected IMPs against par.
     """
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
@@ -108,8 +108,8 @@ def agreement(
 ) -> None:
     """Compute the share of recorded calls that a bidding system also makes.
 
-    A second table checks the system's meanings: how often a hand fits what its calls so far show,
-    and how many values of high-card points they leave open (width).
+    A second table checks the meanings that the system gives to calls. It shows how often a hand
+    fits the meanings of its calls so far, and how many values of high-card points these leave open.
     """
     from overtrick.datasets import board_files
     from overtrick.evaluation import system_agreement
@@ -151,9 +151,9 @@ def boards(
     figure: Annotated[Path | None, Option(help="Draw the statistics to this .png file.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Read bridge boards, report invalid ones, and count the others.
+    """Read bridge boards from a file, report invalid boards, and count the valid ones.
 
-    The statistics are of dealers, opening bids, vulnerability and auctions.
+    The statistics count dealers, opening bids, vulnerability and auctions.
     """
     from overtrick.datasets import board_files
     from overtrick.reports import bar_charts, figures
@@ -202,7 +202,7 @@ def hands(
 ) -> None:
     """Print deals of Mini-Bridge with a declarer's card play; a star marks the winner of a trick.
 
-    A table says how often the declarer follows common rules of card play.
+    A table shows how often the declarer follows common rules of thumb of card play.
     """
     from overtrick.config.job_file import GameChoice
     from overtrick.config.overrides import apply_overrides

@@ -51,7 +51,7 @@ def submit(
     ] = False,
     as_json: arguments.Json = False,
 ) -> None:
-    """Send a job to a running cluster; it continues when this machine disconnects."""
+    """Send a job to a running Ray cluster; it continues if this machine disconnects."""
     from overtrick.distributed.job_package import ClusterTask
     from overtrick.runs import provenance
 
@@ -104,7 +104,7 @@ def logs(
     address: Address = "",
     follow: Annotated[bool, Option("--follow", help="Print new lines until the job ends.")] = False,
 ) -> None:
-    """Print the log of a job of a cluster."""
+    """Print the log of a job on a cluster."""
     cluster = _cluster(address)
     if follow:
         sys.exit(_follow(cluster, submission, as_json=False))
@@ -113,14 +113,14 @@ def logs(
 
 @command_moved_to(group)
 def stop(submission: Submission, address: Address = "", as_json: arguments.Json = False) -> None:
-    """Stop a job of a cluster, as Ctrl-C would; its run can be continued."""
+    """Stop a job on a cluster, as Ctrl-C would. Its run can be continued."""
     job = _cluster(address).stop(submission)
     say(f"{job.id}: {job.status}. `overtrick cluster submit --resume RUN` continues its run")
     print_result(as_json, id=job.id, status=job.status)
 
 
 def _cluster(address: str) -> Cluster:
-    """Return a client of the Ray cluster at an address. Raises UserError if none is given."""
+    """Return a client of the Ray cluster at `address`. Raises UserError for an empty address."""
     from overtrick.distributed.job_client import Cluster
 
     if not address:
@@ -132,7 +132,10 @@ def _cluster(address: str) -> Cluster:
 
 
 def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
-    """Print a job's log until it ends and return its exit code; Ctrl-C does not stop the job."""
+    """Print a job's log until the job ends, and return its exit code.
+
+    Ctrl-C ends the printing, not the job.
+    """
     out = sys.stderr if as_json else sys.stdout
     try:
         return cluster.follow(submission, lambda text: print(text, end="", file=out, flush=True))
@@ -152,10 +155,11 @@ def _local_time(seconds: float) -> str:
 def _validated(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the command that a job file needs (train, sweep, evaluate) and its job as plain data.
+    """Return the command for a job file (train, sweep or evaluate) and its job as plain data.
 
-    A job that tracks in a local SQLite file by a relative path is tracked in MLFLOW_TRACKING_URI
-    or, without it, in the cluster's own store. Raises UserError for a job that would fail there.
+    If the job's tracking store is an SQLite file given by a relative path, it is replaced by
+    MLFLOW_TRACKING_URI or, if that is not set, by the cluster's own store. Raises UserError for a
+    job that would fail on the cluster.
     """
     from overtrick.comparison import comparison_job, schedule
     from overtrick.config import job_file
@@ -166,7 +170,7 @@ def _validated(
 
     asked = apply_overrides(job_file.read(file), overrides)
     uri = (asked.get("track") or {}).get("uri", "sqlite:///")
-    if re.fullmatch(r"sqlite:///(?!/).*", uri):  # a path relative to this machine's folder
+    if re.fullmatch(r"sqlite:///(?!/).*", uri):  # relative to a folder of this machine
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     overrides = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: job_file.BaseJob
@@ -178,10 +182,10 @@ def _validated(
         command = "sweep" if sweep else "train"
         check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check_job
     if not files_there:
-        with tempfile.TemporaryDirectory() as folder:  # its own store may be out of reach here
+        with tempfile.TemporaryDirectory() as folder:  # its store may be unreachable from here
             track = job_file.Track(uri=f"sqlite:///{folder}/mlflow.db")
             check(work.model_copy(update={"track": track}))
     plain = work.model_dump(mode="json")
     if not uri:
-        del plain["track"]["uri"]  # the cluster's own, or one beside its runs
+        del plain["track"]["uri"]  # the cluster uses its own store, or one beside its runs
     return command, plain

@@ -1,4 +1,4 @@
-"""Command `overtrick dashboard`: open MLflow's dashboard on a tracking store, perhaps at a run."""
+"""Command `overtrick dashboard`: open MLflow's dashboard on a tracking store or on a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def dashboard(
 
 
 def _tracking_store(run: str | None, uri: str | None) -> str:
-    """Return the URI of the tracking store to show. Raises UserError for an invalid one."""
+    """Return the URI of the tracking store to show. Raises UserError for an invalid URI."""
     from overtrick.runs import lifecycle
     from overtrick.storage import locate
     from overtrick.tracking import server_address
@@ -81,7 +81,7 @@ def _store_of_run(folder: RunFolder) -> str:
 
 
 def _run_fragment(run: str) -> str:
-    """Return the URL fragment of a run's page. Raises UserError for a run unknown to MLflow."""
+    """Return the URL fragment of a run's page. Raises UserError if MLflow does not know the run."""
     from overtrick.runs import lifecycle
 
     run_id = lifecycle.find(run).run_id
@@ -91,7 +91,7 @@ def _run_fragment(run: str) -> str:
 
 
 def _check_port_free(host: str, port: int) -> None:
-    """Raise UserError if no server can listen at a host and port."""
+    """Raise UserError if a server cannot listen at `host` and `port`."""
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Commands that solve games exactly and list what is there: solve, best-response, list."""
+"""Commands `solve`, `best-response` and `list`: solve games exactly, list games and trainers."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def best_response(
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
 
-    Exact if the game tree fits in memory. In a larger game (holdem) a lower bound: the payoff of
-    local best response in sampled games.
+    The value is exact if the game tree fits in memory. For a larger game (holdem) it is a lower
+    bound: the payoff of local best response in sampled games.
     """
     from overtrick.studies.exact import best_response_to
 

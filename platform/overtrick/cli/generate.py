@@ -1,4 +1,4 @@
-"""Commands `overtrick generate KIND`: data sets that are built once and read by jobs."""
+"""Commands `overtrick generate KIND`: build a data set once, as a file that jobs read."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def minibridge(
     workers: arguments.Workers = 0,
     as_json: arguments.Json = False,
 ) -> None:
-    """Play Mini-Bridge with a random declarer, and keep the games that it wins.
+    """Play Mini-Bridge with a random declarer, and save the games that it wins.
 
-    Other values: strain=trump, lost=true (keep lost games too).
+    Other values: strain=trump, lost=true (save lost games too).
     """
     from overtrick.datasets.minibridge_games import MinibridgeConfig
 
@@ -105,7 +105,7 @@ def examples(
     """Turn the calls of bridge boards into training examples for bidding networks.
 
     Other values: outcomes=true (add IMPs against par), solved=true (the files hold deals with
-    double-dummy tricks, which the two sides bid), kind=human (only boards of this kind).
+    double-dummy tricks, and the two sides bid them), kind=human (only boards of this kind).
     """
     from overtrick.datasets.bidding_examples_build import ExamplesConfig
 
@@ -114,13 +114,16 @@ def examples(
 
 
 def _assignments(values: list[str] | None, **options: Any) -> list[str]:
-    """Return options that are given, and then values, as key=value; the last of a key counts."""
+    """Return the options that are not None, followed by `values`, as a list of key=value.
+
+    If a key occurs twice, its later value counts.
+    """
     given = [f"{key}={value}" for key, value in options.items() if value is not None]
     return [*given, *(values or [])]
 
 
 def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bool) -> None:
-    """Generate a data set, show its progress, and print its path, rows and seconds."""
+    """Generate a data set, show the progress, and print the path, the rows and the seconds."""
     from overtrick.datasets import chunked_build
     from overtrick.reports import progress
     from overtrick.runs import lifecycle

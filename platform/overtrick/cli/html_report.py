@@ -35,8 +35,8 @@ def view(
 ) -> None:
     """Write one HTML file that works without a server and without a network.
 
-    It shows a run's table, figures, videos and curves; games step by step; or bridge boards with
-    the meaning of each call.
+    For a run it shows table, figures, videos and curves; for recorded games each step; for bridge
+    boards the meaning of each call.
     """
     from overtrick.core.files import write_text
     from overtrick.runs import html_page, lifecycle
@@ -72,7 +72,7 @@ def view(
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
-    """Raise UserError for the first of some options that is given."""
+    """Raise UserError if any of the `options` is set. The message is --NAME followed by `why`."""
     for name, value in options.items():
         if value is not None:
             raise UserError(f"--{name} {why}")

@@ -40,9 +40,9 @@ def play(
 ) -> None:
     """Play a game yourself against an opponent.
 
-    Type `?` for a hint: the probability of each action under the opponent's (in the auction your
-    partner's) policy, and its value. `undo` takes your last decision back; `quit`, or the end of
-    the input, ends with a table of results.
+    Type `?` for a hint: the probability of each action under the opponent's policy (in the auction
+    your partner's), and its value. `undo` takes your last decision back. `quit`, or the end of the
+    input, ends the session with a table of results.
     """
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.auction.game import Auction
@@ -88,15 +88,16 @@ def play(
 
 
 class _AskAtTerminal:
-    """Asks the person for actions at the terminal, or reads them from standard input."""
+    """Callable that asks the person at the terminal (or standard input) for an action."""
 
     def __init__(self, table: HumanGame) -> None:
         self.table = table
 
     def __call__(self, observations: Observations, moves: Sequence[Move]) -> int:
-        """Return an action for a one-row decision, given the moves so far.
+        """Ask for an action and return its index.
 
-        Raises UndoRequested or QuitRequested for these words of the person.
+        `observations`: one row, the person's decision. `moves`: the game so far. Raises
+        UndoRequested or QuitRequested if the person types "undo" or "quit".
         """
         from overtrick.interactive.session import QuitRequested, UndoRequested
 
@@ -127,9 +128,10 @@ class _AskAtTerminal:
 
 
 def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
-    """Return the index in names of the action that a word means, or else a message for the person.
+    """Return the index in `names` of the action that the person typed, or else a message to print.
 
-    `meant`: the game's own name for the word. `numbered`: the person may type the action's number.
+    `word`: the text as typed. `meant`: the same text in the game's own spelling. `numbered`: accept
+    the action's number, from 1.
     """
     if not word:
         return 0 if len(names) == 1 else HELP
@@ -147,18 +149,21 @@ def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) ->
 
 
 def _read_line(prompt: str) -> str | None:
-    """Read a line without surrounding blanks; None at the end of the input."""
+    """Read a line and strip blanks at both ends; return None at the end of the input."""
     try:
         word = console.input(prompt).strip()
     except EOFError:
         return None
-    if not sys.stdin.isatty():  # so that a transcript has the input, too
+    if not sys.stdin.isatty():  # show the input in a transcript, too
         say(word)
     return word
 
 
 def _hint(table: HumanGame, observations: Observations) -> Table:
-    """Return the advice at a one-row decision as a table, without its empty columns."""
+    """Return a table of the actions at a one-row decision, with probabilities and values.
+
+    Empty columns are left out.
+    """
     advice = table.advise(observations)
     columns = {
         "probability": ["" if a.probability is None else f"{a.probability:.1%}" for a in advice],
@@ -173,9 +178,10 @@ def _hint(table: HumanGame, observations: Observations) -> Table:
 
 
 def _seat_number(table: HumanGame, asked: str | None) -> int | None:
-    """Return the seat that the person asked for by number or name; None: take turns.
+    """Return the index of the seat that the person asked for by number or name.
 
-    Raises UserError for an unknown seat.
+    None, if the person asked for none, means that the seats change from game to game, unless the
+    game has a default seat. Raises UserError for an unknown seat.
     """
     if asked is None:
         return table.presentation.default_human_seat()
@@ -193,7 +199,7 @@ def _seat_name(table: HumanGame, seat: int) -> str:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    """Print the results of a session as a table, if it has any."""
+    """Print the results of a session as a table; print nothing if no game was finished."""
     if not summary["games"]:
         return
     title = f"{summary['game']} against {summary['against']}"

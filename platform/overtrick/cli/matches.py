@@ -33,7 +33,8 @@ def match(
 ) -> None:
     """Play a match of two players on the same boards from both seats; print A's mean payoff.
 
-    Two bidding systems, or networks that bid, play for IMPs a board at double-dummy tricks.
+    Two bidding systems, or two networks that bid, are scored in IMPs a board at double-dummy
+    tricks.
     """
     answer, _ = _play(a, b, options, game, boards, seed, video, save, out, show, workers)
     print_result(as_json, **answer)
@@ -74,9 +75,10 @@ def _play(
     show: int,
     workers: int,
 ) -> tuple[dict[str, Any], bool]:
-    """Play a match and print its result; return its JSON values, and True unless it was bidding.
+    """Play a match and print its result.
 
-    Raises UserError for an option that such a match does not have.
+    Returns the JSON values of the result, and False for a match of bidding. Raises UserError for an
+    option that does not apply to this kind of match.
     """
     from overtrick.storage import game_records
 
@@ -96,7 +98,7 @@ def _play(
 
 
 def _bidding(a: str, b: str) -> bool:
-    """Test whether a match is one of bidding systems or of networks that bid."""
+    """Return True if a match is between bidding systems or between networks that bid."""
     from overtrick.studies.duplicate_match import find_bidder, is_bidding_system
 
     named = is_bidding_system(a) or is_bidding_system(b)
@@ -113,7 +115,7 @@ def _match_players(
     video: Path | None,
     save: Path | None,
 ) -> dict[str, Any]:
-    """Play a match of two players of a game, print the result and return its JSON values."""
+    """Play a match between two players of a game, print the result and return its JSON values."""
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.system import loader
     from overtrick.storage import game_records
@@ -146,7 +148,7 @@ def _match_bidders(
     show: int,
     workers: int,
 ) -> dict[str, Any]:
-    """Play a duplicate match of two bidding sides, print the result and return its JSON values."""
+    """Play a duplicate match of two sides that bid; print the result, return its JSON values."""
     from overtrick.evaluation import bidders
     from overtrick.reports.progress import counting
     from overtrick.runs import lifecycle

@@ -27,7 +27,7 @@ def train(
     resume: Annotated[str | None, Option(help="Continue this run instead.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Train a player as a job file says, and track the run in MLflow.
+    """Train a player as configured in a job file, and track the run in MLflow.
 
     `overtrick keys TRAINER` lists the keys of a job file.
     """
@@ -122,7 +122,8 @@ def evaluate(
 ) -> None:
     """Evaluate a stored model against held-out opponents, or compare methods.
 
-    The job file of a table of methods, such as jobs/table2.yaml, trains and evaluates every method.
+    With the job file of a table of methods, such as jobs/table2.yaml, train and evaluate every
+    method.
     """
     from overtrick.runs import lifecycle
 
@@ -148,7 +149,10 @@ def evaluate(
 def _compare(
     folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
 ) -> None:
-    """Train and evaluate the methods of a job file, or continue a folder's table."""
+    """Train and evaluate the methods of a new table, or continue the table in a folder.
+
+    `folder`: the table to continue, or None. `job`: the job file of a new table, or None.
+    """
     from overtrick.comparison import comparison_job, runner, schedule, statistics
     from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
@@ -201,8 +205,8 @@ def safety(
 ) -> None:
     """Measure an adapting model's payoff and exploitability at several exploitability bounds.
 
-    The table also has the best payoff that any strategy of that exploitability can reach, by
-    restricted Nash responses.
+    The table also shows the best payoff that any strategy of the same exploitability can reach,
+    computed by restricted Nash responses.
     """
     from overtrick.studies.safety import evaluate_safety
 
@@ -249,7 +253,10 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, RunFolder | None]:
-    """Read the job of a job file, or the job and folder of a run. Raises UserError."""
+    """Return the job of a job file and None, or the job of a run to resume and its folder.
+
+    Raises UserError unless exactly one of `job` and `resume` is given.
+    """
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load
     from overtrick.runs import lifecycle

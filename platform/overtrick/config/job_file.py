@@ -1,4 +1,4 @@
-"""Job files: typed, frozen sections, read from YAML with overrides and validated as one job."""
+"""Job files: read YAML, apply overrides, and validate the result as one typed job."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ warnings.filterwarnings("ignore", 'Field name "register"')
 class UnusedKeys(NamedTuple):
     """Rule of a section: some keys have no effect while other keys have certain values.
 
-    Keys are dotted paths seen from the section that declares the rule. Setting one of `keys` to
-    another value than its default is an error while each key of `when` has one of its values; an
-    empty `when` always holds.
+    The rule holds while each key of `when` has one of its listed values, always if `when` is empty.
+    While it holds, setting one of `keys` to a value other than its default is an error. Keys are
+    dotted paths, relative to the section that declares the rule.
     """
 
     when: Mapping[str, tuple[Any, ...]]
@@ -72,16 +72,16 @@ class UnusedKeys(NamedTuple):
 
 
 class UnusedKeysError(ValueError):
-    """A key of a section was set that a rule of the section declares to have no effect."""
+    """A key was set that has no effect, by a rule of its section."""
 
     def __init__(self, section: Section, rule: UnusedKeys, keys: Sequence[str]) -> None:
         self.section, self.rule, self.keys = section, rule, keys
         super().__init__(self.message(""))
 
     def message(self, prefix: str) -> str:
-        """Name the keys, the values that make them useless, and the remedy.
+        """Return the error message: the keys, the values that make them useless, and the remedy.
 
-        `prefix`: the dotted path of the section with a final dot, or nothing.
+        `prefix`: the dotted path of the section with a final dot, or an empty string.
         """
         conditions, remedies = [], []
         for key in self.rule.when:
@@ -98,7 +98,10 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """List the choices of a key, if it is one of names, with which the rule does not hold."""
+        """Return the values of `key` for which the unused keys have an effect.
+
+        The list is empty if `key` is not an enumeration of names.
+        """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section
         annotation = type(section).model_fields[leaf].annotation
@@ -109,7 +112,7 @@ class UnusedKeysError(ValueError):
 
 
 class Section(BaseModel):
-    """Frozen section of a job file; unknown keys, and keys without effect, are errors."""
+    """Frozen section of a job file. Unknown keys, and keys without effect, are errors."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -130,7 +133,7 @@ class Section(BaseModel):
 
     @classmethod
     def never_used_keys(cls) -> set[str]:
-        """Return the keys that have no effect, whatever the values of the others."""
+        """Return the keys that have no effect, whatever the values of the other keys."""
         return {key for rule in cls.unused_keys if not rule.when for key in rule.keys}
 
     def value_at(self, path: str) -> Any:
@@ -138,7 +141,7 @@ class Section(BaseModel):
         return reduce(getattr, path.split("."), self)
 
     def changed_keys(self, paths: Iterable[str]) -> list[str]:
-        """Return those of some dotted paths whose values are not their defaults."""
+        """Return the dotted `paths` whose values differ from their defaults."""
         changed = []
         for path in paths:
             *parents, leaf = path.split(".")
@@ -160,14 +163,14 @@ class GameChoice(Section):
 
 
 class Stop(Section):
-    """End of a training run."""
+    """Settings for the end of a training run."""
 
     iterations: Count = 100
     """Training iterations in all."""
 
 
 class Resources(Section):
-    """CPUs, GPUs and processes of a run."""
+    """Settings for the CPUs, GPUs and processes of a run."""
 
     cpus: Positive = 1
     """CPUs reserved for the learner."""
@@ -189,7 +192,7 @@ class Resources(Section):
 
 
 class Checkpoints(Section):
-    """Schedule of checkpoints, and restarts from them."""
+    """Settings for checkpoints, and for restarts from them."""
 
     every: Count = 10
     """Iterations between checkpoints."""
@@ -202,7 +205,7 @@ class Checkpoints(Section):
 
 
 class Track(Section):
-    """MLflow tracking of a run."""
+    """Settings of a run's MLflow tracking."""
 
     experiment: str = Field(default="overtrick", pattern=NAMED)
     """MLflow experiment."""
@@ -217,7 +220,7 @@ class Track(Section):
 
 
 class Videos(Section):
-    """Videos of the model during training, for games that can be filmed."""
+    """Settings of the videos of the model during training, for games that can be filmed."""
 
     unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 
@@ -229,7 +232,7 @@ class Videos(Section):
 
 
 class BaseJob(Section):
-    """Keys of every job file, of a trainer or of a table of methods."""
+    """Settings in every job file, both of a trainer and of a table of methods."""
 
     trainer: str
     """Name of a trainer, or table."""
@@ -260,16 +263,16 @@ class BaseJob(Section):
 
 
 class EvaluationSection(Protocol):
-    """Section of a job that schedules evaluations during training."""
+    """A section of a job that schedules evaluations during training."""
 
     @property
     def every(self) -> int:
-        """Return the training iterations between evaluations."""
+        """Return the number of training iterations from one evaluation to the next."""
 
 
 @runtime_checkable
 class EvaluatedJob(Protocol):
-    """Job with a section `evaluate`."""
+    """A job that has a section `evaluate`."""
 
     @property
     def evaluate(self) -> EvaluationSection:
@@ -277,7 +280,7 @@ class EvaluatedJob(Protocol):
 
 
 class Job(BaseJob):
-    """Keys of every job of a trainer; a trainer adds sections of its own."""
+    """Settings in the job file of every trainer; each trainer adds sections of its own."""
 
     seed: int = Field(default=0, ge=0)
     """Seed of all random numbers: same seed, same results."""
@@ -296,7 +299,7 @@ class Job(BaseJob):
 
     @property
     def evaluation(self) -> EvaluationSection | None:
-        """Return the section `evaluate`; None if the trainer has none."""
+        """Return the section `evaluate`, or None if the trainer has none."""
         return self.evaluate if isinstance(self, EvaluatedJob) else None
 
     @field_validator("resources")
@@ -314,18 +317,18 @@ SectionT = TypeVar("SectionT", bound=Section)
 
 
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[JobT]]) -> JobT:
-    """Load and validate a job file after `key=value` overrides by dotted path.
+    """Read a job file, apply `key=value` overrides by dotted path, and validate the job.
 
-    `jobs`: job classes by the name of their trainer. Raises UserError.
+    `jobs`: the job class of each trainer, by the trainer's name. Raises UserError.
     """
     return parse(apply_overrides(read(path), overrides), jobs, str(path))
 
 
 def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
-    """Load the job in the folder of a run; keys of earlier versions are translated.
+    """Load the job in the folder of a run. Keys of earlier versions are translated.
 
-    `jobs`: job classes by the name of their trainer. Raises UserError if the file is missing or
-    damaged.
+    `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file is
+    missing or damaged.
     """
     return parse(translate_job(read(run.job)), jobs, str(run.job))
 
@@ -346,8 +349,8 @@ def read(path: str | Path) -> dict[str, Any]:
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
-    `jobs`: job classes by the name of their trainer; source: the file, named in errors. Raises
-    UserError.
+    `jobs`: the job class of each trainer, by the trainer's name. `source`: the file, named in error
+    messages. Raises UserError.
     """
     content = locate.pin_models(content, source)
     trainer = content.get("trainer")
@@ -360,9 +363,10 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
 
 
 def validated(section: type[SectionT], content: Mapping[str, Any], source: str = "") -> SectionT:
-    """Validate the plain data of a section; source: the file, named in errors.
+    """Validate the plain data of a section and return the typed section.
 
-    Raises UserError with the first error of pydantic, in one line.
+    `source`: the file, named in error messages. Raises UserError with the first error of pydantic,
+    in one line.
     """
     try:
         return section.model_validate(dict(content))
@@ -385,7 +389,7 @@ def validated(section: type[SectionT], content: Mapping[str, Any], source: str =
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Iterate over all keys below a section: dotted path, default and description."""
+    """Yield the dotted path, default and description of each key below a section."""
     for name, field in section.model_fields.items():
         inner = _section_class(field.annotation)
         if inner is not None and name != "game":
@@ -406,9 +410,9 @@ def _check_keys(
     prefix: str,
     renamed: Callable[[str], str | None],
 ) -> None:
-    """Raise UserError for an unknown key, with its new or the most similar name.
+    """Raise UserError for an unknown key. The message names its new name or the most similar key.
 
-    `renamed`: returns the new name of a key of an earlier version, by dotted path; else None.
+    `renamed`: maps the dotted path of a key to its new name, or to None if it was not renamed.
     """
     for key, value in content.items():
         if key not in section.model_fields:
@@ -430,7 +434,7 @@ def _check_keys(
 
 
 def _section_class(annotation: Any) -> type[Section] | None:
-    """Return the section class in an annotation, such as Stop in `Stop | None`; else None."""
+    """Return the section class in a type annotation, such as Stop in `Stop | None`; else None."""
     if get_origin(annotation) in (Literal, dict):
         return None
     for kind in (annotation, *get_args(annotation)):

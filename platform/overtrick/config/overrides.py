@@ -1,4 +1,4 @@
-"""Command-line overrides `key=value` of job files and of dataset configurations."""
+"""Command-line overrides `key=value` of job files and of data set configurations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from overtrick.core import UserError, nearest
 
 
 def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of a job's plain data with `dotted.key=YAML value` overrides applied.
+    """Return a copy of a job's plain data with overrides `dotted.key=VALUE` applied.
 
-    Raises UserError for an override that is not of this form.
+    VALUE is parsed as YAML. Raises UserError for an override of another form.
     """
     changed = deepcopy(dict(content))
     for override in overrides:
@@ -29,9 +29,10 @@ def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dic
 
 
 def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> None:
-    """Set the value at a dotted path of a job's plain data, in place; missing sections are added.
+    """Set the value at a dotted path of a job's plain data, in place; add missing sections.
 
-    `source`: the origin of the value, named in the UserError if a parent of the path is no section.
+    `source`: the origin of the value, for error messages. Raises UserError if a parent of the path
+    is not a section.
     """
     *parents, leaf = path.split(".")
     section = content
@@ -48,7 +49,7 @@ def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> No
 def field_overrides(
     model: type[BaseModel], overrides: Sequence[str], subject: str
 ) -> dict[str, str]:
-    """Return `key=value` overrides of a flat model by key; the values stay text.
+    """Parse overrides `key=value` of a flat pydantic model into a dictionary of texts.
 
     `subject`: the name of the model in error messages. Raises UserError for an unknown key.
     """
@@ -63,7 +64,10 @@ def field_overrides(
 
 
 def _split(override: str, example: str) -> tuple[str, str]:
-    """Split an override at its first `=`. Raises UserError, which shows the example."""
+    """Split an override at its first `=` into key and value. Raises UserError without a `=`.
+
+    `example`: a valid override, quoted in the error message.
+    """
     key, equals, value = override.partition("=")
     if not equals:
         raise UserError(f"override '{override}' must be key=value, such as {example}")

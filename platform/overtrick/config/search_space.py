@@ -1,4 +1,4 @@
-"""Search spaces of sweeps: the section `search` of a job, and draws of values from it."""
+"""Search spaces of sweeps: the section `search` of a job, and random values drawn from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PERTURBATION_FACTORS = (0.8, 1.2)  # of a number that is not resampled (Jaderber
 
 
 class ParameterSpace(BaseModel):
-    """Values to try for one key of a job, given in exactly one of these ways."""
+    """Values to try for one key of a job. Exactly one of the fields is set."""
 
     model_config = FORM
 
@@ -72,11 +72,11 @@ class ParameterSpace(BaseModel):
 
     @property
     def range(self) -> Range | None:
-        """Return the lowest and highest number; None for a grid or a choice."""
+        """Return the lowest and the highest number, or None for `grid` and `choice`."""
         return self.uniform or self.loguniform or self.randint
 
     def draw(self, rng: Generator) -> Any:
-        """Draw a value; not for a grid."""
+        """Return a random value of the space, which must not be a `grid`."""
         if self.choice is not None:
             return self.choice[rng.integers(len(self.choice))]
         if self.randint is not None:
@@ -88,7 +88,10 @@ class ParameterSpace(BaseModel):
         return float(rng.uniform(*self.uniform))
 
     def perturb(self, value: Any, rng: Generator) -> Any:
-        """Return the value times 0.8 or 1.2 within the range, or a new draw."""
+        """Return `value` times 0.8 or 1.2, clipped to the range; with probability 0.25 a new draw.
+
+        A `choice` is always drawn anew.
+        """
         resampled = rng.random() < RESAMPLE_PROBABILITY
         factor = PERTURBATION_FACTORS[rng.integers(2)]
         if resampled or self.range is None:
@@ -101,7 +104,7 @@ class ParameterSpace(BaseModel):
 
 
 class Search(BaseModel):
-    """Section `search` of a job: the method of a sweep, and values to try by dotted key."""
+    """Section `search` of a job: the method of a sweep, and the values to try by dotted job key."""
 
     model_config = FORM | ConfigDict(extra="allow", use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, ParameterSpace] = Field(init=False)
@@ -169,18 +172,18 @@ class Search(BaseModel):
 
     @property
     def spaces(self) -> dict[str, ParameterSpace]:
-        """Return the values to try, by dotted key of the job."""
+        """Return the values to try for each dotted job key."""
         return self.__pydantic_extra__ or {}
 
     @property
     def drawn_keys(self) -> list[str]:
-        """Return the dotted keys whose values are drawn, not tried in a grid."""
+        """Return the dotted keys whose values are drawn at random, not listed as a grid."""
         return [key for key, space in self.spaces.items() if space.grid is None]
 
     def trial_values(self, rng_of: Callable[[int], Generator]) -> list[TrialValues]:
-        """Return the values of all trials: every draw combined with every combination of grids.
+        """Return the values of all trials: every random draw combined with every grid point.
 
-        `rng_of`: returns the random generator of draw k.
+        `rng_of`: returns the random generator of draw number k.
         """
         trials = []
         for k in range(self.trials or 1):
@@ -190,5 +193,5 @@ class Search(BaseModel):
         return trials
 
     def perturb(self, values: TrialValues, rng: Generator) -> TrialValues:
-        """Return the values of a trial with the drawn ones perturbed."""
+        """Return a trial's values with those of the randomly drawn keys perturbed."""
         return values | {key: self.spaces[key].perturb(values[key], rng) for key in self.drawn_keys}

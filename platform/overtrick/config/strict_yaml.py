@@ -1,4 +1,4 @@
-"""YAML without its two usual surprises: duplicate keys are errors, and `1e-5` is a number."""
+"""A stricter YAML parser: duplicate keys are errors, and `1e-5` is a number."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Deals = np.ndarray  # (G, C) all chance outcomes of each game, in the order of t
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Observations of the seats that must act now in G games: at most one row a game and seat."""
+    """Observations of the seats that must act now in G games: at most one row per game and seat."""
 
     game: Array  # (R,) number of the game, from 0 to G - 1
     seat: Array  # (R,) seat that acts
@@ -31,7 +31,7 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Actions chosen by a policy for the rows of an Observations, with their log-probabilities."""
+    """Actions that a policy chose for the rows of an Observations, with their log-probabilities."""
 
     action: Array  # (R,) index of the action, or (R, A) real vectors
     logp: Array  # (R,) natural logarithm of the probability, or density, of the action
@@ -40,7 +40,7 @@ class Actions:
 
 @dataclass(frozen=True, slots=True)
 class Trajectories:
-    """All D recorded decisions of G complete games, in the order of game, seat and time."""
+    """The D recorded decisions of G complete games, sorted by game, then seat, then time."""
 
     games: int  # G, including games without a recorded decision
     game: Array  # (D,) number of the game
@@ -58,13 +58,13 @@ class Trajectories:
         return len(self.game)
 
     def observations(self) -> Observations:
-        """Return the D decisions as Observations, on which policies and games can be evaluated."""
+        """Return the D decisions as Observations, the input of policies and of game methods."""
         return Observations(self.game, self.seat, self.observation, self.legal, self.infoset)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Result of playing G games: recorded decisions and payoffs."""
+    """Result of playing G games: the recorded decisions and the payoffs."""
 
     batch: Trajectories
     payoff: Array  # (G, S) total points won by each seat
@@ -86,14 +86,14 @@ def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
 def concat_columns(records: Sequence[RecordT]) -> RecordT:
     """Concatenate records of one type, field by field, along the first axis of their arrays.
 
-    `records`: at least one dataclass, named tuple or dictionary of arrays. Fields that are None or
-    an integer are copied from the first record.
+    `records`: at least one dataclass, named tuple or dictionary of arrays. A field that is None or
+    an integer is copied from the first record.
     """
     return _map_arrays(lambda *arrays: np.concatenate(arrays), *records)
 
 
 def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
-    """Concatenate the decisions of several batches, numbering games consecutively across them."""
+    """Concatenate several batches of trajectories, numbering their games consecutively."""
     starts = np.cumsum([0] + [b.games for b in batches])
     numbered = [
         replace(b, game=b.game + start) for b, start in zip(batches, starts[:-1], strict=True)
@@ -102,7 +102,10 @@ def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
 
 
 def _map_arrays(function: Callable[..., Array], *records: Any) -> Any:
-    """Apply a function to the arrays of each field of all records; return a record of results."""
+    """Apply `function` to the corresponding arrays of all records, field by field.
+
+    Returns a record of the same type that holds the results.
+    """
     first = records[0]
     if isinstance(first, np.ndarray):
         return function(*records)

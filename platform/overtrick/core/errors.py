@@ -1,4 +1,4 @@
-"""Errors that the command line prints as one line, and suggestions for misspelt words."""
+"""Errors that the command line prints as one line, and spelling suggestions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Invalid input. The message is one line that names the place and the remedy; exit code 2."""
+    """Invalid input. The message is one line that names the input and the remedy; exit code 2."""
 
 
 class RunError(RuntimeError):
@@ -15,5 +15,5 @@ class RunError(RuntimeError):
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the one of `words` that is spelt most like `word`, as a suggestion to the user."""
+    """Return the entry of `words` whose spelling is most similar to `word`, for a suggestion."""
     return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]

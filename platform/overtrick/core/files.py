@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders, append-only text files, and the cache folder."""
+"""Write files and folders atomically, append to text files, and find the cache folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that are computed once and reused by later processes.
+    """Return the folder for results that later processes reuse.
 
     It is the environment variable OVERTRICK_CACHE, else overtrick/ in XDG_CACHE_HOME, else
     ~/.cache/overtrick.
@@ -27,10 +27,12 @@ def cache_folder() -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on success rename it to `path`, else delete it.
+    """Context manager that writes a file atomically.
 
-    A reader sees the file of before or the complete new one. Several processes may write the same
-    file at once; the last one wins. Raises OSError that names `path` if the disk refuses.
+    Yields a temporary path in the same folder, and renames that file to `path` at the end of the
+    block; after an error the temporary file is deleted. A reader sees either the old file or the
+    complete new one. Several processes may write the same file at once; the last one wins. Raises
+    OSError, naming `path`, if the disk refuses.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -43,9 +45,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder; on success rename it to `path`, in place of an earlier one.
+    """Context manager that fills a folder and then puts it in the place of an earlier one.
 
-    The parent folder of `path` is made if it is missing. After an error `path` is as before.
+    Yields an empty temporary folder, and renames it to `path` at the end of the block. After an
+    error `path` is unchanged. The parent folder of `path` is created if it is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside:
@@ -58,15 +61,15 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file that appears complete or not at all."""
+    """Write a UTF-8 text file atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line to a text file, in full or not at all (if the disk is full).
+    """Append a line to a text file. If the disk is full, the file stays unchanged.
 
-    Raises OSError that names the file.
+    Raises OSError, naming the file.
     """
     left = memoryview(line.encode() + b"\n")
     with naming_file_in_errors(path), path.open("ab", buffering=0) as file:
@@ -80,10 +83,11 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
-    """Read the lines of an append-only text file, without a last line that has no line break.
+    """Read the lines of an append-only text file; drop an incomplete last line.
 
-    Returns no lines if the file does not exist. `repair`: also remove the incomplete last line from
-    the file, so that the next line is appended correctly; False if another process may be writing.
+    A line is complete if it ends with a line break. Returns an empty list if the file does not
+    exist. `repair`: also remove the incomplete line from the file, so that the next line is
+    appended correctly. Use False if another process may be writing.
     """
     if not path.exists():
         return []
@@ -95,7 +99,7 @@ def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
-    """Write an array in numpy's .npy format; the file appears complete or not at all."""
+    """Write an array atomically in numpy's .npy format."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, array)
 
@@ -103,8 +107,8 @@ def write_array(path: Path, array: np.ndarray) -> None:
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
     """Write named arrays as a safetensors file.
 
-    The write is not atomic: an interruption leaves an incomplete file. Raises OSError that names
-    the file.
+    The write is not atomic: an interruption leaves an incomplete file. Raises OSError, naming the
+    file.
     """
     with naming_file_in_errors(path):
         try:
@@ -118,9 +122,9 @@ def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
 
 @contextmanager
 def naming_file_in_errors(path: Path) -> Iterator[None]:
-    """Add the file's path to any OSError raised inside the `with` block.
+    """Context manager that adds the file's path to any OSError raised inside the block.
 
-    Python names the file only when it cannot be opened, not when the disk is full.
+    Python names the file only if it cannot be opened, not if the disk is full.
     """
     try:
         yield

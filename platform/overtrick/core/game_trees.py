@@ -38,18 +38,19 @@ class ExplicitTreeGame(Protocol):
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """Return all nodes of the tree.
 
-        Raises UserError if fits(V, N) is False: the tree does not fit in memory. V may be a lower
-        bound that is known before the tree is built.
+        `fits`: called with the numbers V of nodes and N of information sets, returns whether such a
+        tree fits in memory. V may be a lower bound that is known before the tree is built. Raises
+        UserError if `fits` returns False.
         """
 
 
 @dataclass(frozen=True)
 class BucketedGame:
-    """Zero-sum two-seat game of public actions in which each seat privately holds one of K buckets.
+    """Zero-sum two-seat game with public actions; each seat privately holds one of K buckets.
 
-    Chance draws both buckets at the start and again in each later round, given the buckets of the
-    round before. The seats' buckets move independently, or jointly by one table for both. A
-    terminal node pays gain + stake x (2 win - 1) to seat 0, and the negative to seat 1.
+    Chance draws both buckets at the start, and again in each later round, given the buckets of the
+    previous round. The buckets of the two seats move independently, or by one joint table. At a
+    terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and seat 1 loses as much.
     """
 
     name: str

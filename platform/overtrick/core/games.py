@@ -18,7 +18,7 @@ from overtrick.core.policies import BehaviouralPolicy
 class State(Protocol):
     """State of G games in progress: a dataclass of arrays whose first axis is G.
 
-    `Game.step` changes it in place. All other records are immutable.
+    `Game.step` changes a state in place. All other records are immutable.
     """
 
     __dataclass_fields__: Any
@@ -37,26 +37,26 @@ class Game(Protocol):
     infosets: int | None  # N; None when too many to number
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample the deals (G, C) of new games: all their chance outcomes, before play."""
+        """Sample G = `games` deals (G, C): all chance outcomes of new games, before play."""
 
     def start(self, deals: Deals) -> Any:
         """Return the state of G new games with deals (G, C). Play has no further randomness."""
 
     def observe(self, state: Any) -> Observations:
-        """Return the observations of all seats that must act now; none once every game is over."""
+        """Return one row for each seat that must act now; no rows once every game is over."""
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
         """Play one action for each row and return the points (G, S) that each seat gains by it.
 
-        The state is changed in place. Raises ValueError with "illegal action", and leaves the state
-        unchanged, for an illegal action.
+        The state is changed in place. For an illegal action, leaves the state unchanged and raises
+        ValueError with the words "illegal action".
         """
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, F) float32 network inputs for R observations, computed row by row."""
+        """Return float32 network inputs (R, F); each row depends on its own observation only."""
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) names of each row's private information, by which figures group rows."""
+        """Return (R,) the name of each row's private information; figures group rows by it."""
 
     def describe(self, observation: Array) -> str:
         """Return one observation (K,) as text for people."""
@@ -77,24 +77,25 @@ class Enumerable(Game, Protocol):
         """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
 
     def revealed_columns(self, state: Any) -> Array:
-        """Return (G,) how many leading columns of its deal any seat has observed so far."""
+        """Return (G,) int: the number of leading deal columns that any seat has observed so far."""
 
 
 @runtime_checkable
 class Redealable(Game, Protocol):
-    """A game whose hidden part can be sampled again, given what one seat has observed."""
+    """A game that can resample its hidden information, given the observation of one seat."""
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample (R, C): for each row, a deal that is consistent with its observation.
+        """Sample deals (R, C): for each row, one deal that is consistent with its observation.
 
-        Deals have their prior probability given the seat's own observation. Inference from the
-        actions of other seats is left to the caller, who can weight the deals by the policies.
+        A deal has its prior probability, given the seat's own observation. The actions of other
+        seats are not used for inference; the caller can weight the deals by the policies of these
+        seats.
         """
 
 
 @runtime_checkable
 class BoundedPayoff(Game, Protocol):
-    """A game with a known lowest payoff, which environments pay for an illegal action."""
+    """A game with a known lowest payoff; environments pay it for an illegal action."""
 
     @property
     def lowest_payoff(self) -> float:
@@ -103,13 +104,13 @@ class BoundedPayoff(Game, Protocol):
 
 @runtime_checkable
 class ValidatesObservations(Game, Protocol):
-    """A game that can check integer observations and rebuild their seats and legal actions.
+    """A game that can check integer observations and derive their seats and legal actions.
 
-    Model servers need it: they receive observations without the state of a game.
+    Model servers need it, because they receive observations without the state of a game.
     """
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Return the rows of `observation` (R, K) with their seats, legal actions and infosets.
+        """Return raw observations (R, K) with their seats, legal actions and information sets.
 
         Raises UserError for the first row that is impossible in this game.
         """
@@ -117,15 +118,18 @@ class ValidatesObservations(Game, Protocol):
 
 @runtime_checkable
 class Resumable(Redealable, Protocol):
-    """A game that can be resumed at any decision, as search on sampled deals (PIMC) needs."""
+    """A game that can be resumed at any decision. Search on sampled deals (PIMC) needs this."""
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
-        """Return a state of R games at the rows' decisions, with hidden cards from deals (R, C)."""
+        """Return the state of R games at the rows' decisions; deals (R, C) give hidden cards."""
 
 
 @runtime_checkable
 class PublicSituations(Game, Protocol):
-    """A game with few public situations, by which opponent models count observed actions."""
+    """A game whose public information has few values, called public situations.
+
+    Opponent models count observed actions by public situation.
+    """
 
     @property
     def public_situations(self) -> int:
@@ -137,7 +141,7 @@ class PublicSituations(Game, Protocol):
 
 @runtime_checkable
 class CompactFeatures(Game, Protocol):
-    """A game with a short feature vector, for evolved networks with few weights."""
+    """A game that offers a short feature vector, for evolved networks with few weights."""
 
     def compact_features(self, observations: Observations) -> Array:
         """Return (R, F) float64 features of R observations, each from -1 to 1."""
@@ -145,10 +149,10 @@ class CompactFeatures(Game, Protocol):
 
 @runtime_checkable
 class PrivilegedFeatures(Game, Protocol):
-    """A game with features for a privileged critic, which sees all cards during training."""
+    """A game that offers features for a privileged critic, which sees all cards during training."""
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """Return (R, F) float32 features of R observations and of their complete deals (R, C)."""
+        """Return (R, F) float32 features of R observations and their complete deals (R, C)."""
 
 
 @runtime_checkable
@@ -161,16 +165,16 @@ class DeclaresZeroSum(Protocol):
 
 
 def is_zero_sum(game: Any) -> bool:
-    """Return True if a game is zero-sum: by its `zero_sum` property, or if it has none."""
+    """Return the game's `zero_sum` property, or True if the game does not have it."""
     return game.zero_sum if isinstance(game, DeclaresZeroSum) else True
 
 
 @runtime_checkable
 class EvaluatedOnAnother(Protocol):
-    """A game with shaped rewards, whose policies are evaluated on a version without shaping."""
+    """A game with shaped rewards. Its policies are evaluated on the game without shaping."""
 
     def evaluation_game(self) -> Any:
-        """Return the version of this game on which policies are evaluated."""
+        """Return the game without reward shaping, on which policies are evaluated."""
 
 
 @runtime_checkable
@@ -186,10 +190,10 @@ class SuitSymmetric(Game, Protocol):
     """A card game whose observations can be rewritten with suits in a canonical order."""
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and (R, A) original action indices."""
+        """Return the rows with suits in canonical order, and (R, A) the original action indices."""
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
-        """Return a policy on ordinary observations from one trained on canonical observations."""
+        """Wrap a policy trained on canonical observations, so that it acts on ordinary ones."""
 
 
 @runtime_checkable
@@ -197,15 +201,19 @@ class AbstractStates(Game, Protocol):
     """A game with named state abstractions for tabular Q-learning."""
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the function that maps observations to table keys (R,).
+        """Return the function that maps observations to Q-table keys (R,).
 
-        Raises UserError for an unknown representation.
+        `representation`: the name of the state abstraction. Raises UserError for an unknown name.
         """
 
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return a policy that uses `players[position]` at each named position, else `others`."""
+        """Return a policy that combines one policy for each position at the table.
+
+        `players`: the policies by the name of the position. `others`: the policy of all other
+        positions.
+        """
 
 
 @runtime_checkable
@@ -214,7 +222,7 @@ class InformationStateStrings(Protocol):
 
     @property
     def information_state_strings(self) -> tuple[str, ...]:
-        """Return the N strings by information set; empty before the game tree is built."""
+        """Return the strings of the N information sets; empty before the game tree is built."""
 
 
 @runtime_checkable
@@ -225,5 +233,5 @@ class CountsDivergedGames(Protocol):
 
 
 def count_diverged_games(state: Any) -> int:
-    """Return the number of games in a state whose simulation diverged; 0 if it records none."""
+    """Return the number of games whose simulation diverged; 0 if the state does not record it."""
     return int(state.diverged_games.sum()) if isinstance(state, CountsDivergedGames) else 0

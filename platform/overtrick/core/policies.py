@@ -10,7 +10,7 @@ from overtrick.core.batches import Actions, Array, Observations
 
 
 class PolicySession(Protocol):
-    """A policy while it plays G games: its memory of these games and its random generator."""
+    """A policy while it plays G games: its memory of these games, and its random generator."""
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action for each row of the observations."""
@@ -20,12 +20,12 @@ class Policy(Protocol):
     """A rule for choosing actions, possibly with memory of the games in progress."""
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Return a session that plays `games` games side by side and samples actions from `rng`."""
+        """Return a session that plays G = `games` games side by side and draws from `rng`."""
 
 
 @runtime_checkable
 class BehaviouralPolicy(Policy, Protocol):
-    """A policy without memory, given by action probabilities; solvers can evaluate it exactly."""
+    """A policy without memory, given by action probabilities. Solvers can evaluate it exactly."""
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""
@@ -33,6 +33,6 @@ class BehaviouralPolicy(Policy, Protocol):
 
 @runtime_checkable
 class PolicyWithMemory(Policy, Protocol):
-    """Policy whose session may remember earlier observations of its games, such as an LSTM."""
+    """A policy whose session may remember earlier observations of its games, such as an LSTM."""
 
     remembers: bool

@@ -15,7 +15,7 @@ _played = {"games": 0}
 
 
 def count_games(games: int) -> None:
-    """Add finished games to the counter of this process."""
+    """Add `games` finished games to the counter of this process."""
     _played["games"] += games
 
 
@@ -32,7 +32,7 @@ class WorkerMetrics:
 
     @contextmanager
     def shard(self) -> Iterator[None]:
-        """Measure the `with` block as work on one shard, and the time since the last as idle."""
+        """Context manager: record the block as work on one shard, the time before it as idle."""
         began, games = time.perf_counter(), _played["games"]
         if began > self._free:  # Ray raises an error for an increment of 0
             self._idle.inc(began - self._free)

@@ -15,7 +15,7 @@ class Learner(Protocol):
     """A learning algorithm that updates its weights from batches of trajectories."""
 
     def policy(self, explore: bool = True) -> Policy:
-        """Return the current policy, with exploration or greedy."""
+        """Return the current policy: exploring if `explore` is true, else greedy."""
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Update the weights from a batch, and return metrics by name."""
@@ -24,11 +24,11 @@ class Learner(Protocol):
         """Return weights, optimiser state and buffers as arrays by name, for a checkpoint."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a state that `state` returned."""
+        """Restore a state returned by `Learner.state`."""
 
 
 class Trainer(Protocol):
-    """A training loop: it plays games, updates learners and evaluates them."""
+    """A training loop: plays games, updates learners and evaluates them."""
 
     iteration: int  # finished iterations; also in the state, under this name
 
@@ -36,16 +36,16 @@ class Trainer(Protocol):
         """Run one training iteration and return its metrics by name."""
 
     def state(self) -> dict[str, Array]:
-        """Return everything that the next iteration depends on, as arrays by name."""
+        """Return the trainer's complete state as arrays by name, for a checkpoint."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the state of a checkpoint. Training then continues with identical numbers."""
+        """Restore the state of a checkpoint. Training then continues with identical results."""
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the trained model by name, as stored with the run."""
+        """Return the weights of the trained model by name, as they are stored with the run."""
 
     def report(self, history: Any) -> Any:
-        """Return the final table and figures, from the metrics of all iterations."""
+        """Return the final table and figures. `history`: the metrics of all iterations."""
 
     def close(self) -> None:
         """Release the worker processes."""
