@@ -332,7 +332,7 @@ def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_pat
     (tmp_path / "mlp").mkdir()
     file = tmp_path / "mlp" / "agent-params-v2.npy"
     file.write_bytes(b"what is this")
-    assert "is no file of numbers" in refused(str(tmp_path))
+    assert "is not a file of numbers" in refused(str(tmp_path))
     np.save(file, np.zeros(24_644, np.float32))
     assert "24644 numbers, but an mlp policy of AgentZoo has 24645" in refused(str(tmp_path))
     whole = file.read_bytes()
@@ -342,10 +342,10 @@ def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_pat
     assert "1 numbers, but an mlp policy" in refused(str(tmp_path))
     for broken in (b"PK\x03\x04", whole[:5000], whole.replace(b"(24644,)", b"(9999999999999,)")):
         file.write_bytes(broken)
-        assert "is no file of numbers" in refused(str(tmp_path))
+        assert "is not a file of numbers" in refused(str(tmp_path))
     np.save(file, np.zeros(24_645, np.float32))
-    assert "it has seen 0 observations" in refused(str(tmp_path))
+    assert "its statistics count 0 observations" in refused(str(tmp_path))
     np.save(file, np.array(["text"]))
-    assert "is no file of numbers: fetch it again" in refused(str(tmp_path))
+    assert "is not a file of numbers: fetch it again" in refused(str(tmp_path))
     np.save(file, np.full(24_645, np.nan, np.float32))
     assert "some of its numbers are NaN" in refused(str(tmp_path))

@@ -31,16 +31,17 @@ class LiarsDiceState:
 class LiarsDice:
     """Liar's Dice: two seats roll dice in secret and bid in turn how many dice show a face.
 
-    Each bid is higher than the last: by its quantity, then by its face. The highest face is wild:
-    it counts as every face. A seat that calls liar ends the game: it loses if, of all dice, at
-    least the quantity of the last bid show its face or the wild face; else it wins. A deal (C,)
-    lists the dice of seat 0, then those of seat 1.
+    A bid is a quantity and a face. Each bid is higher than the last: by its quantity, then by its
+    face. The highest face is wild: it counts as every face. A seat that calls `liar` ends the game.
+    It loses if the last bid is true, that is, if at least that quantity of all dice show the bid's
+    face or the wild face; otherwise it wins. A deal (C,) lists the dice of seat 0, then the dice of
+    seat 1.
 
-    Options: dice, the dice of each seat; faces, the faces of a die. Raises UserError unless dice x
-    faces is 1 to 20, which makes 2 to 40 bids.
+    Options: `dice`, the number of dice of each seat; `faces`, the number of faces of a die. Raises
+    UserError unless dice x faces is 1 to 20, so that there are at most 40 bids.
 
-    Observation fields: own dice in ascending order, faces from 0; then for each bid the seat that
-    made it, or -1.
+    Observation fields: the seat's own dice in ascending order, with faces numbered from 0; then for
+    each bid the seat that made it, or -1.
     """
 
     name = "liars_dice"
@@ -70,7 +71,7 @@ class LiarsDice:
 
     @property
     def min_tree_size(self) -> int:
-        """The number of decision and terminal nodes of the game tree."""
+        """Return the number of decision and terminal nodes of the game tree."""
         return int(self.faces ** (self.seats * self.dice) * (2 ** (self.bids + 1) - 1))
 
     def every_deal(self) -> tuple[Deals, Array]:
@@ -82,7 +83,7 @@ class LiarsDice:
         return rng.integers(self.faces, size=(games, self.seats * self.dice))
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Deal the other seat's dice anew: (R, C), each row with its own observed dice."""
+        """Sample deals (R, C) with each row's own dice and new dice for the other seat."""
         rows = np.arange(len(observations))
         deals = self.deal(len(rows), rng).reshape(-1, self.seats, self.dice)
         deals[rows, observations.seat] = observations.observation[:, : self.dice]
@@ -103,7 +104,10 @@ class LiarsDice:
         return self._rows(game, np.column_stack([state.dice[game, seat], state.bidder[game]]))
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Rebuild the rows (R, K). Raises UserError for an observation that no seat can have."""
+        """Validate raw observations (R, K) and derive their seats, legal actions and infosets.
+
+        Raises UserError for an observation that no seat can have.
+        """
         dice = dict.fromkeys(self.observation_fields[: self.dice], (0, self.faces - 1))
         bids = dict.fromkeys(self.observation_fields[self.dice :], (NO_SEAT, self.seats - 1))
         check_limits(self.observation_fields, observation, dice | bids)
@@ -127,12 +131,15 @@ class LiarsDice:
         return Observations(game, made.sum(axis=1) % self.seats, observation, legal, infoset)
 
     def _last_bid(self, made: Array) -> Array:
-        """Return (R,) the last of the bids made (R, B) bool, or -1 before the first."""
+        """Return the index (R,) of the last bid, or -1 before the first; made: (R, B) bool."""
         return np.where(made.any(axis=1), self.bids - 1 - made[:, ::-1].argmax(axis=1), NO_SEAT)
 
     @cached_property
     def _holding_numbers(self) -> Array:
-        """Index of every holding by its sorted dice: one axis a die, -1 where not sorted."""
+        """Return the numbers of all holdings as an array with one axis per die.
+
+        Index it with a seat's dice in ascending order. Entries of other orders are -1.
+        """
         numbers = np.full((self.faces,) * self.dice, NO_SEAT)
         every = itertools.combinations_with_replacement(range(self.faces), self.dice)
         for number, dice in enumerate(every):
@@ -140,7 +147,11 @@ class LiarsDice:
         return numbers
 
     def step(self, state: LiarsDiceState, observations: Observations, action: Array) -> Array:
-        """Return (G, S) points: 1 for the winner and -1 for the loser once a seat calls liar."""
+        """Apply the actions (R,) to `state` and return the points (G, S) gained.
+
+        When a seat calls liar, the winner gains 1 and the loser -1. Raises ValueError for an
+        illegal action.
+        """
         rows = np.arange(len(action))
         known = (action >= 0) & (action < self.actions)
         assert observations.legal is not None
@@ -163,7 +174,7 @@ class LiarsDice:
         return points
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, F) float32 0 or 1: seat, own dice, own bids, bids of the other seat."""
+        """Return (R, F) float32, one-hot: seat, own dice, own bids and bids of the other seat."""
         seat, observation = observations.seat[:, None], observations.observation
         dice = np.eye(self.faces)[observation[:, : self.dice]].reshape(len(observation), -1)
         bidder = observation[:, self.dice :]
@@ -171,12 +182,12 @@ class LiarsDice:
         return np.hstack(parts).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) the faces of the own dice from 1, such as "266"."""
+        """Return (R,) strings of each row's own dice, such as "266"."""
         faces = 1 + observations.observation[:, : self.dice]
         return np.array(["".join(map(str, row)) for row in faces.tolist()])
 
     def describe(self, observation: Array) -> str:
-        """Describe the own dice and all bids of one observation (K,) in words."""
+        """Return one observation (K,) as text: the seat's dice and all bids so far."""
         dice = " ".join(str(1 + int(face)) for face in observation[: self.dice])
         bids = [self.action_names[bid] for bid in np.flatnonzero(observation[self.dice :] >= 0)]
         return f"{dice} after {', '.join(bids) or 'nothing'}"

@@ -1,4 +1,4 @@
-"""Normal-form games: each of two seats chooses once, without seeing the other choice."""
+"""Normal-form games: each of two seats chooses once, without seeing the other seat's choice."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 
 BIASED_RPS = ((0.0, -25.0, 50.0), (25.0, 0.0, -5.0), (-50.0, 5.0, 0.0))
-"""Biased rock, paper, scissors (OpenSpiel's matrix_brps): payoffs of seat 0. The equilibrium plays
-rock 1/16, paper 10/16, scissors 5/16."""
+"""Payoffs of seat 0 in biased rock, paper, scissors (OpenSpiel's matrix_brps). In equilibrium the
+probabilities are rock 1/16, paper 10/16, scissors 5/16."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class MatrixState:
 class Matrix:
     """Two-seat zero-sum normal-form game.
 
-    payoff: (A, A) points of seat 0 by the actions of seat 0 and seat 1. Both seats act in the same
-    turn. The only observation field is the seat.
+    payoff: (A, A) points of seat 0 by its own action (row) and the action of seat 1 (column). Both
+    seats act at the same time. The only observation field is the seat.
     """
 
     unit = "point"
@@ -53,7 +53,7 @@ class Matrix:
 
     @property
     def lowest_payoff(self) -> float:
-        """The lowest payoff of any seat."""
+        """Return the lowest payoff of any seat, in points."""
         return float(-np.abs(self.payoff).max())
 
     def every_deal(self) -> tuple[Deals, Array]:
@@ -76,7 +76,10 @@ class Matrix:
         return self._rows(game, np.tile(np.arange(self.seats), len(game) // self.seats))
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Rebuild the rows of observations (R, 1). Raises UserError for an unknown seat."""
+        """Validate raw observations (R, 1) and add the legal actions and information sets.
+
+        Raises UserError for an unknown seat.
+        """
         check_limits(self.observation_fields, observation, {"seat": (0, self.seats - 1)})
         return self._rows(np.arange(len(observation)), observation[:, 0].astype(np.int64))
 
@@ -96,7 +99,7 @@ class Matrix:
         return gain
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, 2) the seat, one-hot."""
+        """Return (R, 2) float32: the seat, one-hot."""
         return np.eye(self.seats, dtype=np.float32)[observations.seat]
 
     def compact_features(self, observations: Observations) -> Array:
@@ -112,12 +115,12 @@ class Matrix:
         return np.array(["row", "column"])[observations.seat]
 
     def describe(self, observation: Array) -> str:
-        """Describe one observation (1,) in words."""
+        """Return one observation (1,) as text: the seat."""
         return f"seat {int(observation[0])}"
 
 
 class MatrixPresentation(Presentation):
-    """Presentation of a game in which nothing is observed before every seat has chosen."""
+    """Text presentation of a normal-form game, in which all seats choose at once."""
 
     def describe_observation(
         self, observation: Array, played: PlayedActions, signs: bool = True

@@ -11,11 +11,12 @@ from overtrick.core import Array, Observations, UserError, ValidatesObservations
 
 
 def validated_observations(game: Any, observation: Array) -> Observations:
-    """Validate observations (R, K) and rebuild the decision rows that `game.observe` gives them.
+    """Validate raw observations (R, K) and complete them as `game.observe` would return them.
 
-    The seat, the legal actions and the information set follow from the observation. Compiled
-    kernels do not check their input, so every observation from outside must pass here. Raises
-    UserError for an observation that no seat can have.
+    The seat, the legal actions and the information set are derived from each observation. Compiled
+    kernels do not check their input, so every observation from outside must be validated here.
+    Raises UserError for an observation that no seat can have, for no rows at all, and for a game
+    that cannot derive the rest from an observation.
     """
     if not len(observation):
         raise UserError("there is nothing to answer: send at least one row of observations")
@@ -33,9 +34,9 @@ def validated_observations(game: Any, observation: Array) -> Observations:
 def check_limits(
     fields: Sequence[str], observation: Array, limits: Mapping[str, tuple[int, int]]
 ) -> None:
-    """Raise UserError for the first field of observations (R, K) outside its (lowest, highest).
+    """Raise UserError if a column of observations (R, K) has a value outside its limits.
 
-    fields: names of the K columns.
+    fields: names of the K columns. limits: (lowest, highest) allowed value by name of column.
     """
     for name, (least, most) in limits.items():
         column = observation[:, fields.index(name)]
@@ -46,9 +47,10 @@ def check_limits(
 
 
 def check_rows(fields: Sequence[str], observation: Array, valid: Array, why: str) -> None:
-    """Raise UserError for the first of observations (R, K) that is not valid (R,) bool.
+    """Raise UserError if any row of observations (R, K) is not valid; report the first such row.
 
-    fields: names of the K columns. why: what is wrong, as the end of "the observation fields ...".
+    fields: names of the K columns. valid: (R,) bool. why: the end of the error message "the
+    observation fields ...".
     """
     if not valid.all():
         row = int(np.argmin(valid))

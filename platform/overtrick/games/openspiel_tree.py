@@ -1,7 +1,7 @@
-"""Trees of OpenSpiel's games for the exact solvers, and strategies back to OpenSpiel.
+"""Game trees of OpenSpiel's games for the exact solvers, and OpenSpiel policies from strategies.
 
 Lanctot et al. 2019, "OpenSpiel: A framework for reinforcement learning in games". Simultaneous
-moves become moves in turn that later seats do not observe, as OpenSpiel itself converts them.
+moves are converted to moves in turn, hidden from the seats that move later, as OpenSpiel does.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 
 from overtrick.core import END, Array, Observations, TreeNodes, UserError, nearest
 
-FEW, DESCENTS = 8, 400  # random descents: a huge tree shows in a few
+FEW, DESCENTS = 8, 400  # number of random descents: a few reveal a huge tree, otherwise many
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
 
 
 class OpenSpiel:
-    """Game of OpenSpiel by its OpenSpiel name, with parameters: `leduc_poker(players=3)`.
+    """A game from OpenSpiel, by its OpenSpiel name with parameters: `leduc_poker(players=3)`.
 
-    Actions have OpenSpiel's numbers. Chance outcomes are numbered by their rank among those of
-    positive probability. All points are gained on the edges into terminal nodes. Raises UserError
-    for an unknown game, and for a game that has no finite tree or no information sets.
+    Actions have OpenSpiel's numbers. Chance outcomes of positive probability are numbered from 0 in
+    OpenSpiel's order. All points are gained on the edges into terminal nodes. Raises UserError for
+    an unknown game, and for a game that has no finite tree or no information sets.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,9 +44,9 @@ class OpenSpiel:
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """Build the complete tree; information sets are numbered in depth-first order.
 
-        fits(V, N) says whether V nodes and N information sets fit in memory. Raises UserError if
-        they do not: at once where a few random descents show it, else when the walk has found so
-        many.
+        `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError
+        if they do not fit. A few random descents detect a huge tree at once; otherwise the walk
+        stops as soon as it has found too many nodes.
         """
         root = self._game.new_initial_state()
         with _one_line(self.name):
@@ -105,10 +105,11 @@ def tabular_policy(strings: Sequence[str], legal: Array, sigma: Array) -> Any:
 def matched_information_state_strings(
     theirs: TreeNodes, strings: Sequence[str], ours: TreeNodes
 ) -> tuple[str, ...]:
-    """Return (N,) OpenSpiel's string for each information set of our version of a game.
+    """Return OpenSpiel's string (N,) for each information set of our implementation of a game.
 
-    theirs, ours: nodes of OpenSpiel's tree and of ours. strings: (N,) information-state strings of
-    their tree. Raises ValueError if the trees differ in shape, chance, payoffs or information sets.
+    theirs, ours: the nodes of OpenSpiel's tree and of our tree. strings: (N,) information-state
+    strings by information set of OpenSpiel's tree. Raises ValueError if the trees differ in shape,
+    chance, payoffs or information sets.
     """
     for name in ("parent", "edge", "seat"):
         if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
@@ -129,7 +130,7 @@ def matched_information_state_strings(
 
 
 def cumulative_gain(nodes: TreeNodes) -> Array:
-    """Sum points from the root to each node, (V, S), by pointer doubling."""
+    """Return the points (V, S) gained from the root to each node, summed by pointer doubling."""
     total, above = nodes.gain.copy(), nodes.parent.copy()
     while (more := np.flatnonzero(above >= 0)).size:
         total[more] += total[above[more]]
@@ -138,24 +139,31 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
 
 
 def _information_state(state: Any) -> str:
-    """Return what the seat to act knows, as OpenSpiel writes it."""
+    """Return OpenSpiel's information-state string of the seat to act."""
     return state.information_state_string()
 
 
 def _history(state: Any) -> str:
-    """Return the full history, for games of perfect information."""
+    """Return the full history of a state, which the seats of a perfect-information game know."""
     return state.history_str()
 
 
 def _has_perfect_information(kind: Any) -> bool:
-    """Return whether the history itself is the information state: no strings are provided."""
+    """Return whether a game type has perfect information and no information-state strings.
+
+    Its information sets are then identified by the history.
+    """
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
     return sees and in_turn and not kind.provides_information_state_string
 
 
 def _load(name: str) -> Any:
-    """Load a game and convert it to one move at a time. Raises UserError."""
+    """Load a game from OpenSpiel and convert simultaneous moves to moves in turn.
+
+    Raises UserError if OpenSpiel is not installed, for an unknown game, and for a game without a
+    finite tree or information sets.
+    """
     try:
         import pyspiel
     except ImportError:
@@ -196,7 +204,7 @@ def _one_line(name: str) -> Iterator[None]:
 
 
 def _action_names(game: Any) -> tuple[str, ...]:
-    """Return the name of each action if all seats share one, else its number."""
+    """Return the names of all actions; an action whose name depends on the seat gets a number."""
     seats, actions = range(game.num_players()), range(game.num_distinct_actions())
     try:
         said = [{game.action_to_string(seat, action) for seat in seats} for action in actions]
@@ -209,7 +217,7 @@ def _action_names(game: Any) -> tuple[str, ...]:
 
 
 def _edges(state: Any) -> list[tuple[int, int, float]]:
-    """List the edges of a node: OpenSpiel's move, the edge's number, and the probability.
+    """List the edges of a node, each as (OpenSpiel's move, number of the edge, probability).
 
     The probability is 1 unless chance moves.
     """
@@ -222,10 +230,10 @@ def _edges(state: Any) -> list[tuple[int, int, float]]:
 def _size_lower_bound(root: Any, fits: Callable[[float, int], bool]) -> float:
     """Estimate a lower bound on the size of the tree below a state, in nodes.
 
-    A random descent's sum of products of branching factors has the tree's size as its mean (Knuth
-    1975, "Estimating the efficiency of backtrack programs"). In an uneven tree a few large samples
-    dominate the mean; the mean logarithm is then a better lower bound. The estimate stops at the
-    first bound that does not fit.
+    Each random descent gives an unbiased estimate of the tree's size: the sum of the products of
+    branching factors along its path (Knuth 1975, "Estimating the efficiency of backtrack
+    programs"). In an uneven tree a few large samples dominate the mean; the mean logarithm is then
+    a better lower bound. Return early if the bound from the first few descents does not fit.
     """
     rng = np.random.default_rng(0)
     sizes: list[float] = []
@@ -233,19 +241,22 @@ def _size_lower_bound(root: Any, fits: Callable[[float, int], bool]) -> float:
     for descents in (FEW, DESCENTS):
         sizes += [_descend(root.clone(), rng) for _ in range(descents - len(sizes))]
         low = max(_low(np.array(sizes)), float(np.exp(_low(np.log(sizes)))))
-        size = low * (1 - 1e-9)  # a regular tree's is exact but for rounding
+        size = low * (1 - 1e-9)  # the estimate of a regular tree is exact except for rounding
         if not fits(size, 0):
             break
     return size
 
 
 def _low(samples: Array) -> float:
-    """Return the mean minus three standard errors."""
+    """Return the mean of the samples minus three standard errors."""
     return float(samples.mean() - 3 * samples.std(ddof=1) / np.sqrt(len(samples)))
 
 
 def _descend(state: Any, rng: np.random.Generator) -> float:
-    """Play one random game and return its estimate of the tree's size; low if cut off."""
+    """Play one random game and return Knuth's estimate of the number of nodes of the tree.
+
+    The estimate is too low if the game is cut off after LONGEST moves or HUGE nodes.
+    """
     size = product = 1.0
     for _ in range(LONGEST):
         edges = _edges(state)

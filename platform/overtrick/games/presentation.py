@@ -1,4 +1,4 @@
-"""Presentation of a game to people: seat names, action words, one seat's view, and the deal."""
+"""Text presentation of a game to people: seat names, action names, observations and deals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from overtrick.core import Array
 
 PlayedActions = Sequence[tuple[int, int]]
-"""Actions so far, as (seat, action) in the order of play."""
+"""All actions of a game so far, as pairs (seat, action) in the order of play."""
 
 
 class Presentation:
     """Text presentation of a game. A game overrides the methods for which it has better words.
 
-    Parameter `signs` writes card suits as symbols instead of letters.
+    `signs`: write card suits as symbols instead of letters.
     """
 
     def __init__(self, game: Any) -> None:
@@ -31,7 +31,7 @@ class Presentation:
         return None
 
     def action_name_of(self, word: str) -> str:
-        """Translate a customary word for an action to the action's name; return others as is."""
+        """Return the action's name for a customary word; return any other word unchanged."""
         return word
 
     def format_actions(self, names: Sequence[str]) -> str:
@@ -41,15 +41,18 @@ class Presentation:
     def describe_observation(
         self, observation: Array, played: PlayedActions, signs: bool = True
     ) -> str:
-        """Describe one observation (K,) in words or as a diagram, after the actions played."""
+        """Return one observation (K,) as text or as a diagram. played: all actions so far."""
         return str(self.game.describe(observation))
 
     def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
-        """Describe the deal (C,), with all hidden chance, and the result of a finished game."""
+        """Return the deal (C,) with all hidden cards, and the result of a finished game, as text.
+
+        played: all actions of the game.
+        """
         names = self.game.action_names
         return ", ".join(f"seat {1 + seat} {names[action]}" for seat, action in played)
 
 
 def action_array(played: PlayedActions) -> Array:
-    """Return the actions without their seats, (T,) int64."""
+    """Return the actions (T,) int64 of a game, without their seats."""
     return np.array([action for _, action in played], np.int64)

@@ -47,7 +47,7 @@ def solve_only_names() -> tuple[str, ...]:
 
 
 def spec_of(game: Any) -> GameSpec:
-    """Return the registration of a game, by its name; defaults for an unregistered game."""
+    """Return the GameSpec registered under a game's name; a default spec if there is none."""
     return _SPECS.get(game.name) or GameSpec(game.name, type(game))
 
 
@@ -88,7 +88,11 @@ def check_playable(game: Any) -> None:
 
 
 def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that make the same game from any folder and later. Raises UserError."""
+    """Return game options that make the same game in any working folder, also later.
+
+    Paths and values of environment variables are written out. Raises UserError for an unknown game
+    or option.
+    """
     game = make(name, **options)
     return game.portable_options() if isinstance(game, PortableOptions) else dict(options)
 
@@ -146,5 +150,5 @@ def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
 
 
 def fallback_policies(game: Any) -> list[BehaviouralPolicy]:
-    """Return simple policies with which a local best response continues after its action."""
+    """Return simple policies by which a local best response continues the game after its action."""
     return spec_of(game).fallback_policies(game)

@@ -13,16 +13,17 @@ from overtrick.games.presentation import Presentation
 
 
 class ModelAnswers(NamedTuple):
-    """How a stored model answers observations."""
+    """Function that computes a stored model's answers to observations, with its output's names."""
 
-    kind: str  # "probabilities" of actions, "moves" of real numbers, or "imps"
-    names: tuple[str, ...]  # of the columns of an answer
-    answer: Callable[[Observations], Array]  # observations of R rows to (R, len(names)) float64
+    kind: str  # meaning of the output: action "probabilities", real-vector "moves", or "imps"
+    names: tuple[str, ...]  # names of the output's columns
+    answer: Callable[[Observations], Array]  # from R observations to (R, len(names)) float64
 
 
 AnswersFactory = Callable[[Mapping[str, Array], Mapping[str, Any], str], ModelAnswers | None]
-"""Return how a stored model answers, given its weights by name, its job's plain data and its
-folder; None if it answers with its policy. Raises UserError for a damaged model."""
+"""Function that returns the ModelAnswers of a stored model, or None if it answers with its policy.
+Arguments: the weights by name, the job as plain data, and the model's folder. Raises UserError for
+a damaged model."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,15 @@ class GameSpec:
     arguments: tuple[Any, ...] = ()  # first arguments of the class, before the options
     playable: bool = True  # False if the game can only be solved
     match_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of a game that is made for a match, where they differ from the game's defaults."""
+    """Options with which the game is made for a match, where they differ from its defaults."""
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
-    """Return the scripted players by name; each is a function from the game to a policy."""
+    """Return the game's scripted players by name; each is a function from the game to a policy."""
     fallback_policies: Callable[[Any], list[BehaviouralPolicy]] = lambda game: []
-    """Return simple policies with which a local best response continues after its action."""
+    """Return simple policies by which a local best response continues the game after its action."""
     single_game: Callable[[Any], Any] = lambda game: None
     """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
     model_answers: AnswersFactory = lambda weights, job, folder: None
-    """Return how the game's stored models answer observations if not with their policies."""
+    """Return the ModelAnswers of a stored model, or None if it answers with its policy."""
     presentation: Callable[[Any], Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None
     """Check a path and return a function that writes a video of the first game of trajectories."""

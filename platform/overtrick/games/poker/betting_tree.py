@@ -20,11 +20,11 @@ class BettingTree:
     legal: Array  # (B, A) bool
     verb: Array  # (B, 4) int8 action that means fold, check, call, raise here; -1 if none does
     seat: Array  # (B,) int8 seat to act, -1 at a terminal node
-    round: Array  # (B,) int8 betting round; at a terminal node that of the last action
-    raised: Array  # (B, rounds) int8 raises in each round so far
+    round: Array  # (B,) int8 betting round; at a terminal node, the round of the last action
+    raised: Array  # (B, rounds) int8 number of raises in each round so far
     chips: Array  # (B, S) int16 chips that each seat has in the pot
     live: Array  # (B, S) bool: the seat has not folded
-    history: tuple[tuple[int, ...], ...]  # actions from the root to each node
+    history: tuple[tuple[int, ...], ...]  # (B,) the actions from the root to each node
 
 
 class _Node(NamedTuple):
@@ -43,7 +43,7 @@ class _Node(NamedTuple):
 def build_betting_tree(rules: PokerRules) -> BettingTree:
     """Build the betting tree of a game from its rules.
 
-    The result is cached for each rules object, because hold'em takes a moment.
+    The result is cached by rules, because hold'em's tree takes a moment to build.
     """
     seats = len(rules.posts)
     everyone = (True,) * seats
@@ -116,5 +116,5 @@ def _apply(rules: PokerRules, node: _Node, verb: str) -> _Node:
 
 
 def _live_from(live: list[bool], seat: int) -> int:
-    """Return the first seat, from `seat` on, that has not folded."""
+    """Return the first seat that has not folded, in order of play from `seat`."""
     return next(s % len(live) for s in range(seat, seat + len(live)) if live[s % len(live)])

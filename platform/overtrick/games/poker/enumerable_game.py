@@ -42,7 +42,7 @@ class EnumerablePoker(Poker):
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
     def revealed_columns(self, state: PokerState) -> Array:
-        """Return (G,) the number of deal columns observed: all hole cards, visible board cards."""
+        """Return the number (G,) of deal columns observed: all hole cards, visible board cards."""
         return self.seats + self.turned[state.node]
 
     def observe(self, state: PokerState) -> Observations:
@@ -50,7 +50,7 @@ class EnumerablePoker(Poker):
         return self._in_sets(super().observe(state))
 
     def validated_observations(self, seen: Array) -> Observations:
-        """Return the rows of `seen` (R, K) with seats, legal actions and information sets.
+        """Validate observations `seen` (R, K) and derive seats, legal actions and infosets.
 
         Raises UserError for the first row that is impossible in this game.
         """
@@ -65,10 +65,10 @@ class EnumerablePoker(Poker):
     def compact_features(self, observations: Observations) -> Array:
         """Return (R, 1 + S) float64 inputs for a small network, each from -1 to 1.
 
-        The first is the rank of the hole card (-1 lowest, 1 highest). The others are the latest
-        actions of the seat itself and of each seat after it (-1 for the first action of the game,
-        1 for its last, 0 if the seat has not acted). For Kuhn poker these are the inputs of
-        Samothrakis and Lucas 2011, section 4.2.
+        The first input is the rank of the hole card (-1 lowest, 1 highest). The other inputs are
+        the latest actions of the seat itself and of each seat after it, scaled by index from -1
+        (action 0) to 1 (action A - 1); 0 if the seat has not acted. For Kuhn poker these are the
+        inputs of Samothrakis and Lucas 2011, section 4.2.
         """
         card = 2 * self.rank(observations.observation[:, 0]) / max(1, self.rules.ranks - 1) - 1
         turns = (observations.seat[:, None] + np.arange(self.seats)) % self.seats
@@ -78,7 +78,7 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _latest(self) -> Array:
-        """Return (B, S) the latest action of each seat before each node, -1 if it has not acted."""
+        """Return the latest action (B, S) of each seat before each betting node; -1 if none."""
         latest = np.full((len(self.betting.seat), self.seats), -1)
         for node, row in enumerate(self.betting.after):
             for action, child in enumerate(row):
@@ -89,7 +89,10 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _equal_deals(self) -> Array:
-        """Return equally likely deals (., C) in lexicographic order, with duplicates if folded."""
+        """Return all deals of distinct cards (n, C) in lexicographic order, equally likely.
+
+        If suits are folded, cards are ranks, and deals that differ only in suits are duplicates.
+        """
         deals = np.zeros((1, 0), np.int64)
         for _ in range(self.rules.cards):
             card = np.tile(np.arange(self.deck), len(deals))
@@ -100,15 +103,15 @@ class EnumerablePoker(Poker):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the work to build the tree: deals listed, or certain nodes."""
+        """Return a lower bound on the number of tree nodes, or of deals if there are more deals."""
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))
 
     @cached_property
     def _holding(self) -> Array:
-        """Return (hole, board) the index of each possible pair of cards, else -1.
+        """Return the index of each possible pair of hole card (row) and board card (column).
 
-        The last column is for a board that is not dealt yet.
+        Impossible pairs are -1. The last column is for a board that is not dealt yet.
         """
         if not sum(self.rules.board):
             return np.arange(self.kinds)[:, None]  # there is no board
@@ -120,7 +123,7 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _infoset_base(self) -> Array:
-        """Return (B + 1,) the index of the first information set at each betting node."""
+        """Return the index (B + 1,) of the first information set at each betting node; last: N."""
         boards = self.kinds if self.kinds < self.deck else self.kinds - 1  # for each hole card
         holdings = np.where(self.turned > 0, self.kinds * boards, self.kinds)
         size = holdings * (self.betting.seat >= 0)

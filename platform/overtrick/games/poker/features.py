@@ -10,8 +10,8 @@ Hold'em with the option view=strength, F = 37:
 
     0..9    percentile of the hole cards among all hole cards on this board, thermometer-coded:
             column k is 1 above (k + 1) / 10, 0 below k / 10, and linear between
-    10..12  own chips and the other seat's chips in the pot, as a share of the most possible;
-            whether there is a bet to call
+    10..12  own chips and the other seat's chips in the pot, as a fraction of the maximum; whether
+            there is a bet to call
     13..16  round, one-hot
     17..36  raises in each of the 4 rounds, one-hot from 0 to 4
 
@@ -29,11 +29,11 @@ Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
 A privileged critic, which sees all cards, has these features in addition:
 
-    0..3    at a showdown: whether the seat alone wins, whether it loses; then own chips and the
-            other seats' chips in the pot, as a share of the most possible
-    4..     hold'em: round, one-hot; then for the seat itself and each seat after it the percentile
-            of its hole cards before the flop, on the flop and on the turn. Other games: ranks of
-            the hole cards, in this order of seats, and of the board card, one-hot
+    0..3    whether the seat would win a showdown alone; whether it would lose; own chips and the
+            other seats' chips in the pot, as a fraction of the maximum
+    4..     hold'em: round, one-hot; then before the flop, on the flop and on the turn the
+            percentile of the hole cards of each seat, first the seat itself, then the next seats
+            other games: ranks of the hole cards in this order of seats and of the board, one-hot
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CHIPS = 15  # columns of one-hot chips in the pot
 TENTHS = 10  # columns of the thermometer-coded percentile
 CARDS = np.arange(RANKS * SUITS)
 PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
-"""(52,) the feature index of each card; cards are numbered 2c, 2d, 2h, 2s, 3c, ..., As."""
+"""Feature index (52,) of each card; cards are numbered 2c, 2d, 2h, 2s, 3c, ..., As."""
 
 
 def card_feature_count(rules: PokerRules, view: str) -> int:
@@ -61,9 +61,10 @@ def card_feature_count(rules: PokerRules, view: str) -> int:
 
 
 def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
-    """Return (R, F) float32 features of games with one hole card for each seat.
+    """Return the features (R, F) float32 of games with one hole card for each seat.
 
-    ranked (R, K): observations with ranks instead of cards. nodes: B, nodes of the betting tree.
+    nodes: B, the number of nodes of the betting tree. ranked: (R, K) observations with ranks
+    instead of cards.
     """
     rows = np.arange(len(ranked))
     hole, board, own, other, _, node = ranked.T
@@ -82,7 +83,10 @@ def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
 
 
 def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """Return (R, F) float32 features of hold'em from observations seen (R, K): cards, raises."""
+    """Return hold'em's features (R, F) float32 with the option view=cards: cards and raises.
+
+    seen: (R, K) observations.
+    """
     rows, counts = np.arange(len(seen)), np.cumsum([0] + [cap + 1 for cap in rules.caps])
     cards = seen[:, : rules.hole + sum(rules.board)]
     cards = np.where(cards < 0, cards[:, :1], cards)  # repeat a hole card for hidden board cards
@@ -93,7 +97,10 @@ def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array
 
 
 def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """Return (R, F) float32 features of hold'em with view=strength; seen (R, K): observations."""
+    """Return hold'em's features (R, F) float32 with the option view=strength.
+
+    seen: (R, K) observations.
+    """
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]
     columns = [
@@ -113,10 +120,10 @@ def most_chips(rules: PokerRules) -> int:
 def privileged_features(
     rules: PokerRules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
 ) -> Array:
-    """Return (R, F) float32 features that only a privileged critic has, from all cards.
+    """Return the features (R, F) float32 that only a privileged critic has, from all cards.
 
-    seat (R,) and seen (R, K): seat and observation of each row. deals (R, C): all cards. ranks
-    (R, C): their ranks. hands (R, S): strength of each seat's hand at a showdown.
+    seat: (R,) the seat of each observation. seen: (R, K) observations. deals: (R, C) all cards.
+    ranks: (R, C) ranks of all cards. hands: (R, S) strength of each seat's hand at a showdown.
     """
     rows, seats = np.arange(len(seat)), len(rules.posts)
     best = hands.max(axis=1, keepdims=True)

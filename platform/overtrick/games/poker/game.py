@@ -29,19 +29,21 @@ class PokerState:
 
 
 class Poker:
-    """Limit poker game by its rules, without numbered information sets.
+    """Limit poker game with the given rules, without numbered information sets.
 
     A deal has C columns: the hole cards of seat 0, of seat 1, ..., then the board. Card c has rank
-    c // suits. Small games, with numbered information sets, are class EnumerablePoker.
+    c // suits. The subclass EnumerablePoker is for small games with numbered information sets.
+    Raises TypeError for invalid options, and UserError for options that the rules do not allow.
 
-    `fold` (suit symmetry folded): a card is represented by its rank alone; the default in games
-    without flushes. `ranks` replaces the number of ranks in the rules; ranks are then named 1, 2,
-    ... from the lowest. `view`: network inputs are the cards (`cards`), or in hold'em only the
-    percentile of their strength (`strength`). Raises TypeError for invalid options, UserError if
-    the rules do not allow them.
+    fold: represent a card by its rank alone (fold the suit symmetry). This is the default in games
+        without flushes.
+    ranks: number of ranks in the deck, instead of the number in the rules. Ranks are then named 1,
+        2, ... from the lowest.
+    view: the network inputs are the cards (`cards`), or in hold'em only the percentile of their
+        strength (`strength`).
 
-    Observation fields: hole cards; board cards, -1 before they are dealt; chips in the pot of the
-    seat and of all other seats; betting round; node of the betting tree.
+    Observation fields: hole cards; board cards, -1 before they are dealt; chips of the seat in the
+    pot; chips of all other seats; betting round; node of the betting tree.
     """
 
     infosets: int | None = None
@@ -104,9 +106,9 @@ class Poker:
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample (R, C) deals that contain each row's own hole cards and visible board cards.
+        """Sample deals (R, C) that contain each row's own hole cards and visible board cards.
 
-        All other columns are drawn without replacement from the remaining cards.
+        All other cards are drawn without replacement from the rest of the deck.
         """
         hole, suits = self.rules.hole, self.rules.suits
         first = self.seats * hole  # column of the first board card
@@ -120,7 +122,7 @@ class Poker:
         return self._dealt(cards, rng)
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
-        """Replace each -1 in cards (G, C) by a random card of the deck; return ranks if folded."""
+        """Fill each -1 in `cards` (G, C) with a random unused card; return ranks if suits fold."""
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
@@ -142,7 +144,7 @@ class Poker:
         return Observations(game, seat, seen, self.betting.legal[node], None)
 
     def validated_observations(self, seen: Array) -> Observations:
-        """Return the rows of `seen` (R, K) with seats and legal actions, as `observe` does.
+        """Validate observations `seen` (R, K) and derive their seats and legal actions.
 
         Raises UserError for the first row that is impossible in this game.
         """
@@ -168,7 +170,7 @@ class Poker:
         )
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
-        """Play one action for each row and return (G, S) points gained when games end.
+        """Play one action for each row and return the points (G, S) gained as games end.
 
         Raises ValueError for an illegal action, before the state is changed.
         """
@@ -183,10 +185,10 @@ class Poker:
         return self.won(state.strength, observations.game[over], node[over])
 
     def won(self, strength: Array, game: Array, end: Array) -> Array:
-        """Return (G, S) points won by each seat in games that have ended, 0 in other games.
+        """Return the points (G, S) won by each seat in games that have ended; 0 in other games.
 
-        strength (G, S): hand strengths at a showdown. game (R,): games that have ended. end (R,):
-        their terminal nodes of the betting tree.
+        strength: (G, S) hand strengths at a showdown. game: (R,) the games that have ended. end:
+        (R,) the terminal node of each of these games in the betting tree.
         """
         gain = np.zeros(strength.shape)
         settle(game, end, self.betting.live, self.betting.chips, strength, gain)
@@ -214,7 +216,7 @@ class Poker:
         return features.card_feature_count(self.rules, self.view)
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """Return (R, F) float32 features of R observations and of their complete deals (R, C)."""
+        """Return a privileged critic's features (R, F) float32; `deals` (R, C) has all cards."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
         own = features.privileged_features(
@@ -224,7 +226,7 @@ class Poker:
 
     @cached_property
     def _public(self) -> Array:
-        """Return (B, K) the observation at each betting node, with -1 in the columns of cards."""
+        """Return the observation (B, K) at each betting node, with -1 in the columns of cards."""
         betting = self.betting
         own = np.take_along_axis(betting.chips, betting.seat[:, None].clip(0), axis=1)[:, 0]
         other = betting.chips.sum(axis=1) - own
@@ -243,14 +245,17 @@ class Poker:
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) the index of: round, raises in it, and whether there is a bet to call."""
+        """Return the index (R,) of each row's public situation.
+
+        It counts combinations of the round, the raises in it and whether there is a bet to call.
+        """
         stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]
         facing = self.betting.verb[node, VERBS.index(CALL)] >= 0
         return (stage * (1 + max(self.rules.caps)) + raised) * 2 + facing
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) names of hole cards: Q; or 77, AKs (of one suit), T9o (of two suits)."""
+        """Return the names (R,) of hole cards: Q, or in hold'em 77, AKs (suited), T9o (offsuit)."""
         return self._hand_names[tuple(observations.observation[:, : self.rules.hole].T)]
 
     @cached_property
@@ -275,5 +280,5 @@ class Poker:
 
 
 def _numbered(name: str, columns: int) -> tuple[str, ...]:
-    """Return the names of columns: name if there is one, else name_1, name_2, ..."""
+    """Return names of `columns` columns: name_1, name_2, ..., or `name` for a single column."""
     return (name,) if columns == 1 else tuple(f"{name}_{k}" for k in range(1, columns + 1))

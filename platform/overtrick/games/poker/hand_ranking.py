@@ -1,9 +1,10 @@
 """Strength of poker hands of five, six or seven cards, by table look-up.
 
-A card is an integer from 0 to 51: its rank is c // 4 (0 deuce, 12 ace), its suit c % 4. The sum of
-the keys of a hand's cards counts its cards of each rank (a base-5 digit for each rank) and of each
-suit. A hand of at most seven cards cannot contain both a flush and four of a kind or a full house.
-So a flush is looked up by its set of ranks, and any other hand by its rank counts.
+A card c is an integer from 0 to 51: its rank is c // 4 (0 deuce, 12 ace), its suit c % 4. Each card
+has a key. The sum of the keys of a hand counts its cards of each rank (a base-5 digit for each
+rank) and of each suit. A hand of at most seven cards that contains a flush cannot contain four of a
+kind or a full house. A flush is therefore looked up by its set of ranks, any other hand by its rank
+counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba import njit
 from overtrick.core import Array
 
 RANKS, SUITS, MAX_CARDS = 13, 4, 7  # MAX_CARDS: most cards in a hand
-CLASSES = 7462  # different strengths of five-card hands
+CLASSES = 7462  # number of different strengths of five-card hands
 CATEGORIES = (
     "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
     "four of a kind", "straight flush",
@@ -23,32 +24,39 @@ STRAIGHT, FLUSH = 4, 5
 OF_COUNTS = {(1, 1): 0, (2, 1): 1, (2, 2): 2, (3, 1): 3, (3, 2): 6, (4, 1): 7}
 """Category of five cards by their two largest rank counts, before straights and flushes."""
 
-LOWER = 6  # the lowest 6 ranks have their digits in the lower part of a key, the other 7 above
-UPPER_AT, SUITS_AT, LANE = 16, 36, 16  # bit positions in a key; bits for each suit in a rank set
+LOWER = 6  # a key has the digits of the lowest 6 ranks at bit 0, those of the other 7 at UPPER_AT
+UPPER_AT, SUITS_AT, LANE = 16, 36, 16  # bit positions in a key; bits per suit in BITS
 NOTHING = (
     0x3333 << SUITS_AT
 )  # key of no cards: suit counters start at 3, so that 5 cards set the top bit
-FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four counters
+FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 
 
 def _card_sums() -> tuple[Array, Array]:
-    """Return (52,) int64 KEYS and BITS: the addend of each card to a hand's key and rank sets."""
+    """Return the tables KEYS and BITS, (52,) int64 each, with one value per card.
+
+    Summed over the cards of a hand, KEYS count its cards of each rank and of each suit. BITS have a
+    bit mask of ranks for each suit, LANE bits wide.
+    """
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
     return digit + (1 << SUITS_AT + 4 * suit), 1 << LANE * suit + rank
 
 
 def _counts(digits: int) -> tuple[Array, Array]:
-    """Return (5 ** digits, digits) base-5 digits of 0, 1, 2, ..., lowest first, and their sums."""
+    """Return the base-5 digits of all numbers below 5 ** digits, and the sum of each one's digits.
+
+    Shapes: (5 ** digits, digits), lowest digit first, and (5 ** digits,).
+    """
     counts = np.arange(5**digits)[:, None] // 5 ** np.arange(digits) % 5
     return counts, counts.sum(axis=1)
 
 
 def _strength_keys(counts: Array) -> Array:
-    """Return (R, 2) numbers that order five-card hands by strength, category first.
+    """Return numbers (R, 2) that order five-card hands by strength, category first.
 
-    counts (R, 13): cards of each rank. Column 0 is for hands of several suits. Column 1 is for
-    hands of one suit, negative if a rank occurs twice.
+    counts: (R, 13) number of cards of each rank. Column 0 of the result is for hands of several
+    suits, column 1 for hands of one suit. Column 1 is negative if a rank occurs twice.
     """
     order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # by count, then rank
     shape = np.take_along_axis(counts, order, axis=1)
@@ -66,9 +74,11 @@ def _strength_keys(counts: Array) -> Array:
 def _tables() -> tuple[Array, Array, Array, Array, Array]:
     """Return the tables LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
 
-    The rank counts of at most seven cards are numbered as LOWER_PLACE + UPPER_PLACE, by the digits
-    of the lower 6 and the upper 7 ranks. BY_COUNTS (., int16) is the strength by this number,
-    BY_RANKS (8192,) that of a flush by its set of ranks. CATEGORY_OF (CLASSES,) is the category.
+    LOWER_PLACE (5 ** 6,), UPPER_PLACE (5 ** 7,): int32 by the digits of the lower 6 and of the
+        upper 7 ranks; their sum is the index of a hand's rank counts in BY_COUNTS.
+    BY_COUNTS (n,): int16 strength of a hand without flush, by its rank counts.
+    BY_RANKS (8192,): int16 strength of a flush, by the bit mask of its ranks.
+    CATEGORY_OF (CLASSES,): int8 category of each strength, an index into CATEGORIES.
     """
     low, low_cards = _counts(LOWER)
     high, high_cards = _counts(RANKS - LOWER)
@@ -111,10 +121,10 @@ LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS, CATEGORY_OF = _tables()
 
 
 def strength(cards: Array) -> Array:
-    """Return (R,) int32 strengths of hands (R, 5..7): from 0 (7-5-4-3-2) to 7461 (royal flush).
+    """Return the strengths (R,) int32 of hands: from 0 (7-5-4-3-2) to 7461 (royal flush).
 
-    The best five cards of a hand count; equal strengths tie. The cards of a hand must differ.
-    Raises ValueError for hands of another size.
+    cards: (R, 5 to 7), different cards in each hand. The best five cards of a hand count; hands of
+    equal strength tie. Raises ValueError for hands of another size.
     """
     if not 5 <= cards.shape[1] <= MAX_CARDS:
         raise ValueError(f"hands must have 5 to {MAX_CARDS} cards, not {cards.shape[1]}")
@@ -122,13 +132,16 @@ def strength(cards: Array) -> Array:
 
 
 def category(strength: Array) -> Array:
-    """Return (R,) int8 indices into CATEGORIES of hands with these strengths."""
+    """Return the category (R,) int8 of hands of these strengths (R,), an index into CATEGORIES."""
     return CATEGORY_OF[strength]
 
 
 @njit(cache=True)
 def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
-    """Return the strength of a hand: key is NOTHING + the sum of its KEYS, bits the sum of BITS."""
+    """Return the strength of one hand from the sums of its cards' table entries.
+
+    key: NOTHING plus the sum of KEYS over its cards. bits: the sum of BITS.
+    """
     if key & FLUSHED:
         suit = 0
         while not key & (8 << (SUITS_AT + 4 * suit)):
@@ -139,9 +152,9 @@ def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def seat_strengths(deals, seats, hole):  # type: ignore[no-untyped-def]
-    """Return (G, seats) int32 the strength of each seat's best five cards.
+    """Return the strength (G, seats) int32 of each seat's best five cards.
 
-    deals (G, C): `hole` cards for each seat, seat by seat, then the board.
+    deals: (G, C) `hole` cards for each seat, seat by seat, then the board.
     """
     found = np.empty((len(deals), seats), np.int32)
     for game in range(len(deals)):

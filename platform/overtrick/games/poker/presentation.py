@@ -1,4 +1,4 @@
-"""Text of poker games for people who play or watch."""
+"""Text presentation of poker games to people who play or watch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from overtrick.games.presentation import PlayedActions, Presentation
 
 
 class PokerPresentation(Presentation):
-    """Text of cards, actions and pot of poker games."""
+    """Text presentation of a poker game: cards, actions and pot."""
 
     def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
         """Return the visible cards, the actions so far and the chips in the pot, as text."""

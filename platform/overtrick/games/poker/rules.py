@@ -9,7 +9,7 @@ from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import MAX_CARDS, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
-CLOSER_LEFT = -1  # this round is opened by the seat after the last one to act in the round before
+CLOSER_LEFT = -1  # the seat after the last seat that acted in the previous round
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,18 @@ class PokerRules:
 
     name: str
     ranks: int  # ranks in the deck
-    suits: int  # suits, copies of each rank
+    suits: int  # suits in the deck: copies of each rank
     posts: tuple[int, ...]  # chips that each of S seats posts before the deal (ante or blind)
     board: tuple[int, ...]  # board cards dealt at the start of each round
     raises: tuple[int, ...]  # size of a raise in each round, in chips
     caps: tuple[int, ...]  # most raises allowed in each round
     openers: tuple[int, ...]  # seat that opens each round, or CLOSER_LEFT
-    actions: tuple[tuple[str, tuple[str, ...]], ...]  # names of actions, and their verbs
+    actions: tuple[tuple[str, tuple[str, ...]], ...]  # each action's name and the VERBS it can mean
     fold_when_free: bool  # whether a seat may fold when it could check
     unit: str  # unit of payoffs
     chips_a_unit: int  # chips in one unit of payoff
     rank_names: Sequence[str]  # one for each rank, lowest first
-    suit_names: Sequence[str] = "1234"  # one for each suit, where suits matter
+    suit_names: Sequence[str] = "1234"  # one for each suit
     hole: int = 1  # hole cards dealt to each seat
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ LEDUC = PokerRules(
     chips_a_unit=2,
     rank_names="JQK",
 )
-"""Leduc hold'em of the benchmark (RLCard's leduc-holdem): blinds, payoffs in big blinds."""
+"""Leduc hold'em as RLCard's leduc-holdem: blinds, payoffs in big blinds."""
 
 LEDUC_TEXTBOOK = replace(
     LEDUC,
@@ -80,7 +80,8 @@ LEDUC_TEXTBOOK = replace(
     unit="chip",
     chips_a_unit=1,
 )
-"""Southey et al. 2005, "Bayes' bluff" (OpenSpiel's leduc_poker): antes, payoffs in chips."""
+"""Leduc hold'em as in Southey et al. 2005, "Bayes' bluff", and OpenSpiel's leduc_poker: antes,
+payoffs in chips."""
 
 KUHN = PokerRules(
     name="kuhn",
@@ -97,13 +98,14 @@ KUHN = PokerRules(
     chips_a_unit=1,
     rank_names="JQK",
 )
-"""Kuhn 1950, "A simplified two-person poker" (OpenSpiel's kuhn_poker)."""
+"""Kuhn poker: Kuhn 1950, "A simplified two-person poker" (OpenSpiel's kuhn_poker)."""
 
 KUHN_THREE = replace(KUHN, name="kuhn_three", ranks=4, posts=(1, 1, 1), rank_names="JQKA")
 """Kuhn poker for three seats and four cards (OpenSpiel's kuhn_poker(players=3))."""
 
 ONE_CARD = replace(KUHN, name="one_card", ranks=13, rank_names="23456789TJQKA")
-"""Koller and Pfeffer 1997, "Representations and solutions for game-theoretic problems"."""
+"""Kuhn poker with 13 ranks: Koller and Pfeffer 1997, "Representations and solutions for
+game-theoretic problems"."""
 
 LIMIT_HOLDEM = PokerRules(
     name="holdem",
@@ -122,7 +124,7 @@ LIMIT_HOLDEM = PokerRules(
     suit_names="cdhs",
     hole=2,
 )
-"""Heads-up limit Texas hold'em of the benchmark (RLCard's limit-holdem)."""
+"""Heads-up limit Texas hold'em as RLCard's limit-holdem; payoffs in big blinds."""
 
 LIMIT_HOLDEM_TEXTBOOK = replace(
     LIMIT_HOLDEM,
@@ -133,7 +135,7 @@ LIMIT_HOLDEM_TEXTBOOK = replace(
     fold_when_free=False,
     unit="bet",
 )
-"""Heads-up limit Texas hold'em by its usual rules; a chip is half a bet."""
+"""Heads-up limit Texas hold'em by its usual rules; payoffs in small bets of two chips."""
 
 SMALL = (KUHN, KUHN_THREE, ONE_CARD, LEDUC, LEDUC_TEXTBOOK)
 """Rules of the games that are small enough to list every deal."""

@@ -21,7 +21,10 @@ class ScriptedPlayer(MemorylessPolicy):
         self.game = game
 
     def first_legal(self, observations: Observations, *verbs: str) -> Array:
-        """Return (R, A) probability 1 for the first legal action of `verbs` (fold, check, ...)."""
+        """Return action probabilities (R, A): 1 for the first of `verbs` that is legal.
+
+        verbs: names of actions from `rules.VERBS`, in order of preference.
+        """
         node = observations.observation[:, self.game.observation_fields.index("betting")]
         action = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
         first = (action >= 0).argmax(axis=1)
@@ -30,10 +33,11 @@ class ScriptedPlayer(MemorylessPolicy):
     def play_by_strength(
         self, observations: Observations, strong: Array, weak: Array, bluff: float
     ) -> Array:
-        """Return (R, A) probabilities that depend on whether hands are strong, weak or medium.
+        """Return action probabilities (R, A) for hands that are strong, weak or in between.
 
-        strong and weak: (R, 1) bool. A strong hand raises, or calls at the cap. A medium hand calls
-        or checks. A weak hand checks or folds, or with probability `bluff` plays as a strong one.
+        strong, weak: (R, 1) bool. A strong hand raises, or calls if no raise is allowed. A hand in
+        between calls or checks. A weak hand bluffs with probability `bluff`, that is, it acts like
+        a strong hand; otherwise it checks or folds.
         """
         aggressive = self.first_legal(observations, RAISE, CALL, CHECK)
         passive = self.first_legal(observations, CALL, CHECK)
@@ -45,7 +49,7 @@ class Caller(ScriptedPlayer):
     """Player that always calls or checks."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, A) probability 1 for call, or for check."""
+        """Return action probabilities (R, A): 1 for call if it is legal, otherwise for check."""
         return self.first_legal(observations, CALL, CHECK)
 
 
@@ -53,16 +57,16 @@ class Folder(ScriptedPlayer):
     """Player that always checks or folds."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, A) probability 1 for check, or for fold."""
+        """Return action probabilities (R, A): 1 for check if it is legal, otherwise for fold."""
         return self.first_legal(observations, CHECK, FOLD)
 
 
 class Bluffer(ScriptedPlayer):
     """Player of Kuhn and Leduc poker that raises strong hands and sometimes bluffs with weak ones.
 
-    The highest rank or a pair is strong: raise, or call at the cap. The lowest rank without a pair
-    is weak: check or fold, or play it as strong with probability `bluff` (0 to 1) at each decision.
-    All other hands call or check.
+    The highest rank or a pair is strong: it raises, or calls if no raise is allowed. The lowest
+    rank without a pair is weak: it checks or folds, but at each decision it acts like a strong hand
+    with probability `bluff`. All other hands call or check.
     """
 
     def __init__(self, game: Poker, bluff: float = 0.2) -> None:
@@ -70,7 +74,7 @@ class Bluffer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A) by rank and pair."""
+        """Return action probabilities (R, A), which depend on rank and pair."""
         hole, board = (
             self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
         )
@@ -81,10 +85,10 @@ class Bluffer(ScriptedPlayer):
 class ThresholdPlayer(ScriptedPlayer):
     """Hold'em player that acts by the percentile of its hole cards on the current board.
 
-    The strongest hands, a share `raises` (0 to 1), raise, or call at the cap. Other hands in the
-    strongest share `plays` call or check. All other hands check or fold, or with probability
-    `bluff` at each decision play as the strongest. The percentile is the exact rank of the chance
-    to win against a uniform random hand (see holdem/hand_percentile.py).
+    Hands in the top fraction `raises` (0 to 1) raise, or call if no raise is allowed. Weaker hands
+    in the top fraction `plays` call or check. All other hands check or fold, but at each decision
+    they act like a top hand with probability `bluff`. Hands are ranked by their exact chance to win
+    against a uniformly random hand (see holdem/hand_percentile.py).
     """
 
     def __init__(self, game: Poker, plays: float, raises: float, bluff: float = 0.0) -> None:
@@ -94,7 +98,7 @@ class ThresholdPlayer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A) by the percentile of the hole cards."""
+        """Return action probabilities (R, A), which depend on the percentile of the hole cards."""
         hole = self.game.rules.hole
         strength = percentiles(
             observations.observation[:, :hole], observations.observation[:, hole:-4]

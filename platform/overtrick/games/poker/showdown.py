@@ -11,11 +11,12 @@ from overtrick.games.poker.rules import PokerRules
 
 
 def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
-    """Return (G, S) the strength of each seat's hand: larger is better, equal is a tie.
+    """Return the strength (G, S) of each seat's hand: larger is better, equal is a tie.
 
-    deals (G, C): cards, hole cards seat by seat, then the board. ranks (G, C): their ranks. With
-    five cards or more in a hand, the best five count (see hand_ranking.py). With fewer, a pair of
-    hole card and board card beats any unpaired hand; else the higher hole card wins.
+    deals: (G, C) hole cards seat by seat, then the board. ranks: (G, C) the ranks of these cards.
+    In games with five or more cards in a hand, the best five count (see hand_ranking.py). In other
+    games a pair of hole card and board card beats any unpaired hand; otherwise the higher hole card
+    wins.
     """
     seats = len(rules.posts)
     if rules.best_five:
@@ -27,11 +28,14 @@ def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
 
 @njit(cache=True)
 def settle(game, end, live, chips, strength, gain):  # type: ignore[no-untyped-def]
-    """Write the chips won by each seat into gain (G, S) for games that have ended.
+    """Write the net chips won by each seat into `gain` (G, S), for games that have ended.
 
-    The strongest hands that have not folded share the pot. game (R,): games that have ended. end
-    (R,): their terminal betting nodes. live (B, S): seats that have not folded at each node. chips
-    (B, S): chips in the pot. strength (G, S): hand strengths.
+    The strongest hands that have not folded share the pot.
+
+    game: (R,) the games that have ended. end: (R,) the terminal betting node of each.
+    live: (B, S) bool, whether the seat has not folded at each betting node.
+    chips: (B, S) chips of each seat in the pot at each betting node.
+    strength: (G, S) hand strengths.
     """
     for row in range(len(game)):
         g, e = game[row], end[row]

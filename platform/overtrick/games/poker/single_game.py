@@ -17,22 +17,23 @@ ROW = np.zeros(1, np.int64)  # index of the only game
 
 
 class BettingNode(NamedTuple):
-    """A betting node, with all values that do not depend on cards."""
+    """A betting node with everything about it that does not depend on cards."""
 
     number: int  # index in the betting tree
     after: dict[int, BettingNode]  # next node by legal action
     seat: int  # seat to act, -1 at a terminal node
     legal: Array  # (A,) int8
     view: int  # index of seat and round, which decide the visible cards; -1 at a terminal node
-    features: Array  # features that follow those of cards; empty at a terminal node
-    observation: Array  # observation fields that follow the cards; empty at a terminal node
+    features: Array  # the features after the features of cards; empty at a terminal node
+    observation: Array  # the observation fields after the cards; empty at a terminal node
 
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """Return the root node, and for each view (seat and round) the index of a node that has it.
+    """Return the root of the linked betting nodes, and the index of an example node of each view.
 
-    The result is cached for each game, because hold'em takes a moment.
+    A view is a pair of seat and betting round, which decides the visible cards. The result is
+    cached for each game, because hold'em takes a moment.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
@@ -71,9 +72,9 @@ def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Arra
 class SinglePokerGame:
     """One poker game in progress, with the interface of environments.single_game.SingleGame.
 
-    The part of an observation that depends on cards is computed once for each deal, the rest once
-    for all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. They
-    equal games dealt one by one if no other code draws from the generator. Information sets are
+    The part of an observation that depends on cards is computed once per deal, the rest once for
+    all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. The deals
+    are the same as without batches if no other code draws from the generator. Information sets are
     not numbered.
     """
 
@@ -113,7 +114,7 @@ class SinglePokerGame:
 
     @property
     def observation(self) -> Array:
-        """Return (F,) float32 network inputs of the seat to act."""
+        """Return the network inputs (F,) float32 of the seat to act."""
         return np.concatenate((self._features[self._row, self._node.view], self._node.features))
 
     @property

@@ -1,4 +1,4 @@
-"""Entries of the poker games in the registry of games."""
+"""Registrations of the poker games in the registry of games."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from overtrick.games.spec import GameSpec
 
 
 def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
-    """Return the players that always call and always fold."""
+    """Return two policies: always call, and always fold."""
     return [players.Caller(game), players.Folder(game)]
 
 
 def _single_game(game: Poker) -> Any:
-    """Return a quick single game, or None for games with numbered information sets."""
+    """Return a fast engine for one game at a time, or None if information sets are numbered."""
     return SinglePokerGame(game) if game.infosets is None else None
 
 
 def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
-    """Return the registry entry of a poker game with these rules."""
+    """Return the registration of a poker game of class `kind` with the rules `dialect`."""
     return GameSpec(
         dialect.name,
         kind,

@@ -1,7 +1,7 @@
-"""AgentZoo's ants: RoboSumo's published policies, decoded from their flat parameter files.
+"""Policies of AgentZoo, RoboSumo's published ants, decoded from their flat parameter files.
 
-The files have no stated licence and are not part of this package. A folder of them contains
-mlp/agent-params-v1.npy to lstm/agent-params-v3.npy.
+The files have no stated licence and are not part of this package. A folder of AgentZoo's files
+contains mlp/agent-params-v1.npy to mlp/agent-params-v3.npy, and the same three in lstm/.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ParameterBlock(NamedTuple):
 
 
 def _blocks(kind: Kind) -> tuple[ParameterBlock, ...]:
-    """Return the arrays of a parameter file in their order."""
+    """Return the names and shapes of the arrays of a parameter file, in the order of the file."""
     hidden = HIDDEN_UNITS
     second = (hidden, hidden) if kind == "mlp" else (2 * hidden, 4 * hidden)  # an LSTM's four gates
     shapes: list[tuple[str, tuple[int, ...]]] = [
@@ -50,10 +50,10 @@ BLOCKS: dict[Kind, tuple[ParameterBlock, ...]] = {"mlp": _blocks("mlp"), "lstm":
 
 
 def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
-    """Return the arrays of a parameter file by name, float64.
+    """Split the flat parameters of a policy into float64 arrays by name.
 
-    flat: all numbers of the file. source: its name for error messages. Raises UserError if their
-    number is wrong, if a number is not finite, or if the observation statistics are empty.
+    flat: (n,) all numbers of the file. source: name of the file for error messages. Raises
+    UserError if n is wrong, if a number is not finite, or if the observation statistics are empty.
     """
     blocks = BLOCKS[kind]
     ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
@@ -67,15 +67,17 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
     arrays = np.split(flat.astype(np.float64), ends[:-1])
     named = {b.name: array.reshape(b.shape) for b, array in zip(blocks, arrays, strict=True)}
     if named["count"] <= 0:
-        raise UserError(f"{source}: it has seen {named['count']:g} observations: fetch it again")
+        raise UserError(
+            f"{source}: its statistics count {named['count']:g} observations: fetch it again"
+        )
     return named
 
 
 class ZooPolicy:
-    """One of AgentZoo's policies of sumo: an MLP, or an LSTM with memory.
+    """A policy of AgentZoo: an MLP, or an LSTM with memory.
 
-    sample: draw actions from the normal distribution around the mean, as the original demonstration
-    does; otherwise play the mean.
+    numbers: the arrays of its parameter file, by name. sample: sample actions from the normal
+    distribution around the mean action, as the original demonstration does; otherwise use the mean.
     """
 
     def __init__(self, kind: Kind, numbers: dict[str, Array], sample: bool = True) -> None:
@@ -89,12 +91,12 @@ class ZooPolicy:
         self.log_std = numbers["log_std"]
 
     def start(self, games: int, rng: Generator) -> _ZooSession:
-        """Start playing some matches, with empty memory."""
+        """Return a session for `games` new matches, with empty memory."""
         return _ZooSession(self, games, rng)
 
 
 class _ZooSession:
-    """A policy of AgentZoo during G matches, with an LSTM's memory of each match and seat."""
+    """Session of an AgentZoo policy for G matches, with the LSTM memory of each match and seat."""
 
     def __init__(self, policy: ZooPolicy, games: int, rng: Generator) -> None:
         self.policy = policy
@@ -102,7 +104,7 @@ class _ZooSession:
         self.cell, self.hidden = np.zeros((2, games, 2, HIDDEN_UNITS))  # (G, 2, 64) each
 
     def act(self, observations: Observations) -> Actions:
-        """Return actions (R, 8), and log probabilities (R,) that are 0 if it plays the mean."""
+        """Return actions (R, 8) and their log probabilities (R,), which are 0 for mean actions."""
         policy, net = self.policy, self.policy.net
         observation, turns = in_world_axes(observations.observation)
         normalised = ((observation - policy.mean) / policy.std).clip(-5, 5)
@@ -133,9 +135,10 @@ class _ZooSession:
 
 
 def load(name: str, folder: str | None) -> ZooPolicy:
-    """Load a policy by name, one of POLICY_NAMES, from a folder of AgentZoo's files.
+    """Load a policy of AgentZoo from a folder of its parameter files.
 
-    Raises UserError without a folder, or for a file that is missing or damaged.
+    name: one of POLICY_NAMES. Raises UserError if `folder` is None, or if the policy's file is
+    missing or damaged.
     """
     kind: Kind = "lstm" if "lstm" in name else "mlp"
     if folder is None:
@@ -150,9 +153,9 @@ def load(name: str, folder: str | None) -> ZooPolicy:
         with path.open("rb") as file:
             flat = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, OSError, MemoryError) as error:
-        raise UserError(f"{path} is no file of numbers ({error}): fetch it again") from None
+        raise UserError(f"{path} is not a file of numbers ({error}): fetch it again") from None
     if flat.dtype.kind not in "fiu":
-        raise UserError(f"{path} is no file of numbers: fetch it again")
+        raise UserError(f"{path} is not a file of numbers: fetch it again")
     return ZooPolicy(kind, decode(kind, flat, str(path)))
 
 

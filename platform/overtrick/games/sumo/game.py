@@ -1,7 +1,7 @@
 """RoboSumo with two ants as a game: an ant loses if it leaves the ring or falls on its belly.
 
-Al-Shedivat et al. 2018; Wu et al. 2022, section 3.1.1. Both ants act at once, in each of at most
-501 steps of 0.05 s, by the torques of their eight motors.
+Al-Shedivat et al. 2018; Wu et al. 2022, section 3.1.1. A match has at most 501 steps of 0.05 s. In
+each step both ants act at the same time, by setting the torques of their eight motors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUARTER_TURNS = "quarter_turns"
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """Weights of the terms of an ant's reward in one step, in points a unit of the term."""
+    """Weights of the terms of an ant's reward in one step, in points per unit of the term."""
 
     win: float = 2000.0  # 1 if the opponent alone lost in this step
     lose: float = -2000.0  # 1 if this ant alone lost in this step
@@ -49,15 +49,15 @@ REWARDS = {
     "result": RewardWeights(1, -1, 0, 0, 0, 0),
     "wins": RewardWeights(1, 0, 0, 0, 0, 0),
 }
-"""Rewards by name: shaped is RoboSumo's, main that without shaping, result counts wins minus
-losses, wins counts matches won."""
+"""Reward weights by name. `shaped` has RoboSumo's weights; `main` is the same without the shaping
+terms; `result` counts wins minus losses; `wins` counts matches won."""
 
 
 @dataclass(slots=True)
 class SumoState:
     """G matches in progress; the index of an ant is its seat."""
 
-    position: Array  # (G, 30) the first four fields are those of physics.Bodies
+    position: Array  # (G, 30); the first four fields are the fields of physics.Bodies
     velocity: Array  # (G, 28)
     warmstart: Array  # (G, 28)
     force: Array  # (G, 2, 13, 6)
@@ -66,20 +66,22 @@ class SumoState:
     diverged_games: Array  # (G,) bool: over because the simulation became NaN
 
     def bodies(self, games: Array) -> Bodies:
-        """Return copies of the bodies of the matches `games` (n,)."""
+        """Return copies of the physical states of the matches with indices `games` (n,)."""
         return Bodies(*(getattr(self, name)[games] for name in Bodies._fields))
 
 
 class Sumo:
     """RoboSumo as a game of two seats that act at the same time, by vectors of eight torques.
 
-    Observation fields: the 120 real numbers of an ant, in world axes.
+    Observation fields: the 120 real numbers of `observation.FIELDS`, in world axes. A match whose
+    simulation diverges is a draw and logs a warning. Options:
 
-    reward: a name of REWARDS, or the weights that differ from shaped. zoo: the folder of AgentZoo's
-    parameter files, by default the value of OVERTRICK_ZOO. view: world; or ahead, where the
-    observations and actions of each ant are obs.rotated by quarter turns so that the opponent is
-    ahead, and what it learns in one direction holds in all four. integrator, forces and threads are
-    those of `Physics`. A match whose simulation diverges is a draw and logs a warning.
+    reward: a name of REWARDS, or a mapping with the weights that differ from `shaped`.
+    zoo: the folder of AgentZoo's parameter files, by default the value of OVERTRICK_ZOO.
+    view: `world`, or `ahead`. In the view `ahead` each ant's observations and actions are rotated
+        by quarter turns so that the opponent is in front of it. A policy that is trained for one
+        direction then works in all four. The number of turns is one more observation field.
+    integrator, forces, threads: see `Physics`.
     """
 
     name = "sumo"
@@ -112,24 +114,24 @@ class Sumo:
 
     @property
     def zero_sum(self) -> bool:
-        """Whether the rewards of both ants always sum to zero."""
+        """Return whether the rewards of both ants always sum to zero."""
         terms = asdict(self.reward)
         return terms.pop("win") == -terms.pop("lose") and not any(terms.values())
 
     def portable_options(self) -> dict[str, Any]:
-        """Return options that make the same game from any folder and on any worker."""
+        """Return options that make the same game in any working folder and on any worker."""
         reward = next((n for n, r in REWARDS.items() if r == self.reward), asdict(self.reward))
         return {"reward": reward, "zoo": self.zoo, "view": self.view, **asdict(self.physics)}
 
     def evaluation_game(self) -> Sumo:
-        """Return the same match with reward `wins`: 1 for a match won, otherwise 0."""
+        """Return the same game with reward `wins`: 1 for a match won, otherwise 0."""
         return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Draw initial positions (G, 59): an angle in rad, noise of 30 positions and 28 velocities.
+        """Sample deals (G, 59): an angle in rad, and noise of 30 positions and 28 velocities.
 
-        Ant 0 starts at the angle and ant 1 opposite. Position noise is uniform within 0.1 (m, rad),
-        velocity noise normal with standard deviation 0.1 (m/s, rad/s).
+        Ant 0 starts at the angle and ant 1 opposite. Position noise is uniform from -0.1 to 0.1 (m,
+        rad). Velocity noise is normal with standard deviation 0.1 (m/s, rad/s).
         """
         angle = rng.uniform(0, 2 * np.pi, (games, 1))
         positions = rng.uniform(-0.1, 0.1, (games, ANTS * POSITIONS))
@@ -162,9 +164,9 @@ class Sumo:
         return Observations(np.repeat(games, ANTS), seat, observation, None, None)
 
     def step(self, state: SumoState, observations: Observations, action: Array) -> Array:
-        """Simulate one step of 0.05 s and return (G, 2) points.
+        """Simulate one step of 0.05 s and return the points (G, 2) that each ant gains.
 
-        action: (R, 8) in the order of obs.MOTORS, the share of each motor's torque.
+        action: (R, 8) each motor's torque as a fraction of its maximum, in the order of obs.MOTORS.
         """
         games = observations.game[::ANTS]
         if self.view == "ahead":
@@ -193,15 +195,18 @@ class Sumo:
         return points
 
     def _result(self, lost: Array, drawn: Array) -> Array:
-        """Return (n, 2) points for the ends of n matches, from lost (n, 2) and drawn (n,)."""
+        """Return (n, 2) points for the ends of n matches; 0 while a match goes on.
+
+        lost: (n, 2) bool, the ants that lost in this step. drawn: (n,) bool.
+        """
         alone = lost & ~lost[:, ::-1]
         reward = self.reward
         return reward.win * alone[:, ::-1] + reward.lose * alone + reward.draw * drawn[:, None]
 
     def _shaping(self, before: Array, after: Array, control: Array) -> Array:
-        """Return (n, 2) points for one step's movement.
+        """Return (n, 2) points of the shaping terms of the reward for one step's movement.
 
-        before, after: (n, 2, 3) torso positions. control: (n, 2, 8) actions.
+        before, after: (n, 2, 3) torso positions in m. control: (n, 2, 8) actions.
         """
         old, new = before[..., :2], after[..., :2]
         to_opponent = new[:, ::-1] - old
@@ -228,7 +233,7 @@ class Sumo:
         return np.full(len(observations), "ant")
 
     def describe(self, observation: Array) -> str:
-        """Describe one observation (K,): the positions of both ants in world axes."""
+        """Return one observation (K,) as text: the positions of both ants in world axes."""
         at = dict(zip(obs.FIELDS, obs.in_world_axes(observation[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
@@ -238,19 +243,22 @@ class Sumo:
 
 
 def torso_positions(position: Array) -> Array:
-    """Return (n, 2, 3) x, y and height above the mat in m, from positions (n, 30) of Bodies."""
+    """Return each torso's x, y and height above the mat (n, 2, 3) in m.
+
+    position: (n, 30) as in `physics.Bodies`.
+    """
     torsos = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
     torsos[..., 2] -= mujoco_model.PLATFORM
     return torsos
 
 
 def _distance(torsos: Array) -> Array:
-    """Return (n,) the distance in m between two ants at x and y (n, 2, 2)."""
+    """Return the distance (n,) in m between two ants whose x and y are `torsos` (n, 2, 2)."""
     return np.linalg.norm(torsos[:, 0] - torsos[:, 1], axis=-1)
 
 
 def ant_observations(bodies: Bodies) -> Array:
-    """Return (n, 2, 120) the observation of each ant in world axes, by observation.FIELDS."""
+    """Return each ant's observation (n, 2, 120) in world axes, in the order of obs.FIELDS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
@@ -263,14 +271,20 @@ def ant_observations(bodies: Bodies) -> Array:
 
 
 def _absolute_folder(folder: Any) -> str | None:
-    """Return the absolute path of a folder, or None. Raises UserError for another type."""
+    """Return the absolute path of a folder, or None if there is none.
+
+    Raises UserError if `folder` is not a string.
+    """
     if folder and not isinstance(folder, str):
         raise UserError(f"zoo must be a folder, not {folder!r}")
     return str(Path(folder).absolute()) if folder else None
 
 
 def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
-    """Return the reward of a name, or shaped with other weights. Raises UserError."""
+    """Return the reward of this name, or the reward `shaped` with the given weights replaced.
+
+    Raises UserError for an unknown name or term, or for a weight that is not a finite number.
+    """
     if isinstance(reward, str):
         if reward not in REWARDS:
             near = nearest(reward, REWARDS)
@@ -288,6 +302,6 @@ def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
 
 
 def _check_choice(name: str, value: str, known: tuple[str, str]) -> None:
-    """Raise UserError unless an option has one of two known values."""
+    """Raise UserError unless the value of option `name` is one of the two known values."""
     if value not in known:
         raise UserError(f"{name} must be {' or '.join(known)}, not '{value}'")

@@ -1,12 +1,13 @@
-"""MuJoCo model of two ants on a raised square mat, generated from tables.
+"""MuJoCo model of two ants on a raised square mat, built from tables of sizes.
 
-It is the scene of RoboSumo's ants (Al-Shedivat et al. 2018, section 4.2), in which the AgentZoo
-policies were trained with MuJoCo 1.50. Modern MuJoCo differs in three ways that matter here, and
-the model corrects for them:
+The scene is RoboSumo's for ants (Al-Shedivat et al. 2018, section 4.2). AgentZoo's policies were
+trained in it with MuJoCo 1.50. Current MuJoCo differs in three ways, and this model corrects for
+them:
 
-    capsules         exact inertia; MuJoCo 1.50 took the inertia of a cylinder
-    margins          the sum of two geoms' margins; MuJoCo 1.50 took the larger one
-    contact forces   computed only on demand
+                     current MuJoCo                    MuJoCo 1.50
+    capsules         exact inertia                     inertia of a cylinder
+    margins          sum of the margins of two geoms   the larger margin
+    contact forces   computed only on demand           computed in every step
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from overtrick.core import Array
 
 ANTS = 2
 TIMESTEP = 0.01  # s
-TORSO = 0.25  # m, its radius
-LIMB = 0.08  # m, radius of every part of a leg
+TORSO = 0.25  # m, radius of the torso
+LIMB = 0.08  # m, radius of every segment of a leg
 DENSITY = 13.0  # kg / m^3
 PLATFORM = 0.5  # m, height of the mat's top
 MAT = 2.0  # m, half side of the square inside the borders
 RING = MAT + 0.1  # m, an ant has lost if |x| or |y| of its torso reaches this
 EDGE = MAT + 0.3  # m, half side of the platform
-MARGIN = 0.005  # m of each geom, 0.01 a pair
-GEAR = 150.0  # N m of a motor at control 1
+MARGIN = 0.005  # m, contact margin of each geom; 0.01 for a pair
+GEAR = 150.0  # N m, torque of a motor at control 1
 
 INITIAL_RADIUS = 1.15  # m from the centre
 INITIAL_HEIGHT = 1.25  # m
 
 
 class Leg(NamedTuple):
-    """Direction of a leg, and axis and range of its ankle."""
+    """A leg of an ant: its direction, and the axis and range of its ankle."""
 
     name: str
     direction: tuple[int, int]  # signs of x and y
-    axis: tuple[int, int]  # of the ankle
+    axis: tuple[int, int]  # x and y of the ankle's axis, not normalised
     ankle_range: tuple[int, int]  # degrees
 
 
@@ -51,17 +52,17 @@ LEGS = (
 )
 HIP_RANGE = (-30, 30)  # degrees, about the vertical
 LEG_SEGMENTS = (("root", 0.2), ("upper", 0.2), ("lower", 0.4))
-"""Segments of a leg, with their extent in x and y in m."""
-HINGES = 2 * len(LEGS)  # of an ant: hip and ankle of each leg
-BODIES = 1 + len(LEG_SEGMENTS) * len(LEGS)  # of an ant: the torso, then leg by leg
-POSITIONS, VELOCITIES = 7 + HINGES, 6 + HINGES  # of an ant: free joint, then hinges
+"""Segments of a leg, each with its extent along x and along y in m."""
+HINGES = 2 * len(LEGS)  # hinges of one ant: hip and ankle of each leg
+BODIES = 1 + len(LEG_SEGMENTS) * len(LEGS)  # bodies of one ant: the torso, then leg by leg
+POSITIONS, VELOCITIES = 7 + HINGES, 6 + HINGES  # coordinates of one ant: free joint, then hinges
 
 
 def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
-    """Compile the scene; ant 0 comes before ant 1 in positions, velocities, motors and bodies.
+    """Compile the MuJoCo model; ant 0 precedes ant 1 in positions, velocities, motors and bodies.
 
-    integrator: rk4, as in RoboSumo; or euler, which is 3.7 times faster and gives other movements.
-    first_stage: let every step compute contact forces, in the first stage of RK4.
+    integrator: `rk4`, as in RoboSumo; or `euler`, which is 3.7 times faster but gives different
+    movements. first_stage: compute contact forces in every step, in the first stage of RK4.
     """
     spec = mujoco.MjSpec()
     spec.modelname = "sumo"
@@ -156,9 +157,10 @@ def _geom_options(rgba: list[float]) -> dict[str, object]:
 
 
 def _set_inertia(body: mujoco.MjsBody, end: Array) -> None:
-    """Set a capsule's mass and inertia as MuJoCo before 2.1.1 did.
+    """Set the mass and inertia of a capsule that ends at `end` (3,), as MuJoCo before 2.1.1 did.
 
-    They are those of a cylinder that is longer by half a radius at each end.
+    Both are computed for a cylinder that is longer than the capsule's axis by half a radius at each
+    end.
     """
     high = float(np.linalg.norm(end)) + LIMB
     mass = DENSITY * np.pi * LIMB**2 * high

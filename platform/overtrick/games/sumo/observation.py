@@ -1,8 +1,8 @@
 """Names of an ant's observation fields and motors, and their rotation by quarter turns.
 
-Ant and ring are symmetric under a quarter turn about the vertical. A rotated match is therefore a
-valid match: its observations and actions are those of the original, permuted and with some signs
-changed.
+Ant and ring are symmetric under a quarter turn about the vertical axis. A rotated match is
+therefore a valid match. Its observations and actions are a permutation of the original numbers with
+some signs changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUARTERS = 4  # quarter turns in a full turn
 
 
 def _fields_and_scales() -> dict[str, float]:
-    """Return the 120 observation fields, each with its typical size in its own unit."""
+    """Return the names of the 120 observation fields, each with the typical size of its values."""
     place = {"x": 2.0, "y": 2.0, "height": 1.0}
     orientation = dict.fromkeys(("w", "i", "j", "k"), 1.0)
     parts = ["torso"] + [f"{leg.name}_{part}" for leg in LEGS for part, _ in LEG_SEGMENTS]
@@ -40,7 +40,7 @@ SCALES = np.array(list(_fields_and_scales().values()))
 
 
 def quarter_turns_to_opponent(observation: Array) -> Array:
-    """Return (R,) the direction of the opponent in quarter turns from the x axis, 0 to 3.
+    """Return the direction (R,) of the opponent: 0 to 3 quarter turns from the x axis.
 
     observation: (R, 120) in world axes. Turns are counter-clockwise.
     """
@@ -58,7 +58,7 @@ def rotated(values: Array, turns: Array) -> Array:
 
 
 def in_world_axes(observation: Array) -> tuple[Array, Array]:
-    """Return observations (R, 120) in world axes, and (R,) the quarter turns to rotate actions by.
+    """Return observations (R, 120) rotated to world axes, and the applied quarter turns (R,).
 
     observation: (R, 120) of the view `world`, or (R, 121) of the view `ahead`.
     """
@@ -67,7 +67,10 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
-    """Return for each field and motor its source and sign under one quarter turn."""
+    """Return, by name of field or motor, the name and sign of its source under one quarter turn.
+
+    After the turn, its value is the value of the source before the turn, times the sign.
+    """
     axes = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}
     turn = {name: (name, 1) for name in (*FIELDS, *MOTORS)}
     for name in FIELDS:
@@ -89,7 +92,7 @@ def _quarter_turn() -> dict[str, tuple[str, int]]:
 
 
 def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return (4, N) source indices and (4, N) signs of the names, by number of quarter turns."""
+    """Return source indices (4, N) and signs (4, N) of N names, by number of quarter turns."""
     turn = _quarter_turn()
     once = np.array([names.index(turn[name][0]) for name in names])
     signs = np.array([turn[name][1] for name in names])

@@ -1,4 +1,4 @@
-"""Batched MuJoCo simulation of sumo matches; the simulator keeps no state between steps."""
+"""Batched MuJoCo simulation of sumo matches; all state of a match is in its `Bodies`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 
 log = logging.getLogger(__name__)
 
-SUBSTEPS = 5  # MuJoCo steps of one step of the game; the motors' torques are constant meanwhile
+SUBSTEPS = 5  # MuJoCo steps per step of the game, in which the torques are constant
 STEP_SECONDS = SUBSTEPS * TIMESTEP
 BATCH_SIZE = 64  # matches that one MuJoCo batch simulates side by side
 
@@ -27,16 +27,17 @@ class Bodies(NamedTuple):
     position: Array  # (n, 30) both ants: x, y, z in m, quaternion w x y z, eight hinges in rad
     velocity: Array  # (n, 28) both ants: m/s in the world, rad/s of the body, rad/s of the hinges
     warmstart: Array  # (n, 28) accelerations from which MuJoCo's solver starts
-    force: Array  # (n, 2, 13, 6) on each body by contacts: torque N m, force N, in world axes
+    force: Array  # (n, 2, 13, 6) contact torque in N m and force in N on each body, in world axes
 
 
 @dataclass(frozen=True)
 class Physics:
-    """Settings of the simulation, and its steps.
+    """Simulate matches; the fields are the settings of the simulation.
 
-    integrator: rk4 as in RoboSumo, or euler. forces: contact forces of the last Runge-Kutta stage
-    of a step, as AgentZoo's policies were trained with, or of the first stage, which MuJoCo
-    computes without extra work. threads: of MuJoCo; results do not depend on them.
+    integrator: `rk4` as in RoboSumo, or `euler`. forces: the Runge-Kutta stage of a step from which
+    contact forces are observed: `last`, as in the training of AgentZoo's policies, or `first`,
+    which MuJoCo computes without extra work. threads: number of MuJoCo's threads; results do not
+    depend on it.
     """
 
     integrator: Literal["rk4", "euler"] = "rk4"
@@ -46,19 +47,22 @@ class Physics:
     def advance(self, bodies: Bodies, control: Array) -> Bodies:
         """Return the bodies one game step (0.05 s) later.
 
-        control: (n, 16) share of each motor's torque, which MuJoCo clips to -1 and 1. A match whose
-        simulation diverges is returned as NaN.
+        control: (n, 16) each motor's torque as a fraction of its maximum, which MuJoCo clips to -1
+        and 1. A match whose simulation diverges is returned as NaN.
         """
         return self._run(bodies, control)
 
     def settle(self, position: Array, velocity: Array) -> Bodies:
-        """Return the bodies of matches that start at positions (n, 30) and velocities (n, 28)."""
+        """Return the bodies of new matches with these positions (n, 30) and velocities (n, 28)."""
         n = len(position)
         start = Bodies(position, velocity, np.zeros_like(velocity), np.empty((n, ANTS, BODIES, 6)))
         return self._run(start, None)
 
     def _run(self, bodies: Bodies, control: Array | None) -> Bodies:
-        """Simulate one step in batches of BATCH_SIZE matches; without control, settle them."""
+        """Simulate one game step in batches of BATCH_SIZE matches.
+
+        If `control` is None, no time passes: only the forces and accelerations are computed.
+        """
         simulator = _simulator(self)
         batches = []
         for first in range(0, len(bodies.position), BATCH_SIZE):
@@ -71,7 +75,7 @@ class Physics:
 
 
 class _Simulator:
-    """MuJoCo's buffers for BATCH_SIZE matches, overwritten by every call."""
+    """Simulator with MuJoCo's buffers for BATCH_SIZE matches, which every call overwrites."""
 
     def __init__(self, physics: Physics) -> None:
         self.first = physics.forces == "first"
@@ -83,7 +87,10 @@ class _Simulator:
         self.force = self.batch.bind("cfrc_ext") if self.first else None
 
     def run(self, bodies: Bodies, control: Array | None) -> Bodies:
-        """Simulate one game step of at most BATCH_SIZE matches; without control, settle them."""
+        """Simulate one game step of at most BATCH_SIZE matches.
+
+        If `control` is None, no time passes: only the forces and accelerations are computed.
+        """
         n = len(bodies.position)
         self.position[:n], self.velocity[:n] = bodies.position, bodies.velocity
         self.warmstart[:n] = bodies.warmstart
@@ -95,7 +102,7 @@ class _Simulator:
             self.control[:n] = control
             try:
                 self.batch.step(rows, nstep=SUBSTEPS)
-            except SimulationError as error:  # too many contacts: ants that were flung into the mat
+            except SimulationError as error:  # too many contacts, as of ants flung into the mat
                 self.position[error.ids] = np.nan
         force = self._last_forces(n) if self.force is None else self.force[:n, 1:].copy()
         buffers = (self.position, self.velocity, self.warmstart)
@@ -103,7 +110,7 @@ class _Simulator:
         return Bodies(position, velocity, warmstart, force.reshape(n, ANTS, BODIES, 6))
 
     def _last_forces(self, n: int) -> Array:
-        """Return (n, 26, 6) contact forces of the stage that was computed last."""
+        """Return the contact forces (n, 26, 6) of the last computed stage of the integrator."""
         force = np.empty((n, ANTS * BODIES, 6))
         for k in range(n):
             self.batch.get_data(k, self.data)
@@ -118,5 +125,5 @@ mujoco.set_mju_user_warning(log.debug)
 
 @cache
 def _simulator(physics: Physics) -> _Simulator:
-    """Return the simulator of these settings, made once a process: 20 MB and some milliseconds."""
+    """Return the simulator for these settings; it is made once per process and takes 20 MB."""
     return _Simulator(physics)

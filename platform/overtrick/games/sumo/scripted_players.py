@@ -15,10 +15,10 @@ from overtrick.games.sumo.observation import MOTORS
 
 
 class MotionlessPolicy:
-    """Policy of sumo that never turns a motor on; the ant stays where it lands."""
+    """Policy of an ant that never turns on a motor and stays where it lands."""
 
     def start(self, games: int, rng: Generator) -> MotionlessPolicy:
-        """Return this policy as its own session, as it has no memory."""
+        """Return the policy itself as the session, because it has no memory."""
         return self
 
     def act(self, observations: Observations) -> Actions:
@@ -34,4 +34,4 @@ PLAYERS: dict[str, Callable[[Sumo], Policy]] = {
     "motionless": lambda game: MotionlessPolicy(),
     **{name: partial(_load_from_zoo, name) for name in agent_zoo.POLICY_NAMES},
 }
-"""Scripted players by name, each made from the game."""
+"""Functions that make the scripted players from the game, by the player's name."""

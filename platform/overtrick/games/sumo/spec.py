@@ -1,4 +1,4 @@
-"""Registration of the game of sumo; its modules load on use, since importing MuJoCo is slow."""
+"""Registration of the game sumo; its modules are imported on first use, as MuJoCo loads slowly."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def _scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
 
 
 def _video_writer(path: Path) -> Callable[[Trajectories], None]:
-    """Return a function that writes a match as a video to a path.
+    """Return a function that writes the first match of trajectories to a video file.
 
-    Raises UserError if the path cannot be written, RunError if no renderer works.
+    path: the video file. Raises UserError if it cannot be written, and RunError if no renderer
+    works.
     """
     from overtrick.games.sumo import video
 

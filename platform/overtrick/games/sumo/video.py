@@ -26,7 +26,7 @@ FRAMES_PER_SECOND = round(1 / STEP_SECONDS)
 
 
 def check_video_path(path: Path) -> None:
-    """Raise UserError unless a video can be written to the path: .mp4, in an existing folder."""
+    """Raise UserError unless the path is a .mp4 file in an existing folder."""
     if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
         raise UserError(
             f"no video can be written to {path}: name a .mp4 file in a folder that exists"
@@ -36,8 +36,9 @@ def check_video_path(path: Path) -> None:
 def write_video(batch: Trajectories, path: Path, renderer: str) -> None:
     """Write the first match of a batch as an MP4 file.
 
-    batch: trajectories of both seats. renderer: one of RENDERERS. A subprocess renders it, because
-    MuJoCo chooses its renderer when it is imported. Raises RunError if rendering fails.
+    batch: trajectories of both seats. renderer: a name from RENDERERS. A subprocess renders the
+    video, because MuJoCo chooses its renderer when it is imported. Raises RunError if rendering
+    fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         positions, rendered = Path(folder) / "positions.npy", Path(folder) / "video.mp4"
@@ -63,7 +64,10 @@ def working_renderer() -> str:
 
 
 def _run_python(renderer: str, *arguments: str) -> str | None:
-    """Run Python with a renderer; return the last line of its error output, or None on success."""
+    """Run Python in a subprocess with one of MuJoCo's renderers.
+
+    Return None on success, otherwise the last line of the error output.
+    """
     environment = {**os.environ, "MUJOCO_GL": renderer}
     environment.pop("PYOPENGL_PLATFORM", None)
     command = [sys.executable, *arguments]
@@ -74,9 +78,9 @@ def _run_python(renderer: str, *arguments: str) -> str | None:
 
 
 def recorded_positions(batch: Trajectories) -> Array:
-    """Return (steps, 30) the positions of both ants in the first match of a batch.
+    """Return the positions (steps, 30) of both ants in the first match of a batch.
 
-    They are read from the ants' own observations, in the order of `physics.Bodies.position`.
+    The positions come from the ants' own observations, in the order of `physics.Bodies.position`.
     """
     rows = batch.game == batch.game.min()
     observation, _ = in_world_axes(batch.observation[rows])
@@ -87,7 +91,7 @@ def recorded_positions(batch: Trajectories) -> Array:
 
 
 def render_frames(positions: Path, out: Path) -> None:
-    """Render positions (steps, 30) of a .npy file as an MP4 file, one frame a step."""
+    """Render the positions (steps, 30) in a .npy file to an MP4 file, one frame per step."""
     import imageio_ffmpeg
     import mujoco
 

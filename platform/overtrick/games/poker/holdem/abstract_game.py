@@ -23,14 +23,14 @@ def file_digest(file: Path) -> str:
 
 
 class AbstractionTables(Protocol):
-    """Tables of a card abstraction with K buckets in each round."""
+    """Probability tables of a card abstraction with K buckets in each round."""
 
     @property
-    def start(self) -> Array: ...  # (K, K) joint probability of first buckets
+    def start(self) -> Array: ...  # (K, K) joint probability of both seats' first buckets
     @property
-    def moves(self) -> Sequence[Array]: ...  # 3 x (K, K) transitions of one seat
+    def moves(self) -> Sequence[Array]: ...  # 3 x (K, K) transitions of one seat's bucket
     @property
-    def joint(self) -> Sequence[Array]: ...  # 3 x (K, K, K, K) transitions of both seats
+    def joint(self) -> Sequence[Array]: ...  # 3 x (K, K, K, K) transitions of both seats' buckets
     @property
     def win(self) -> Array: ...  # (K, K) probability that seat 0 wins, plus half a tie
 
@@ -38,10 +38,12 @@ class AbstractionTables(Protocol):
 class AbstractHoldem:
     """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
-    abstraction: a file made by `overtrick generate abstraction`. index: with `paper` a strategy
-    knows bucket, round, button and both seats' raises in this round; with `public` it knows all
-    betting. joint: the buckets of both seats move jointly, as with real cards, or independently.
-    digest: the expected digest of the abstraction file, if it must be the one of an earlier run.
+    abstraction: path of a file made by `overtrick generate abstraction`.
+    index: the public information of a strategy. With `paper` it is the round, who has the button,
+        and both seats' raises in this round; with `public` it is the complete betting.
+    joint: if true, the buckets of both seats change jointly from round to round, as with real
+        cards; otherwise independently.
+    digest: the expected `file_digest` of the abstraction, if it must be the file of an earlier run.
     """
 
     name = RULES.name
@@ -73,7 +75,7 @@ class AbstractHoldem:
         return AbstractHoldem, (self.abstraction, self.index, self.joint, self.digest)
 
     def portable_options(self) -> dict[str, Any]:
-        """Return options with an absolute path and the file's digest, valid in any folder."""
+        """Return options that make the same game in any folder: absolute path and file digest."""
         file = Path(self.abstraction).absolute()
         digest = self.digest
         if digest is None and file.is_file():
@@ -91,28 +93,29 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: AbstractionTables) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of an abstraction, and the information index (B,) of `paper`.
+        """Return the bucketed game of an abstraction, and the information index (B,) of its nodes.
 
-        The index is None for `public`, where each public node is its own index.
+        With index=paper, public nodes with the same index are indistinguishable to a strategy. With
+        index=public the index is None: every public node is distinguished.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """Return (N / K, 4) int32 the betting situations of index=paper.
+        """Return the betting situations (N / K, 4) int32 that index=paper distinguishes.
 
-        Columns: round, button, own raises, the other seat's raises in this round. Raises UserError
-        for index=public.
+        Columns: round; 1 if the seat has the button; its own raises and the other seat's raises in
+        this round. Raises UserError for index=public.
         """
         if self.index != "paper":
-            raise UserError(f"{self.name}: only index=paper has situations as inputs of a network")
+            raise UserError(f"{self.name}: a network needs betting situations: set index=paper")
         return paper_index()[1]
 
     def bucket_features(self, buckets: int) -> Array:
-        """Return (N, 5) float64 inputs of a small network, each from -1 to 1.
+        """Return the inputs (N, 5) float64 of a small network at each infoset, from -1 to 1.
 
-        Columns: bucket, round, button, own raises, the other seat's raises in this round.
+        Columns: the bucket, then the columns of `situations`. Rows: by situation, then by bucket.
         """
         situations = self.situations()
         scaled = 2 * situations / situations.max(axis=0) - 1

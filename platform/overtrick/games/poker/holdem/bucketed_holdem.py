@@ -14,9 +14,9 @@ from overtrick.games.poker.betting_tree import build_betting_tree
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, PokerRules
 
 SITUATION = ("round", "button", "own raises", "other's raises")
-"""Columns of the situations that `paper_index` returns."""
+"""Names of the columns of the situations that `paper_index` returns."""
 
-ROUNDING = 1e-6  # largest error of a sum of stored probabilities
+ROUNDING = 1e-6  # largest accepted error of a sum of stored probabilities
 
 
 def abstract_holdem(
@@ -24,12 +24,14 @@ def abstract_holdem(
 ) -> BucketedGame:
     """Build abstract limit hold'em from the tables of a card abstraction; seat 0 has the button.
 
-    start (K, K): joint probability of both seats' first buckets. moves: transition probabilities
-    for the three changes of round, (3, K, K) from bucket to bucket, or joint (3, K, K, K, K) from
-    both seats' buckets to both. win (K, K): probability that seat 0 wins the showdown, plus half
-    that of a tie. If moves are not joint, only the marginals of start are used. Probabilities are
-    normalised to sum to exactly 1. Raises UserError for other shapes, and for probabilities that
-    do not sum to 1 up to rounding.
+    start: (K, K) joint probability of both seats' first buckets.
+    moves: transition probabilities for the three changes of round: (3, K, K) of one seat's bucket,
+        or joint (3, K, K, K, K) of both seats' buckets. If they are not joint, only the marginals
+        of `start` are used.
+    win: (K, K) probability that seat 0 wins the showdown, plus half the probability of a tie.
+
+    Probabilities are normalised to sum to exactly 1. Raises UserError for other shapes, and for
+    probabilities that do not sum to 1 up to rounding.
     """
     start, moves, win = (np.asarray(table, np.float64) for table in (start, moves, win))
     betting = build_betting_tree(rules)
@@ -67,11 +69,12 @@ def abstract_holdem(
 
 
 def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
-    """Number the betting situations of the paper's strategies, which forget earlier rounds.
+    """Number the betting situations that the paper's strategies distinguish.
 
-    Returns the index (B,) int32 of each public node, -1 at terminal nodes, and the situations, an
-    int32 row for each index in lexicographic order: round, 1 if the seat has the button, its own
-    raises in this round, the other seat's raises in this round. The big blind is not a raise.
+    These strategies forget the betting of earlier rounds. Return the situation (B,) int32 of each
+    public node, -1 at terminal nodes, and the table of situations (n, 4) int32 in lexicographic
+    order. Its columns are the round, 1 if the seat has the button, its own raises in this round,
+    and the other seat's raises in this round. The big blind is not a raise.
     """
     betting = build_betting_tree(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)
@@ -92,7 +95,10 @@ def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array
 
 
 def _normalised(name: str, table: Array, sums: Array) -> Array:
-    """Return a table divided by its sums. Raises UserError unless they are 1 up to rounding."""
+    """Return a table divided by its sums. Raises UserError unless the sums are 1 up to rounding.
+
+    name: name of the table for the message.
+    """
     if not (np.abs(sums - 1) < ROUNDING).all() or (table < 0).any():
         worst = np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()]
         raise UserError(f"{name} must be probabilities that sum to 1, not to {worst:.6g}")

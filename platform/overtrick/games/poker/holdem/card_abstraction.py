@@ -1,13 +1,15 @@
 """Card abstraction of limit hold'em: K buckets of hands in each round.
 
-The method is that of Samothrakis et al. 2011, section 4.2. First, roll-outs estimate the expected
-strength of each hand (hole cards and board, up to suit names) against uniform random opponent cards
-and boards. Second, k-means++ clusters the strengths of each round into K buckets. Third, sampled
-deals of both seats estimate the transition probabilities between buckets and the probability to win
-a showdown.
+The method is from Samothrakis et al. 2011, section 4.2:
 
-This module computes single shards and combines them. datasets/card_abstraction_build.py runs all
-shards and stores the result.
+1. Roll-outs estimate the expected strength of each hand (hole cards and board, up to renaming of
+   suits) against uniformly random opponent cards and boards.
+2. k-means++ clusters the strengths of each round into K buckets.
+3. Sampled deals of both seats estimate the transition probabilities between buckets and the
+   probability to win a showdown.
+
+This module computes shards (parts) of steps 1 and 3 and combines their results.
+datasets/card_abstraction_build.py runs all shards and stores the abstraction.
 """
 
 from __future__ import annotations
@@ -32,22 +34,22 @@ from overtrick.games.poker.holdem.hand_isomorphism import (
 )
 
 ROUNDS = ("preflop", "flop", "turn", "river")
-FRACTION = 53  # random bits of one number, enough to draw 7 cards, since 50^7 < 2^40
+FRACTION = 53  # bits of one random number, enough to draw 7 cards, since 50^7 < 2^40
 
 
 @dataclass(frozen=True)
 class AbstractionParameters:
     """Parameters of a card abstraction; the defaults are the paper's."""
 
-    buckets: int = 6  # K, in each round
-    preflop: int = 4_000_000  # roll-outs of each hand in this round
+    buckets: int = 6  # K, number of buckets in each round
+    preflop: int = 4_000_000  # roll-outs of each hand, here and in the next three rounds
     flop: int = 100
     turn: int = 100
     river: int = 10
     deals: int = 100_000_000  # sampled deals for transition and win probabilities
     kmeans_starts: int = 10  # restarts of k-means++; the best result is used
-    kmeans_steps: int = 300  # most iterations of each restart
-    ranks: int = RANKS  # highest ranks in the deck; 13 is hold'em
+    kmeans_steps: int = 300  # maximum number of iterations of each restart
+    ranks: int = RANKS  # the deck has this number of highest ranks; 13 in hold'em
     seed: int = 0
 
     def rollouts(self, round: int) -> int:
@@ -57,7 +59,7 @@ class AbstractionParameters:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Expected strengths (win 1, tie 1/2) of the hands in each of K buckets, weakest first."""
+    """Expected strengths (win 1, tie 1/2) of the hands in K buckets, weakest bucket first."""
 
     mean: Array  # (4, K) mean strength in each round and bucket
     lowest: Array  # (4, K) lowest strength
@@ -73,9 +75,9 @@ class Abstraction:
     """
 
     start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop
-    moves: tuple[Array, Array, Array]  # (K, K) each: next bucket, given bucket
-    joint: tuple[Array, Array, Array]  # (K, K, K, K) each: both next, given both
-    win: Array  # (K, K) probability that seat 0 wins the showdown, plus half that of a tie
+    moves: tuple[Array, Array, Array]  # (K, K) each: probability of the next bucket given a bucket
+    joint: tuple[Array, Array, Array]  # (K, K, K, K) each: the same for both seats' buckets jointly
+    win: Array  # (K, K) probability that seat 0 wins the showdown, plus half of a tie's
     buckets: Buckets
     parameters: AbstractionParameters
 
@@ -83,10 +85,10 @@ class Abstraction:
 def roll_out(
     parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
-    """Estimate the strength of the hands with indices first to last - 1 of a round, by roll-outs.
+    """Estimate the strength of hands `first` to `last` - 1 of a round by roll-outs.
 
-    Returns arrays by name, with one entry for each hand. score: 2 for each roll-out won plus 1 for
-    each tied. weight: the number of hands with suit names that this hand represents.
+    Return two arrays by name, with one entry per hand. `score`: 2 for each won roll-out plus 1 for
+    each tie. `weight`: the number of hands that are equal to this hand up to renaming of suits.
     """
     rollouts = parameters.rollouts(round)
     score = np.empty(last - first, np.min_scalar_type(2 * rollouts))
@@ -103,10 +105,10 @@ def cluster(
 ) -> tuple[Array, dict[str, Array]]:
     """Cluster the hands of a round into K buckets by k-means++ on their strength.
 
-    rolled: the results of `roll_out` for all hands of the round, in order. Returns the bucket of
-    each hand and the (K,) mean, lowest, highest strength and share of each bucket. k-means is run
-    on the distinct scores, weighted by the number of hands. Raises UserError if there are fewer
-    distinct strengths than buckets.
+    rolled: the results of `roll_out` for all hands of the round, in order. k-means is run on the
+    distinct scores, weighted by the number of hands. Return the bucket of each hand, and the bucket
+    statistics (K,) by name, as in `Buckets`. Raises UserError if there are fewer distinct strengths
+    than buckets.
     """
     from sklearn.cluster import KMeans
 
@@ -151,10 +153,13 @@ def count_transitions(
 ) -> dict[str, Array]:
     """Sample deals of both seats and count the transitions between their buckets.
 
-    bucket: for each of the four rounds the bucket of every hand. Returns int64 counts by name:
-    start (K, K) for the first buckets; flop, turn, river (K, K, K, K) for both seats' buckets in
-    the round before and in this one; won (K, K), by last buckets, 2 for each win of seat 0 and 1
-    for each tie.
+    bucket: the bucket of every hand, an array for each of the four rounds. Return int64 counts by
+    name:
+
+    `start` (K, K): deals, by both seats' first buckets.
+    `flop`, `turn`, `river` (K, K, K, K): deals, by both seats' buckets in the previous round and in
+        this round.
+    `won` (K, K): 2 for each win of seat 0 plus 1 for each tie, by both seats' last buckets.
     """
     k = parameters.buckets
     counts = np.zeros((3, k, k, k, k), np.int64)
@@ -168,12 +173,15 @@ def build_abstraction(
     dealt: Iterable[Mapping[str, Array]],
     statistics: Iterable[dict[str, Array]],
 ) -> Abstraction:
-    """Combine the counts of all shards and the bucket statistics of each round.
+    """Build an abstraction from the counts of all shards and the bucket statistics of each round.
 
     dealt: results of `count_transitions`. statistics: the second results of `cluster`, by round.
-    Each deal counts twice, once with the seats exchanged. Combinations that no deal contained are
-    filled in: transitions from an unseen pair of buckets are independent for the seats, those from
-    an unseen bucket have the probabilities over all buckets, and an unseen showdown is a tie.
+    Each deal counts twice, once with the seats exchanged. Combinations that occur in no deal are
+    filled in:
+
+    - From a pair of buckets without deals, the buckets of both seats change independently.
+    - From a bucket without deals, the transition has the mean probabilities over all buckets.
+    - A showdown without deals is a tie.
     """
     shards = list(dealt)
     total = {name: np.sum([counts[name] for counts in shards], axis=0) for name in shards[0]}
@@ -200,14 +208,17 @@ def build_abstraction(
 
 
 def _shares(counts: Array, otherwise: Array) -> Array:
-    """Normalise each row of counts; rows of zeros are replaced by (rows of) `otherwise`."""
+    """Divide each row of counts by its sum; replace rows of zeros by `otherwise` first."""
     rows = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, otherwise)
     return rows / rows.sum(axis=1, keepdims=True)
 
 
 @njit(cache=True)
 def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
-    """Swap a random one of the `left` cards from index `at` on to `at`; return the unused bits."""
+    """Draw a random card from deck[at : at + left] and swap it to index `at`, in place.
+
+    bits: random bits. Return the bits that remain unused.
+    """
     bits *= left
     chosen = at + (bits >> FRACTION)
     deck[at], deck[chosen] = deck[chosen], deck[at]
@@ -216,7 +227,7 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
-    """Write score and weight of the hands from index `first` on; see `roll_out`."""
+    """Fill `score` and `weight` for the hands that start at index `first`; see `roll_out`."""
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]
     for row in range(len(score)):
@@ -254,7 +265,7 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
 
 @njit(cache=True)
 def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-untyped-def]
-    """Add the transitions of sampled deals to start, counts and won; see `count_transitions`."""
+    """Add transitions of sampled deals to `start`, `counts` and `won`; see `count_transitions`."""
     deck = np.arange(known.low * SUITS, RANKS * SUITS)
     sums = np.empty((2, SUITS), np.int64)
     key, bits = np.empty(2, np.int64), np.empty(2, np.int64)

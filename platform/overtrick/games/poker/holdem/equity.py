@@ -1,8 +1,8 @@
-"""Exact equity of all hole cards of hold'em against a uniform random hand, on every board.
+"""Exact equity of all hole cards of hold'em against a uniformly random hand, on every board.
 
-On a river board all pairs of hole cards that share no card are compared. The equity on an earlier
-board is the mean over the next card. So sums over boards (up to suit names) are passed from the
-river to the turn, to the flop, and to the empty board.
+On a river board, all pairs of hole cards without a common card are compared. The equity on an
+earlier board is the mean over the next card. Equities are therefore summed backwards over boards
+(up to renaming of suits): from the river to the turn, to the flop, and to the empty board.
 """
 
 from __future__ import annotations
@@ -26,34 +26,38 @@ from overtrick.games.poker.hand_ranking import (
 
 DECK = RANKS * SUITS
 HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 pairs of hole cards
-NONE = HOLDINGS  # value of PAIR for a card with itself
+NONE = HOLDINGS  # entry of PAIR for a card with itself
 PAIR = np.full((DECK, DECK), NONE, np.int16)
 PAIR[np.tril_indices(DECK, -1)] = np.arange(HOLDINGS)
 PAIR = np.minimum(PAIR, PAIR.T)
-"""(52, 52) the index of a pair of hole cards, by its cards in any order."""
-LEFT = DECK - 5  # cards that are not on a river board
+"""Index (52, 52) of a pair of hole cards, by its two cards in any order."""
+LEFT = DECK - 5  # number of cards that are not on a river board
 MAX_EQUITY = 2 * ((LEFT - 2) * (LEFT - 3) // 2)  # largest river equity: 2 for each opponent hand
 SWAPS = np.array(list(itertools.permutations(range(SUITS))))  # (24, 4) permutations of suits
 
 
 class BoardClasses(NamedTuple):
-    """Boards with a given number of cards, one for each class of boards equal up to suit names."""
+    """All boards with a given number of cards, up to renaming of suits: n classes of boards."""
 
-    key: Array  # (n,) int64 ascending; 13 bits of ranks for each suit, largest first
-    weight: Array  # (n,) int64 number of boards with suit names in the class
+    key: Array  # (n,) int64 ascending; 13 bits of ranks for each suit, largest suit first
+    weight: Array  # (n,) int64 number of boards in each class
 
 
 def boards(cards: int) -> BoardClasses:
-    """Return all classes of boards of a size: 1,755 of 3 cards, 16,432 of 4, 134,459 of 5."""
+    """Return all boards with `cards` cards up to renaming of suits.
+
+    There are 1,755 classes of 3 cards, 16,432 of 4 and 134,459 of 5.
+    """
     return BoardClasses(*np.unique(_keys(cards), return_counts=True))
 
 
 def pass_down(longer: BoardClasses, sums: Array, shorter: BoardClasses) -> Array:
-    """Return equity sums (n, HOLDINGS) int64 on boards with one card less.
+    """Return the equity sums (n, HOLDINGS) int64 on boards with one card less.
 
-    longer: the boards of sums. shorter: the boards of the result. An equity sum is the
-    total river equity of hole cards over all sequences of cards that complete the board, times a
-    constant that depends on the size of the board.
+    An equity sum is the total river equity of hole cards over all sequences of cards that complete
+    the board, times a constant that depends on the size of the board.
+
+    longer, sums: boards and their equity sums. shorter: the boards of the result.
     """
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
@@ -62,7 +66,7 @@ def pass_down(longer: BoardClasses, sums: Array, shorter: BoardClasses) -> Array
 
 
 def river_sums(turns: BoardClasses) -> Array:
-    """Return equity sums (n, HOLDINGS) int64 on turn boards, as defined in `pass_down`."""
+    """Return the equity sums (n, HOLDINGS) int64 on turn boards; see `pass_down`."""
     rivers = boards(5)
     found = np.zeros((len(turns.key), HOLDINGS), np.int64)
     _rivers_down(rivers.key, rivers.weight, turns.key, found)
@@ -72,9 +76,9 @@ def river_sums(turns: BoardClasses) -> Array:
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """Return the key of a board from its suits' rank sets masks (4,).
+    """Return the key of a board's class and write each suit's position in the key into `place`.
 
-    The order of the suits in the key is written into place (4,).
+    masks: (4,) bit mask of the board's ranks in each suit. place: (4,).
     """
     for suit in range(SUITS):
         ahead = 0
@@ -89,10 +93,11 @@ def key_of(masks, place):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def river_equities(board, equity):  # type: ignore[no-untyped-def]
-    """Write the equities of all hole cards on a river board into equity (HOLDINGS,).
+    """Write the equities of all hole cards on a river board into `equity` (HOLDINGS,).
 
-    board (5,): the cards. The equity is 2 for each opponent hand beaten plus 1 for each tied, among
-    the 990 hands that share no card; -1 for hole cards that share a card with the board.
+    board: (5,) the cards of the board. The equity is 2 for each beaten opponent hand plus 1 for
+    each tie, among the 990 possible opponent hands. It is -1 for hole cards that share a card with
+    the board.
     """
     key, bits, used = NOTHING, 0, 0
     for card in board:
@@ -145,7 +150,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _keys(cards):  # type: ignore[no-untyped-def]
-    """Return the int64 keys of all boards with a number of cards, in lexicographic order."""
+    """Return the int64 class keys of all boards of `cards` cards, boards in lexicographic order."""
     total = 1
     for k in range(cards):
         total = total * (DECK - k) // (k + 1)
@@ -168,7 +173,10 @@ def _keys(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
-    """Write a board's rank sets into masks (4,) and its cards into board; return their number."""
+    """Decode a board's key: write rank masks into `masks` (4,) and cards into `board` (5,).
+
+    Return the number of cards.
+    """
     at = 0
     for suit in range(SUITS):
         masks[suit] = key >> (RANKS * (SUITS - 1 - suit)) & (1 << RANKS) - 1
@@ -181,7 +189,11 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Return the index in `less` of the board without a card; write its suit order into place."""
+    """Return the index in the keys `less` of the board without one card.
+
+    masks: (4,) rank masks of the board. Write the position of each suit in the key of the smaller
+    board into `place` (4,).
+    """
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))
     masks[card % SUITS] ^= 1 << card // SUITS
@@ -190,7 +202,10 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add weight x the positive values (HOLDINGS,) to row, with suits renamed by place (4,)."""
+    """Add `weight` x the positive values (HOLDINGS,) to `row`, in place.
+
+    Suits are renamed: suit s of `values` is suit place[s] of `row`.
+    """
     renamed = np.empty(DECK, np.int64)
     for card in range(DECK):
         renamed[card] = card // SUITS * SUITS + place[card % SUITS]
@@ -226,7 +241,10 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Add to each sum those of hole cards that are equal under suit symmetries of the board."""
+    """Add up the sums of hole cards that are equal under the suit symmetries of each board.
+
+    key: (n,) the boards. sums: (n, HOLDINGS), changed in place.
+    """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):
         _take_apart(key[at], masks, board)

@@ -1,12 +1,13 @@
-"""Index of hold'em hands (hole cards and board) up to suit names.
+"""Number hold'em hands (hole cards and board) up to renaming of suits.
 
-The cards of one suit are a pair of rank sets: hole cards and board. All such pairs are numbered;
-pairs with equal set sizes form a class and are adjacent. A hand up to suit names is the sorted list
-of its four pairs. Their classes are the shape of the hand. The index of a hand is the first index
-of its shape, plus the rank of the multiset of pairs in each run of equal classes.
+The cards of a hand in one suit are a pair of rank sets: of hole cards and of board cards. All
+possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent numbers. A
+hand up to renaming of suits is the sorted list of its four pairs, and the classes of these pairs
+are the shape of the hand. The index of a hand is the first index of its shape, plus the rank of the
+multiset of pairs in each run of equal classes.
 
-The idea and the counts (169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds) are
-those of Waugh 2013, "A fast and optimal hand isomorphism algorithm".
+The idea is from Waugh 2013, "A fast and optimal hand isomorphism algorithm", as are the counts:
+169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds.
 """
 
 from __future__ import annotations
@@ -22,35 +23,35 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.poker.hand_ranking import RANKS, SUITS
 
-HOLE = 2  # hole cards
-BOARD = (0, 3, 4, 5)  # cards on the board in each round
+HOLE = 2  # number of hole cards
+BOARD = (0, 3, 4, 5)  # number of board cards in each round
 CLASSES = (HOLE + 1) * (BOARD[-1] + 1)  # a class is 6 x hole cards + board cards of one suit
 POWERS = 3 ** np.arange(RANKS)  # a suit is a ternary number: 1 hole card, 2 board card
-PLACE = 16  # bits of a code that hold the index within the class
+PLACE = 16  # low bits of a code, which hold the index of a pair within its class
 
 
 class HandIndexer(NamedTuple):
-    """Look-up tables that number the hands of a deck up to suit names, for compiled kernels."""
+    """Tables for compiled kernels that number the hands of a deck up to renaming of suits."""
 
-    code: Array  # (3 ** 13,) int32 class << PLACE + index in the class, by ternary number
-    first: Array  # (CLASSES,) int64 first pair of each class
+    code: Array  # (3 ** 13,) int32 class << PLACE + index in the class, by a suit's ternary number
+    first: Array  # (CLASSES,) int64 number of the first pair of each class
     size: Array  # (CLASSES,) int64 number of pairs in each class
     hole: Array  # (pairs,) int64 ranks of the hole cards as bits
     board: Array  # (pairs,) int64 ranks of the board cards as bits
     choose: Array  # (SUITS + 1, places) int64 binomial coefficients [k, n]
-    shape: Array  # (CLASSES ** 4,) int16 index of a shape, by its classes as digits
-    kind: Array  # (shapes, 4) int64 classes of each shape, round by round
+    shape: Array  # (CLASSES ** 4,) int16 index of a shape, by its classes as digits of a number
+    kind: Array  # (shapes, 4) int64 the classes of each shape; shapes are sorted by round
     twin: Array  # (shapes, 4) int64 position, from 1, of each suit in its run of equal classes
     scale: Array  # (shapes, 4) int64 factor of the multiset rank of the suit's run
     start: Array  # (shapes,) int64 index of the first hand of each shape
     rounds: Array  # (5,) int64 first shape of each round, and the number of shapes
     counts: Array  # (4,) int64 number of hands in each round
-    low: int  # lowest rank in the deck
+    low: int  # the lowest rank in the deck
 
 
 @cache
 def hand_indexer(ranks: int = RANKS) -> HandIndexer:
-    """Build the tables for a deck with the highest `ranks` ranks in four suits (cached)."""
+    """Build the tables for a deck with the highest `ranks` ranks of four suits, and cache them."""
     low = RANKS - ranks
     some = [
         [sum(1 << r for r in held) for held in itertools.combinations(range(low, RANKS), n)]
@@ -105,27 +106,34 @@ def hand_indexer(ranks: int = RANKS) -> HandIndexer:
 
 
 def hand_index(known: HandIndexer, cards: Array) -> Array:
-    """Return (R,) indices of hands (R, 2 + board): hole cards, then 0, 3, 4 or 5 board cards."""
+    """Return the indices (R,) of hands in their round, up to renaming of suits.
+
+    cards: (R, 2 + board) two hole cards, then 0, 3, 4 or 5 board cards.
+    """
     return _numbers(known, np.ascontiguousarray(cards))
 
 
 def example_hands(known: HandIndexer, round: int, numbers: Array) -> Array:
-    """Return (R, 2 + board) int64 one hand for each index in a round: hole cards, then board."""
+    """Return an example hand (R, 2 + board) int64 for each index in a round.
+
+    numbers: (R,) the indices. Hole cards come first, then the board.
+    """
     return _cards_of(known, round, np.asarray(numbers, np.int64), HOLE + BOARD[round])
 
 
 @njit(cache=True)
 def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
-    """Add a card to a hand, given as a ternary number for each suit, sums (4,), in place.
+    """Add a card to a hand, in place.
 
-    digit: 1 for a hole card, 2 for a board card.
+    sums: (4,) the hand as a ternary number for each suit. digit: 1 for a hole card, 2 for a board
+    card.
     """
     sums[card % SUITS] += digit * POWERS[card // SUITS]
 
 
 @njit(cache=True)
 def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
-    """Return the index of a hand, given as a ternary number for each suit, sums (4,)."""
+    """Return the index of a hand in its round; sums: (4,) its ternary number for each suit."""
     code = known.code
     a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
     a, b = min(a, b), max(a, b)
@@ -146,7 +154,7 @@ def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _multisets(n, k):  # type: ignore[no-untyped-def]
-    """Return the number of multisets of k out of n elements, k up to 4, without branches."""
+    """Return the number of multisets of k out of n elements, for k from 1 to 4."""
     two = n * (n + 1) // 2
     three = two * (n + 2) // 3
     four = three * (n + 3) // 4
@@ -155,9 +163,10 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
-    """Write the cards of the hand with this shape and index, and return its number of suit namings.
+    """Write the cards of the hand with this shape and index into `cards`, hole cards first.
 
-    Hole cards come first. Suits are assigned in ascending order of their pairs.
+    Suits are assigned in ascending order of their pairs. Return the number of different hands that
+    are equal to this hand up to renaming of suits.
     """
     left = index - known.start[shape]
     holes, boards, namings, twins, last = 0, HOLE, 1, 1, np.int64(-1)
@@ -190,7 +199,7 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """Return the shape of the hand with this index in a round."""
+    """Return the index of the shape of the hand with this index in a round."""
     begin, end = known.rounds[round], known.rounds[round + 1]
     return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
 

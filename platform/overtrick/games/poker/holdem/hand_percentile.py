@@ -1,9 +1,9 @@
 """Exact percentile of hole cards in hold'em among all hole cards on the same board.
 
-The percentile is the share of hole cards with a lower equity against a uniform random hand, plus
-half the share with equal equity, itself included: 1 is the best, 0 the worst. On river boards it
-is computed on demand. For earlier boards a table is built once (some seconds) and cached in a file
-of 48 MB, which all processes share by memory mapping.
+The percentile is the fraction of all hole cards that have a lower equity against a uniformly random
+hand, plus half the fraction that have equal equity, the hole cards themselves included. 1 is the
+best, 0 the worst. On river boards it is computed on demand. For earlier boards a table is built
+once (some seconds) and cached in a file of 48 MB, which all processes share by memory mapping.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from overtrick.games.poker.holdem.equity import (
 
 FILE = "holdem_percentiles_1.npy"  # the number is the version of the table
 MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd multipliers of a hash
-SHOWN = (0, 3, 4)  # board cards in the rounds of the table: preflop, flop, turn
+SHOWN = (0, 3, 4)  # number of board cards in the rounds of the table: preflop, flop, turn
 
 
 class PercentileTable(NamedTuple):
-    """Ranks of all hole cards on all boards before the river; boards up to suit names."""
+    """Percentiles of all hole cards on all boards before the river, up to renaming of suits."""
 
     key: Array  # (n,) int64 keys of boards with 0, 3 and 4 cards, ascending for each size
-    start: Array  # (6,) int64 first board with 0, 1, ..., 5 cards
-    rank: Array  # (n, HOLDINGS) uint16: 2 x the number of worse hole cards, plus the ties
+    start: Array  # (6,) int64 index of the first board with 0, 1, ..., 5 cards
+    rank: Array  # (n, HOLDINGS) uint16: 2 x the number of worse hole cards, plus the number of ties
 
 
 def percentiles(hole: Array, board: Array) -> Array:
-    """Return (R,) float64 percentiles from 0 to 1 of hole cards (R, 2) on boards (R, 5).
+    """Return the percentiles (R,) float64, from 0 to 1, of hole cards (R, 2) on boards (R, 5).
 
     Board cards that are not dealt yet are -1. Cards are numbered as in hand_ranking.py. The first
-    call of a process may take a moment. Raises ValueError if a board contains a card twice.
+    call in a process may take some seconds. Raises ValueError if a board contains a card twice.
     """
     hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
@@ -71,11 +71,11 @@ class _RiverCache:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
-        self.cards = np.zeros((1 << bits, 2), np.int64)  # board and hole cards as bits
+        self.cards = np.zeros((1 << bits, 2), np.int64)  # bit masks of board and hole cards
         self.value = np.zeros(1 << bits)
 
     def percentiles(self, hole: Array, board: Array) -> Array:
-        """Return (R,) float64 percentiles of hole cards (R, 2) on river boards (R, 5).
+        """Return the percentiles (R,) float64 of hole cards (R, 2) on river boards (R, 5).
 
         Raises ValueError if a board contains a card twice.
         """
@@ -97,7 +97,7 @@ _river_cache = _RiverCache(bits=17)  # 3 MB
 
 @cache
 def percentile_table() -> PercentileTable:
-    """Return the table from its cache file, or build it and write the file if possible."""
+    """Return the percentile table; read it from its cache file, or compute and cache it."""
     lots = [boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
     sizes = [len(lot.key) for lot in lots]
@@ -116,7 +116,7 @@ def percentile_table() -> PercentileTable:
 
 
 def _read(path: Path, boards: int) -> Array | None:
-    """Return the ranks in a cache file; None if it is missing or damaged."""
+    """Return the array `PercentileTable.rank` from a cache file; None if missing or damaged."""
     try:
         found = np.asarray(np.load(path, mmap_mode="r"))
     except (OSError, ValueError, EOFError):
@@ -126,7 +126,7 @@ def _read(path: Path, boards: int) -> Array | None:
 
 
 def _built() -> Array:
-    """Compute the ranks (n, HOLDINGS) of a PercentileTable."""
+    """Compute the array `PercentileTable.rank` (n, HOLDINGS)."""
     lots = [boards(cards) for cards in range(5)]
     sums = river_sums(lots[4])
     ranks = [_ranks(sums, np.argsort(sums, axis=1))]
@@ -139,10 +139,11 @@ def _built() -> Array:
 
 @njit(cache=True)
 def _ranks(sums, orders):  # type: ignore[no-untyped-def]
-    """Return (n, HOLDINGS) uint16: 2 x the number of lower sums in the row, plus the equal ones.
+    """Count, for each equity sum, the lower sums in its row twice and the equal sums once.
 
-    orders (n, HOLDINGS): indices that sort each row of sums. Sums of 0 do not count: they belong to
-    hole cards that share a card with the board.
+    sums: (n, HOLDINGS). orders: (n, HOLDINGS) indices that sort each row of `sums`. Sums of 0 do
+    not count: they belong to hole cards that share a card with the board. Return (n, HOLDINGS)
+    uint16.
     """
     found = np.zeros(sums.shape, np.uint16)
     for at in range(len(sums)):
@@ -160,7 +161,11 @@ def _ranks(sums, orders):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
-    """Return (R,) percentiles from the table; up (R,): the number of dealt board cards."""
+    """Return the percentiles (R,) of hole cards on boards before the river, from the table.
+
+    key, start, rank: the PercentileTable. hole: (R, 2). board: (R, 5). up: (R,) number of board
+    cards dealt.
+    """
     found = np.empty(len(hole))
     masks, place = np.empty(SUITS, np.int64), np.empty(SUITS, np.int64)
     for row in range(len(hole)):
@@ -180,7 +185,10 @@ def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _on_rivers(hole, board, same):  # type: ignore[no-untyped-def]
-    """Return (R,) percentiles on river boards; adjacent rows with equal `same` share a board."""
+    """Return the percentiles (R,) of hole cards (R, 2) on river boards (R, 5).
+
+    same: (R,) one number per board; adjacent rows with equal numbers share one computation.
+    """
     found = np.empty(len(hole))
     equity, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
     for row in range(len(hole)):
