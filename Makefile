@@ -1,43 +1,43 @@
-# Everything a person does here. `make help` lists it.
+# Every task of development. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-help:  ## this list
+help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | column -t -s '	'
 
-demo: $(READY)  ## train the meta-model on Leduc and print its table (about 2 minutes)
+demo: $(READY)  ## train a meta-model on Leduc and print its table (about 2 minutes)
 	$(BIN)/overtrick train jobs/leduc_meta.yaml
 
-test: $(READY)  ## all tests; ONLY=solvers runs those of one folder of the package
-	tests=$$($(if $(ONLY),$(BIN)/python tests/of_room.py $(ONLY),true)) && \
+test: $(READY)  ## run the tests; ONLY=solvers runs those of one folder of the package
+	tests=$$($(if $(ONLY),$(BIN)/python tests/by_folder.py $(ONLY),true)) && \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $$tests
 
-slow: $(READY)  ## the tests that take long or start servers, and their times; ONLY=name runs some
+slow: $(READY)  ## run the tests marked slow and print their times; ONLY=name runs some
 	$(BIN)/python -m pytest -m slow -rA --durations=0 $(if $(ONLY),-k "$(ONLY)")
 
-check: $(READY)  ## lint, format, types
+check: $(READY)  ## check lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## every bench side by side with its peer; ONLY=name runs one
+bench: $(READY)  ## run every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
-# --strict: a package that the service does not know is no package without holes
-audit: $(READY)  ## known vulnerabilities of every pinned dependency; needs a network
+# --strict: fail on a package that the service does not know
+audit: $(READY)  ## list known vulnerabilities of the pinned dependencies; needs a network
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
-docs: $(READY)  ## the pages, into build/site
+docs: $(READY)  ## build the pages into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-dashboard: $(READY)  ## MLflow's dashboard on http://127.0.0.1:5000
+dashboard: $(READY)  ## serve MLflow's dashboard on http://127.0.0.1:5000
 	$(BIN)/overtrick dashboard
 
-clean:  ## remove the environment and what was built
+clean:  ## remove .venv and build
 	rm -rf .venv build
 
-# torch first and by itself: the pinned release is then what every other package finds.
+# torch first and alone, so that every other package finds the pinned release.
 # Kernels that numba compiled from an earlier version may name modules that have moved.
 $(READY): pyproject.toml constraints.txt
 	find platform -name '*.nb[ci]' -delete

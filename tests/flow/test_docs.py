@@ -22,7 +22,7 @@ import pytest
 import typer
 import yaml
 from open_spiel.python.algorithms import exploitability
-from tests.of_room import files_by_room
+from tests.by_folder import files_by_folder
 from tiny import TINY
 
 import overtrick.studies.exact
@@ -223,7 +223,7 @@ def made(command: list[str]) -> None:
     for setting in settings:
         only = setting.removeprefix("ONLY=")
         if target == "test":
-            assert only in files_by_room(), command
+            assert only in files_by_folder(), command
             continue
         where = f"bench/{only}.py" if target == "bench" else f"*/test_*{only}*.py"
         assert list((ROOT / "tests").glob(where)), command

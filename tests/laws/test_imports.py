@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.of_room import files_by_room
+from tests.by_folder import files_by_folder
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "platform" / "overtrick"
@@ -218,7 +218,7 @@ def test_a_vague_name_is_found():
 
 
 def test_the_table_of_tests_names_every_folder_and_every_test_file():
-    table = files_by_room()
+    table = files_by_folder()
     assert set(table) == {room for room in ROOMS if (HOUSE / room).is_dir()}
     there = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
     assert {name for names in table.values() for name in names} == there
